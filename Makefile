@@ -8,18 +8,18 @@
 #                  FULL=1 their long forms, DIR=results sets the directory;
 #                  see scripts/report.sh
 # make check       builds and runs the tests; installs missing packages that they need.
-#                  ONLY='peers serve' runs these scripts of tests/ alone
+#                  ONLY='peers serve' runs these of tests/scripts/ alone
 # make quick       builds and runs the test programs alone, in their shortest form
 # make tests       builds the test programs
 # make tls         builds libusched-tls, which needs OpenSSL 3: see tls/utls.h
 # make posix       builds libusched-posix: POSIX threads for programs that were not written
 #                  for usched, see posix/uposix.h; glibc on x86-64 and AArch64
 # make posix-tests builds it, and its test programs
-# make sim         builds libusched-sim, with a scheduler that repeats, see sim.h; where
+# make sim         builds libusched-sim, with a scheduler that repeats: sim/sim.h; where
 #                  libusched-posix can be built
 # make sim-tests   builds it, and programs that are run in it
 # make one         writes the library as one file of C and one header, usched-all.c and
-#                  usched.h in $(B)/one, to be compiled into programs: scripts/one.py
+#                  usched-all.h in $(B)/one, and says how programs are compiled with them
 # make locks       builds $(B)/ulocks.so alone, to be preloaded: it finds threads that block
 #                  with a lock of pthread.h held; see debug/ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
@@ -94,7 +94,7 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 
 # What a server compiles in, and what looks on from outside. Headers lie in the same folders
 # where they are installed.
-core    := $(basename $(wildcard u*.c) rr.c ll.c)
+core    := $(basename $(wildcard u*.c src/*/*.c) rr.c ll.c)
 # Linux has no kqueue(2): for tests libkqueue, or else a stand-in.
 ifeq ($(EVENTS)$(call has,linux),kqueuelinux)
 include tests/kqueue/kqueue.mk
@@ -118,7 +118,7 @@ ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
 endif
 
-ifeq ($(wildcard uevents_$(EVENTS).c),)
+ifeq ($(wildcard uevents_$(EVENTS).c src/events/uevents_$(EVENTS).c),)
 $(error there is no uevents_$(EVENTS).c: EVENTS must be epoll, kqueue or poll)
 endif
 
@@ -158,9 +158,9 @@ all: $(static) $(shared) locks
 checked: $(libraries)
 
 # The library as one file of C and one header.
-one       := $(B)/one/usched-all.c $(B)/one/usched.h
+one       := $(B)/one/usched-all.c $(B)/one/usched-all.h $(B)/one/uco.hh
 one_parts := $(modules:%=%.c) $(tls_parts:$(B)/%.o=%.c) \
-	$(filter-out uco.hh sim% posix/% tls/%,$(headers)) tls/utls.h
+	usched-all.h uco.hh
 
 include bench/bench.mk examples/examples.mk tests/tests.mk scripts/install.mk
 
@@ -170,12 +170,12 @@ locks: $(B)/ulocks.so
 
 one: $(one)
 
-$(B)/one/usched.h: $(B)/one/usched-all.c
+$(filter-out %.c,$(one)): $(B)/one/usched-all.c
 $(B)/one/usched-all.c: scripts/one.py $(one_parts) \
-		$(wildcard arch/* private/*.h debug/*.h debug/watch/*.h tls/*.h)
+		$(wildcard *.h arch/* src/*/*.h debug/*.h debug/watch/*.h tls/*.h)
 	@CC=$(call quote,$(CC)) scripts/install.sh one
 	@scripts/one.py $(@D) $(version) $(one_parts)
-	@echo $@
+	@echo 'cc -O2 server.c $@ -I$(@D) -pthread -o server'
 
 $(B)/one/usched-all.o: $(one) $(B)/flags
 	$(compile) $(c_flags) -DUSCHED_DEBUG -c -o $@ $<
@@ -228,7 +228,7 @@ $(B)/flags: $(changed)
 	@mkdir -p $(@D)
 	@$(settings) >$@
 
--include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d)
+-include $(wildcard $(B)/*.d $(B)/*/*.d $(B)/*/*/*.d $(B)/*/*/*/*.d)
 
 check: export ONLY := $(ONLY)
 check:

@@ -6,7 +6,7 @@
  *
  * A struct ubuf_in or ubuf_out belongs to one thread at a time, and may be in its
  * frames; its members are private. One thread may read from a peer while another one
- * writes to it. A program compiles in ubuf.c, unet.c, usync.c, uwait.c and uevents.c.
+ * writes to it.
  *
  * The bytes are on the heap. A buffer begins with UBUF_SIZE bytes, a writer's with
  * UBUF_SHORT, and doubles up to its limit. A reader gives up an empty buffer before it
@@ -90,7 +90,7 @@ struct ubuf_in {
 	struct ubuf            i_base;
 	struct ubuf_out       *i_tied;  /* or NULL */
 	bool                   i_full;  /* the last read got all that it asked for */
-	uint8_t                i_budget[4];     /* private/budget.h: calls since then */
+	uint8_t                i_budget[4];     /* src/wait/budget.h: calls since then */
 };
 
 /* Reading. */

@@ -409,7 +409,7 @@ struct uproc_observer {
 	void (*o_post)(const struct uproc_thread *t, unsigned mail);    /* to be sent */
 	void (*o_free)(struct uproc *p); /* it has ended, and has a p_ring */
 
-	const void *o_layout;           /* for these readers: see private/layout.h */
+	const void *o_layout;           /* for these readers: see src/proc/layout.h */
 };
 
 /*

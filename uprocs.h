@@ -109,8 +109,8 @@ struct uprocs_conf {
 #define USCHED_NATIVE ((unsigned)-1)
 #define USCHED_QUIET  ((int64_t)-1)
 
-/* Private: returns the dispatcher of the first processor. */
-static inline struct usched *uprocs__first(const struct uprocs *r)
+/* Returns the first processor: for usync_scope_create_with(). */
+static inline struct usched *uprocs_sched(const struct uprocs *r)
 {
 	return *(struct usched *const *)(const void *)r;
 }

@@ -88,13 +88,13 @@
  * No malloc, no pthread, no stdio: this file links with memcpy(), errno, and C++'s
  * exceptions where there are some.
  */
-#include "private/dispatch.h"
+#include "src/core/dispatch.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "arch/offsets.h"
-#include "private/stress.h"
+#include "src/core/stress.h"
 
 enum {
 	COPY_SHORT   = 512,             /* bytes; more is left to memcpy() */

@@ -60,7 +60,7 @@ struct arch_jump;               /* arch/arch.h */
 /*
  * Programs inline functions of the library, and layouts of structs with them. This number
  * changes with any layout or inline function of an installed header. Sanitizers need more
- * state, see debug/watch/watch.h, so all of a program is built with the same one, or
+ * state, see src/watch/watch.h, so all of a program is built with the same one, or
  * none. The names of entry points say both, so mixed builds fail to link.
  */
 #define USCHED_LAYOUT 1
@@ -319,7 +319,7 @@ enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NE
 
 /*
  * Private: how long the running thread has found something at each call;
- * private/budget.h. The rest is there so that what follows stays where cache lines begin.
+ * budget.h. The rest is there so that what follows stays where cache lines begin.
  */
 struct usched_spell {
 	uint32_t l_switches;            /* s_switches at its beginning; 0: it is over */
@@ -390,7 +390,7 @@ struct usched {
 	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
 					   unshared stacks first */
 	uint8_t          s_polls;       /* 1: s_next looks for s_events, see uevents.h */
-	uint8_t          s_stress;      /* private: 1: see private/stress.h */
+	uint8_t          s_stress;      /* private: 1: see src/core/stress.h */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */

@@ -45,9 +45,6 @@
  *
  * No call of the library is a cancellation point: pthread_cancel() of a native thread in
  * a call takes effect after it, at the next such point.
- *
- * A program compiles in usync.c, uwait.c and uevents.c, for channels usync_chan.c, for
- * scopes usync_scope.c.
  */
 #ifndef USCHED_SYNC_H
 #define USCHED_SYNC_H
@@ -326,16 +323,15 @@ struct usync_scope;
 int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
 		       int64_t deadline);
 
-struct uprocs;
-
 /* How a scope is made. Zeros are the defaults. */
 struct usync_scope_how {
 	/* As `parent' of usync_scope_create(). */
 	struct usync_scope *h_parent;
 
-	/* Where native threads outside of schedulers start threads of the scope: with rr
-	   on any processor, with ll on the first. NULL: they cannot. */
-	struct uprocs      *h_procs;
+	/* Where native threads outside of schedulers start threads of the scope:
+	   uprocs_sched(); with rr on any processor, with ll on the first. NULL: they
+	   cannot. */
+	struct usched      *h_on;
 
 	/* The most threads of usync_scope_start() at a time. 0: any number. */
 	uint32_t            h_limit;
@@ -383,7 +379,7 @@ int usync_scope_error(const struct usync_scope *scope);
 
 /*
  * Starts a thread that calls func(arg) in the scope, on the caller's scheduler; a native
- * thread starts it on that of h_procs (struct usync_scope_how). With h_limit the call
+ * thread starts it on that of h_on (struct usync_scope_how). With h_limit the call
  * waits while so many run, and starts none if the scope has ended. If func
  * returns a value below 0, it is as if it had called usync_scope_cancel() with that:
  * the first error ends the waits of the other threads. Where the new thread cannot enter,

@@ -125,7 +125,7 @@ ARCH_PRIVATE extern const uint16_t usched__context[];
  */
 ARCH_PRIVATE uint64_t usched__ticks(void);
 
-/* A request to Valgrind, see debug/watch/watch.h. 0: it is not there. */
+/* A request to Valgrind, see src/watch/watch.h. 0: it is not there. */
 ARCH_PRIVATE uintptr_t usched__valgrind(const uintptr_t request[6]);
 
 /* Bytes from a top to the return address of the call of usched__switch(); -1: unknown. */

@@ -34,7 +34,7 @@
 #define _DEFAULT_SOURCE         /* _setjmp, which keeps no signal mask */
 #endif
 #include "arch.h"
-#include "../private/direction.h"
+#include "../src/core/direction.h"
 #include "../usched.h"
 
 #include <fenv.h>
@@ -42,7 +42,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "../debug/watch/watch.h"
+#include "../src/watch/watch.h"
 
 /* In the frame of usched__switch(). A pointer to it is at every top. */
 struct frame {

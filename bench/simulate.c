@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * simulate.c: the policies of private/policy.h, on more processors than this machine has.
+ * simulate.c: the policies of policy.h, on more processors than this machine has.
  *
  *	simulate PROCESSORS LOAD SLICE MOVES [CONNECTIONS [REQUESTS]]
  *	simulate KIND GROUPS THREADS RUN PROCESSORS [MESSAGES [STACKS]]
@@ -47,7 +47,7 @@ enum {
 	LONGS = 5,              /* percent of the requests */
 	EACH  = 64,             /* connections of each processor */
 	QUEUE = 16,             /* messages */
-	SPELL = 1000,           /* without a wait, as in private/budget.h */
+	SPELL = 1000,           /* without a wait, as in src/wait/budget.h */
 };
 
 enum kind { REQUESTS, RING, ALL, STAR, PIPE };

@@ -5,7 +5,7 @@
  *
  * A processor looks for events and for processors that ask when it has nothing to run,
  * after each slice, and LOOKS dispatches or LOOK us after the last time. An idle one asks
- * (private/policy.h) while it watches its inbox, and then sleeps. A thread that has moved
+ * (policy.h) while it watches its inbox, and then sleeps. A thread that has moved
  * draws what it wakes; a processor notices wakes of others, and measures itself.
  *
  * The costs below are assumed, after measurements on two processors: a switch takes 0.013
@@ -23,7 +23,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "../private/policy.h"
+#include "../src/proc/policy.h"
 
 enum {
 	LOOK      = 500,        /* us, as all times here; as in uproc.c, */

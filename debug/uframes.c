@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uframes.c: the owner of an address, and the frames of blocked threads. Shared parts are
- * in private/check.h and private/where.h.
+ * in src/base/check.h and src/base/where.h.
  */
 #include "uframes.h"
 
@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "../private/check.h"
-#include "../private/direction.h"
-#include "../private/where.h"
+#include "../src/base/check.h"
+#include "../src/core/direction.h"
+#include "../src/base/where.h"
 
 /* Not inlined: its frame is below its caller's. */
 __attribute__((noinline))

@@ -38,12 +38,12 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include "../private/cancel.h"
-#include "../private/direction.h"
-#include "../private/lock.h"
-#include "../private/native.h"
-#include "../private/when.h"
-#include "../private/where.h"
+#include "../src/base/cancel.h"
+#include "../src/core/direction.h"
+#include "../src/base/lock.h"
+#include "../src/base/native.h"
+#include "../src/base/when.h"
+#include "../src/base/where.h"
 #include "dump.h"
 #include "snap.h"
 #include "uframes.h"

@@ -35,7 +35,7 @@
  * call is shown and no more.
  *
  * Names are those of ustack_name(). Readers from outside of the process find them, as
- * all else, through usched__layout: see private/layout.h.
+ * all else, through usched__layout: see src/proc/layout.h.
  */
 #ifndef USCHED_INSPECT_H
 #define USCHED_INSPECT_H

@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../private/cancel.h"
-#include "../private/text.h"
+#include "../src/base/cancel.h"
+#include "../src/base/text.h"
 #include "../uevents.h"
 #include "../upreempt.h"
 #include "dump.h"

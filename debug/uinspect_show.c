@@ -22,15 +22,15 @@
  * is not there, is left out.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* Dl_info in private/code.h */
+#define _GNU_SOURCE             /* Dl_info in src/base/code.h */
 #endif
 #include "uinspect.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../private/code.h"
-#include "../private/text.h"
+#include "../src/base/code.h"
+#include "../src/base/text.h"
 #include "dump.h"
 
 enum {

@@ -39,7 +39,7 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include "../private/code.h"
+#include "../src/base/code.h"
 
 enum {
 	HELD   = 32,            /* locks of a native thread; more are not seen */

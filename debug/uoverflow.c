@@ -31,8 +31,8 @@
 #include <unwind.h>
 
 #include "../arch/arch.h"
-#include "../private/code.h"
-#include "../private/direction.h"
+#include "../src/base/code.h"
+#include "../src/core/direction.h"
 #include "../upreempt.h"
 #include "../uproc.h"
 

@@ -20,7 +20,7 @@
  * its processors have ended.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* process_vm_readv(), Dl_info in private/code.h */
+#define _GNU_SOURCE             /* process_vm_readv(), Dl_info in src/base/code.h */
 #endif
 #include "ustall.h"
 
@@ -35,12 +35,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../private/code.h"
-#include "../private/lock.h"
-#include "../private/native.h"
-#include "../private/stall.h"
-#include "../private/text.h"
-#include "../private/when.h"
+#include "../src/base/code.h"
+#include "../src/base/lock.h"
+#include "../src/base/native.h"
+#include "../src/proc/stall.h"
+#include "../src/base/text.h"
+#include "../src/base/when.h"
 #include "../uproc.h"
 #include "snap.h"
 

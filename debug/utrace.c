@@ -24,7 +24,7 @@
  * The table of what is kept has an entry for each record that was in use, which stays:
  * records keep their addresses. Times before c_epoch are of an earlier use.
  *
- * What readers from outside go by, besides private/layout.h. utrace.h has the structs. A
+ * What readers from outside go by, besides src/proc/layout.h. utrace.h has the structs. A
  * reader that writes to c_asked the log2 of a number of events, 6 to 26, has processors
  * trace from their next looks on, and 0 ends it. (The word is of all readers: the last
  * writer counts.) p_ring of a processor is NULL until then, and g_events. Bit 0 of
@@ -51,9 +51,9 @@
 #include <time.h>
 
 #include "../arch/arch.h"
-#include "../private/layout.h"
-#include "../private/lock.h"
-#include "../private/when.h"
+#include "../src/proc/layout.h"
+#include "../src/base/lock.h"
+#include "../src/base/when.h"
 #include "probe.h"
 #include "../uproc.h"
 #include "../uwait.h"

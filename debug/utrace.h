@@ -128,7 +128,7 @@ struct utrace_event {
 
 enum { UTRACE_WHY_AT = 8, UTRACE_NUMBER_AT = 32 };
 
-/* Private from here on, except for readers of the memory: private/layout.h. */
+/* Private from here on, except for readers of the memory: src/proc/layout.h. */
 
 #define UTRACE_PRIVATE __attribute__((visibility("hidden")))
 

@@ -22,9 +22,9 @@
 #include <stdlib.h>
 
 #include "../arch/arch.h"
-#include "../private/cancel.h"
-#include "../private/text.h"
-#include "../private/when.h"
+#include "../src/base/cancel.h"
+#include "../src/base/text.h"
+#include "../src/base/when.h"
 #include "../uproc.h"
 #include "../uwait.h"
 

@@ -14,7 +14,7 @@
  */
 #include "uposix_set.h"
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,9 +11,9 @@
 #undef _FORTIFY_SOURCE
 #include "uposix_set.h"
 
-#include "../private/outside.h"
-#include "../private/sim.h"
-#include "../private/text.h"
+#include "../src/core/outside.h"
+#include "../src/base/sim.h"
+#include "../src/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

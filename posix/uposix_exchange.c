@@ -21,7 +21,7 @@
  */
 #include "uposix_set.h"
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

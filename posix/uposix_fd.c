@@ -6,7 +6,7 @@
 #undef _FORTIFY_SOURCE                  /* no __read_chk() in place of read() */
 #include "uposix_io.h"
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 
 #include <fcntl.h>
 #include <signal.h>

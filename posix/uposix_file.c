@@ -10,7 +10,7 @@
 #undef _FORTIFY_SOURCE
 #include "uposix_io.h"
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 
 #include <dirent.h>
 #include <stdarg.h>

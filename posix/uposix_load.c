@@ -6,7 +6,7 @@
  */
 #include "uposix_set.h"
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 
 #include <dlfcn.h>
 #include <string.h>

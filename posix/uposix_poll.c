@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #endif
 #undef _FORTIFY_SOURCE
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 #include "uposix_io.h"
 
 #include <signal.h>

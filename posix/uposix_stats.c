@@ -6,7 +6,7 @@
  */
 #include "uposix_set.h"
 
-#include "../private/outside.h"
+#include "../src/core/outside.h"
 
 #include <errno.h>
 #include <stdio.h>

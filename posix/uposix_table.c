@@ -15,7 +15,7 @@
 #undef _FORTIFY_SOURCE                  /* no __read_chk() in place of read() */
 #include "uposix_io.h"
 
-#include "../private/sim.h"
+#include "../src/base/sim.h"
 
 #include <linux/kcmp.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 /* uposix_time.c: times of POSIX as deadlines, and sleeps. */
 #include "uposix_set.h"
 
-#include "../private/when.h"
+#include "../src/base/when.h"
 
 static int64_t of(const struct timespec *t)
 {

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 
 #include "../posix/uposix_set.h"
-#include "../private/outside.h"
+#include "../src/core/outside.h"
 #include "host.h"
 
 /* Objects of calls. */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "../posix/uposix_set.h"
-#include "../private/wait.h"
+#include "../src/wait/wait.h"
 #include "host.h"
 
 #define SECOND INT64_C(1000000000)

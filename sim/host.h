@@ -47,11 +47,11 @@ struct sim_host {
 /* The program's X(). */
 #define IN_PLACE_OF(name) extern __typeof__(name) uposix_##name
 
-/* All of names.h. */
+/* All of uposix_sim_names.h. */
 #define PLAIN(name)
 #define WORLD(name) IN_PLACE_OF(name);
 #define SYSCALL(name, ...)
-#include "names.h"
+#include "../posix/uposix_sim_names.h"
 #undef PLAIN
 #undef WORLD
 #undef SYSCALL

@@ -21,8 +21,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#include "../private/sim.h"
-#include "../sim.h"
+#include "../src/base/sim.h"
+#include "sim.h"
 #include "../uproc.h"
 
 /* What a thread does next. */

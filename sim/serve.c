@@ -28,8 +28,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../private/outside.h"
-#include "../private/text.h"
+#include "../src/core/outside.h"
+#include "../src/base/text.h"
 #include "host.h"
 
 enum {

@@ -8,12 +8,12 @@
 sim_flags := -DUSCHED_SIM -UUSCHED_POLL -UUSCHED_KQUEUE $(posix_flags) \
 	-fsemantic-interposition
 sim       := $(B)/libusched-sim.so.$(version)
-sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' sim/names.h)
-sim_parts := $(filter-out tests/%,$(modules)) sim $(basename $(wildcard sim/*.c)) posix/uposix_load \
+sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' posix/uposix_sim_names.h)
+sim_parts := $(filter-out tests/%,$(modules)) $(basename $(wildcard sim/*.c)) posix/uposix_load \
 	$(patsubst $(B)/%.o,%,$(posix_parts))
 
 ifeq ($(SIM),1)
-headers   += sim.h sim/ulinear.h
+headers   += sim/sim.h sim/ulinear.h
 libraries += $(sim)
 names     += libusched-sim
 else
@@ -22,9 +22,9 @@ endif
 
 sim: $(sim)
 
-# In the second each access to memory of usync.h is a step, too: tests/planted.sh.
+# In the second each access to memory of usync.h is a step, too: tests/scripts/planted.sh.
 # PLANTED is a directory with copies of some of its sources, where it is put then.
-traced     := $(filter usync%,$(modules))
+traced     := $(filter src/sync/%,$(modules)) src/net/usync_select
 planted    := $(if $(PLANTED),$(basename $(wildcard $(PLANTED)/*.c)))
 traced_sim := $(or $(PLANTED),$(B)/sim/traced)/$(notdir $(sim))
 
@@ -34,7 +34,7 @@ $(traced_sim): $(patsubst %,$(B)/sim/%.lo,$(filter-out $(traced),$(sim_parts)) \
 	$(patsubst %,traced/%,$(filter-out $(notdir $(planted)),$(traced)))) $(planted:%=%.lo)
 
 $(planted:%=%.lo): %.lo: %.c $(B)/flags
-	$(compile) $(c_flags) $(sim_flags) -fsanitize=thread -iquote . -fPIC -c -o $@ $<
+	$(compile) $(c_flags) $(sim_flags) -fsanitize=thread -iquote src/sync -iquote src/net -fPIC -c -o $@ $<
 
 $(sim): $(sim_parts:%=$(B)/sim/%.lo)
 $(sim_parts:%=$(B)/sim/%.lo): $(posix_define)
@@ -57,7 +57,7 @@ $(B)/sim/%.lo: %.S $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(sim_flags) -c -o $@ $<
 
-# Programs of POSIX threads that are run in it: tests/sim.sh.
+# Programs of POSIX threads that are run in it: tests/scripts/sim.sh.
 sim_servers := kv httpd proxy chat
 sim_tests := $(patsubst tests/sim/%.c,$(B)/sim_%,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)))
 

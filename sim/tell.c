@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <signal.h>
 
-#include "../private/code.h"
+#include "../src/base/code.h"
 #include "host.h"
 
 enum {

@@ -40,8 +40,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../private/budget.h"
-#include "../private/cancel.h"
+#include "../src/wait/budget.h"
+#include "../src/base/cancel.h"
 #include "../ubuf.h"
 #include "../unet.h"
 #include "utls_set.h"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../private/cancel.h"
+#include "../src/base/cancel.h"
 
 struct utls_context {
 	pthread_mutex_t  k_lock;

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "sim.h"
+#include "sim/sim.h"
 #include "ubuf.h"
 #include "unet.h"
 

@@ -8,10 +8,10 @@
 #include <alloca.h>
 #include <stdio.h>
 
-#include "../mini.h"
-#include "../where.h"
+#include "../help/mini.h"
+#include "../help/where.h"
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 #include "../../rr.h"
 #include "../../debug/uframes.h"
 

@@ -25,8 +25,8 @@
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 
-#include "../../private/cancel.h"
-#include "../../private/when.h"
+#include "../../src/base/cancel.h"
+#include "../../src/base/when.h"
 
 enum { READ, WRITE, USER, TIMER, OWN };         /* q_own: sets, eventfd, timerfd */
 

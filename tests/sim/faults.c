@@ -8,7 +8,7 @@
 
 #include <signal.h>
 
-#include "sim.h"
+#include "../../sim/sim.h"
 
 #define SECOND 1000000000ll
 

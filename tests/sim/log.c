@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 
 #include "rr.h"
-#include "sim.h"
+#include "../../sim/sim.h"
 #include "ubuf.h"
 
 /* The example starts its threads: so its node is seen; and what it reads is. */

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
-#include "sim.h"
+#include "../../sim/sim.h"
 
 enum { TRIES = 50 };
 

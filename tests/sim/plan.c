@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../sim.h"
+#include "../../sim/sim.h"
 #include "../../usync.h"
 
 #define NAME "/var/tmp/usched-sim-host"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "../../rr.h"
-#include "../../sim.h"
+#include "../../sim/sim.h"
 #include "../../uoffload.h"
 #include "../../usync.h"
 

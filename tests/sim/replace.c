@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../sim.h"
+#include "../../sim/sim.h"
 
 #define NAME "/var/tmp/usched-sim.conf"
 #define NEW  NAME ".new"

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "../../sim.h"
+#include "../../sim/sim.h"
 #include "../../ubuf.h"
 #include "../../unet.h"
 

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../sim.h"
+#include "../../sim/sim.h"
 
 enum { RECORDS = 40, WRITERS = 2, DOWN = 1000000 };
 

@@ -3,7 +3,7 @@
  * test_event.c: timers against a plain list; sleeps that timers, descriptors and other
  * native threads end. No dispatcher runs: uevents.c needs none.
  */
-#include "../test.h"
+#include "../help/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "../../uevents.h"
-#include "../../private/poller.h"
+#include "../../src/events/poller.h"
 
 enum {
 	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,
@@ -344,6 +344,35 @@ static void see(struct uinterest *i, unsigned ready)
 
 	seen->s_events = ready;
 	seen->s_count++;
+}
+
+/* The process has one eventfd, and no call reads it: here its sum is full. */
+static void test_interrupts_full(void **state)
+{
+	struct seen seen = { { see }, 0, 0 };
+	uint64_t full = UINT64_MAX - 1;
+	struct usched s;
+	struct uevents *e = open_events(&s);
+	char path[40], file[40] = "";
+	int ends[2], fd = 0;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), 0);
+	while (!strstr(file, "eventfd") && ++fd < 1024) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		if (readlink(path, file, sizeof file - 1) < 0)
+			file[0] = '\0';
+	}
+	if (!KQUEUE && fd < 1024 && write(fd, &full, sizeof full) == sizeof full)
+		assert_int_equal(uevents_sleep(&s, UEVENTS_RUN), 1);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(uevents_interrupt(&s), 1);
+		assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
+	}
+	uevents_close(&s);
+	close(ends[0]);
+	close(ends[1]);
 }
 
 /* What is told once is asked for again. */
@@ -781,6 +810,7 @@ int main(void)
 		cmocka_unit_test(test_none),
 		cmocka_unit_test(test_sleep),
 		cmocka_unit_test(test_interrupt),
+		cmocka_unit_test(test_interrupts_full),
 		cmocka_unit_test(test_look),
 		cmocka_unit_test(test_count),
 		cmocka_unit_test(test_add),

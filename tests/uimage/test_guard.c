@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "../../debug/uoverflow.h"
-#include "../procs.h"
+#include "../help/procs.h"
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 
 enum {
 	THREADS   = 150,                /* more than processors map stacks for at first */

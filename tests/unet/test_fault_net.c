@@ -17,8 +17,8 @@
 
 #include "../../unet.h"
 #include "../../usync.h"
-#include "../../private/poller.h"
-#include "../sweep.h"
+#include "../../src/events/poller.h"
+#include "../help/sweep.h"
 
 enum {
 	CLIENTS  = 3,                   /* threads, of each listener */

@@ -3,7 +3,7 @@
  * test_net_kinds.c: unet.h over pipes, eventfds, files, terminals, signals and datagrams.
  */
 #define _GNU_SOURCE
-#include "../net.h"
+#include "../help/net.h"
 
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -183,28 +183,29 @@ static void read_hello(void *fd)
 static void beside_input(void)
 {
 	static int fds[2];
-	struct iovec iov = { &(char){ 0 }, 1 };
+	char c;
+	struct iovec iov = { &c, 1 };
 	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct ustack *u;
 	ssize_t n;
 
-	tcp_pair(fds);
-	u = go(read_hello, &fds[0]);
-	await_waiting(u);
-	TEST_EQUAL(unet_recvmsg(fds[0], &m, MSG_ERRQUEUE, NEVER), -ETIMEDOUT);
-	TEST_EQUAL(unet_recvfrom(fds[0], iov.iov_base, 1, MSG_OOB, NULL, NEVER), -EINVAL);
-	do {                            /* a read that goes past the byte drops it */
+	do {                    /* again if a read went past the byte, which drops it */
+		tcp_pair(fds);
+		u = go(read_hello, &fds[0]);
+		await_waiting(u);
+		TEST_EQUAL(unet_recvmsg(fds[0], &m, MSG_ERRQUEUE, NEVER), -ETIMEDOUT);
+		TEST_EQUAL(unet_recvfrom(fds[0], &c, 1, MSG_OOB, NULL, NEVER), -EINVAL);
 		TEST_EQUAL(send(fds[1], "!", 1, MSG_OOB), 1);
-		n = unet_recvfrom(fds[0], iov.iov_base, 1, MSG_OOB, NULL, NEVER);
-	} while (n == -EINVAL || n == -ETIMEDOUT);
-	TEST_EQUAL(n, 1);
-	put(fds[1], "hello");
-	join(u);
-	put(fds[1], "x");
-	TEST_EQUAL(unet_wait(fds[0], POLLIN, NEVER), 0);
-	TEST_EQUAL(unet_recvmsg(fds[0], &m, MSG_ERRQUEUE, NEVER), -ETIMEDOUT);
-	receive(fds[0], "x");                   /* which is known to be there */
-	close_both(fds);
+		n = unet_recvfrom(fds[0], &c, 1, MSG_OOB, NULL, NEVER);
+		TEST_TRUE(n == 1 || n == -EINVAL || n == -ETIMEDOUT);
+		put(fds[1], "hello");
+		join(u);
+		put(fds[1], "x");
+		TEST_EQUAL(unet_wait(fds[0], POLLIN, NEVER), 0);
+		TEST_EQUAL(unet_recvmsg(fds[0], &m, MSG_ERRQUEUE, NEVER), -ETIMEDOUT);
+		receive(fds[0], "x");           /* which is known to be there */
+		close_both(fds);
+	} while (n < 0);
 }
 
 static void test_terminals(void **state)

@@ -7,13 +7,13 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* POLLRDHUP */
 #endif
-#include "../netop.h"
-#include "../../private/poller.h"
+#include "../help/netop.h"
+#include "../../src/events/poller.h"
 
 #include <netinet/in.h>
 #include <sys/eventfd.h>
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 
 static void times_out(const struct op *op)
 {

@@ -15,10 +15,10 @@
 #include "../../uevents.h"
 #include "../../unet.h"
 #include "../../usync.h"
-#include "../../private/policy.h"
-#include "../../private/proc.h"
-#include "../mini.h"
-#include "../test.h"
+#include "../../src/proc/policy.h"
+#include "../../src/proc/proc.h"
+#include "../help/mini.h"
+#include "../help/test.h"
 
 enum {
 	MANY    = 24,                   /* threads */

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../private/quota.h"
+#include "../../src/proc/quota.h"
 #include "../../uproc.h"
 #include "../../usync.h"
-#include "../over.h"
+#include "../help/over.h"
 
 static char root[] = "/tmp/usched-quota-XXXXXX";
 

@@ -14,10 +14,10 @@
 #define USCHED_GROWS_UP 1
 #endif
 #include "../../usched.c"
-#include "../../usched_stack.c"
+#include "../../src/core/usched_stack.c"
 #include "../../debug/uframes.c"
 
-#include "../mini.h"
+#include "../help/mini.h"
 
 enum {
 	THREADS = 7,

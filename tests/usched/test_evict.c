@@ -5,9 +5,9 @@
  */
 #include <alloca.h>
 
-#include "../plain.h"
+#include "../help/plain.h"
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 
 /* ---- R4 ---- */
 

@@ -3,13 +3,13 @@
  * test_alone.c: threads with a stack of their own, or an error: pointers into their
  * frames, sizes, the limit, stacks that are used again and that go back.
  */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
-#include "../../private/direction.h"
+#include "../../src/core/direction.h"
 #include "../../uco.h"
 #include "../../ll.h"
 #include "../../rr.h"

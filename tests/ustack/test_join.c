@@ -4,13 +4,13 @@
  * and as late as can be.
  */
 #define _GNU_SOURCE             /* REG_EFL, for step.h */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 
-#include "../step.h"
+#include "../help/step.h"
 
 static void detach_it(void *arg)
 {

@@ -3,7 +3,7 @@
  * test_sync_chan.c: channels: buffers of all sizes, streams, close, budgets; between
  * processors, waits that need not block.
  */
-#include "../place.h"
+#include "../help/place.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Schedulers, processors and threads, by the constant usched__layout.
 
-private/layout.h has the rules that are followed here.
+src/proc/layout.h has the rules that are followed here.
 """
 
 import struct

@@ -2,7 +2,7 @@
 """trace: has a process trace itself, or reads what utrace_write() wrote, and writes JSON
 trace events.
 
-utrace.h has the events, private/layout.h the rules by which they are read, and
+utrace.h has the events, src/proc/layout.h the rules by which they are read, and
 debug/utrace_write.c the form of a file. The process 1 has a track for each thread, the
 process 2 one for each processor:
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_sim_names.h: functions that only a simulation has in place of libc's, as rows
+ * of uposix_names.h. PLAIN(bind): bind is exported, and what it jumps to, libc's, can be
+ * replaced: uposix__replace(). WORLD(time): in a run of a whole program its time() is
+ * uposix_time(), which is in sim/, and the library's own calls are libc's.
+ */
+
+/* The clock and chance: sim/clock.c. */
+WORLD(clock_gettime) WORLD(gettimeofday) WORLD(time) WORLD(timespec_get) WORLD(clock)
+WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(gettid) WORLD(getrusage)
+WORLD(times)
+
+PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername)
+PLAIN(getsockopt) PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime)
+
+/* Files: sim/file.c. */
+PLAIN(pread) PLAIN(pread64) PLAIN(pwrite) PLAIN(pwrite64) PLAIN(lseek) PLAIN(lseek64)
+PLAIN(fsync) PLAIN(fdatasync) PLAIN(ftruncate) PLAIN(ftruncate64) WORLD(fopen)
+WORLD(fopen64) PLAIN(stat) PLAIN(stat64) WORLD(lstat) WORLD(lstat64) WORLD(fstat)
+WORLD(fstat64) WORLD(access) WORLD(rename) WORLD(unlink) WORLD(remove) WORLD(mkdir)
+WORLD(fstatat) WORLD(fstatat64) WORLD(statx) WORLD(mkstemp) WORLD(mkstemp64)
+WORLD(mkostemp) WORLD(mkostemp64)
+
+/* The end of a run: sim/serve.c. */
+WORLD(_exit) WORLD(_Exit)
+
+/* What a simulation cannot repeat: sim/enter.c has what to use instead. */
+PLAIN(fork) PLAIN(daemon) PLAIN(execl) PLAIN(execlp) PLAIN(execle) PLAIN(execv)
+PLAIN(execve) PLAIN(execvp) PLAIN(execvpe) PLAIN(fexecve) PLAIN(clone) PLAIN(kill)
+PLAIN(killpg) PLAIN(sigqueue) PLAIN(alarm) PLAIN(ualarm) PLAIN(setitimer)
+PLAIN(ptrace) PLAIN(shm_open) PLAIN(sem_open) PLAIN(mq_open)
+PLAIN(shmat) PLAIN(link) PLAIN(linkat) PLAIN(symlink) PLAIN(symlinkat) PLAIN(mkfifo)
+PLAIN(mknod) PLAIN(scandir) PLAIN(scandir64) PLAIN(glob) PLAIN(glob64) PLAIN(ftw)
+PLAIN(ftw64) PLAIN(nftw) PLAIN(nftw64) PLAIN(fts_open)
+PLAIN(mkstemps) PLAIN(mkdtemp) PLAIN(chmod) PLAIN(fchmod) PLAIN(fchmodat)
+PLAIN(chown) PLAIN(fchown) PLAIN(fchownat) PLAIN(utime) PLAIN(utimes) PLAIN(utimensat)
+PLAIN(futimens) PLAIN(fallocate) PLAIN(fallocate64) PLAIN(chdir) PLAIN(fchdir)
+PLAIN(getcwd) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)
+PLAIN(arc4random_uniform) PLAIN(getppid) PLAIN(tmpfile) PLAIN(tmpfile64)
+PLAIN(faccessat) PLAIN(truncate)
+PLAIN(truncate64) PLAIN(renameat) PLAIN(renameat2) PLAIN(unlinkat) PLAIN(mkdirat)
+PLAIN(rmdir) PLAIN(sync) PLAIN(opendir) PLAIN(fdopendir)
+
+/* Numbers of syscall(). */
+SYSCALL(fsync, fsync(I(0)))
+SYSCALL(fdatasync, fdatasync(I(0)))
+SYSCALL(ftruncate, ftruncate(I(0), a[1]))
+SYSCALL(pwrite64, pwrite(I(0), P(1), N(2), a[3]))
+SYSCALL(getrandom, uposix_getrandom(P(0), N(1), U(2)))
+SYSCALL(clock_gettime, uposix_clock_gettime(I(0), P(1)))
+#ifdef SYS_openat2
+SYSCALL(openat2, uposix__made(uposix_openat2(I(0), P(1), P(2), N(3)), UNKNOWN, false))
+#endif
+SYSCALL(getpid, uposix_getpid())
+SYSCALL(gettid, uposix_gettid())

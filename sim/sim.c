@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim.c: the scheduler of a simulation. A policy like rr: the queue of the processor has
+ * the threads that can run, and the strategy chooses one of them. A step that does not
+ * block ends in sim__step(), where the strategy may choose the running thread again; that
+ * takes no switch.
+ */
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../src/proc/proc.h"
+#include "host.h"
+#include "world.h"
+#include "../uwait.h"
+
+#define BOOTED  INT64_C(1000000000000)          /* ns: the clock at the begin */
+#define EPOCH   INT64_C(1767225600000000000)    /* ns: the date, less that */
+#define STEPS   UINT64_C(10000000)
+#define SEED    UINT64_C(0x9e3779b97f4a7c15)
+#define EACH    UINT64_MAX
+
+enum {
+	HASTE     = 4,                  /* runs: see sim__sleeps() */
+	LATENESS  = 1000000000,         /* ns: likewise, at most */
+	STEP_TIME = 1000,               /* ns */
+	READ_TIME = 10,                 /* ns: so a loop that waits for a time ends */
+	LOOKS     = 1000,               /* steps in a row to a look for what is due */
+	NAMES     = 64,                 /* of choices; the last is for all others */
+	CHECKS    = 256,                /* of the program, at most */
+};
+
+struct sim_run sim__run = { .r_profile = &sim__profile };
+
+static struct {
+	const char *(*c_check)(void *);
+	void         *c_arg;
+} checks[CHECKS];
+static size_t n_checks;
+
+/* How often a choice of this name was made. */
+static struct named {
+	uint32_t n_name;
+	uint32_t n_count;
+} names[NAMES];
+
+/* ---- Random numbers, and the hash ---- */
+
+static uint64_t mixed(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* SplitMix64. Steele, Lea, Flood: Fast splittable pseudorandom number generators. */
+uint64_t sim__random(void)
+{
+	sim__run.r_random += SEED;
+	return mixed(sim__run.r_random);
+}
+
+/* The high half of a product: no division, and the same on all machines. */
+uint64_t sim__below(uint64_t n)
+{
+	uint64_t x = sim__random();
+
+	return n <= UINT32_MAX ? (x >> 32) * n >> 32 : x % n;
+}
+
+uint64_t sim__hash(uint64_t hash, uint64_t value)
+{
+	return mixed(hash ^ value) + SEED;
+}
+
+void sim__note(uint64_t value)
+{
+	sim__run.r_hash = sim__hash(sim__run.r_hash, value);
+}
+
+uint64_t sim_hash(void)
+{
+	return sim__run.r_hash;
+}
+
+uint64_t sim_steps(void)
+{
+	return sim__run.r_steps;
+}
+
+/* ---- The end of a run ---- */
+
+void sim__report(enum sim_end end, const char *message)
+{
+	struct sim_outcome *u = sim__run.r_outcome;
+
+	if (!u)
+		return;
+	u->u_end = end;
+	u->u_hash = sim__run.r_hash;
+	u->u_steps = sim__run.r_steps;
+	memccpy(u->u_message, message, '\0', SIM_MESSAGE - 1);
+}
+
+/* By a thread: there are others, so streams are flushed, and no handler is called. */
+void sim__end(enum sim_end end, const char *message)
+{
+	fflush(NULL);
+	sim__report(end, message);
+	if (end > SIM_REDUNDANT)
+		sim__tell(message);
+	_exit(end <= SIM_REDUNDANT ? 0 : EXIT_FAILURE);
+}
+
+void sim_fail(const char *format, ...)
+{
+	char message[SIM_MESSAGE];
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(message, sizeof message, format, list);
+	va_end(list);
+	sim__end(SIM_FAILED, message);
+}
+
+void sim__stuck(void)
+{
+	if (sim__run.r_outcome)
+		sim__end(SIM_DEADLOCK, "deadlock");
+}
+
+void sim__look_for_living(void)
+{
+	const struct sim_run *r = &sim__run;
+
+	if (r->r_dead > 0 && r->r_dead == r->r_live)
+		sim__end(SIM_PASSED, "");
+	if (r->r_leaver && uwait_claim(r->r_leaver))
+		uwait_finish(r->r_leaver, 0);
+}
+
+/* ---- Steps ---- */
+
+static void note_choice(uint32_t by, uint32_t when, uint64_t what)
+{
+	struct sim_outcome *u = sim__run.r_outcome;
+
+	if (!u)
+		return;
+	if (u->u_noted < SIM_CHOICES)
+		u->u_choices[u->u_noted] = (struct sim_choice){ by, when, what };
+	u->u_noted++;
+}
+
+static void check_always(void)
+{
+	for (size_t i = 0; i < n_checks; i++) {
+		const char *wrong = checks[i].c_check(checks[i].c_arg);
+
+		if (wrong)
+			sim__end(SIM_FAILED, wrong);
+	}
+}
+
+/* `t' makes the next step. */
+static void begin_step(struct sim_thread *t)
+{
+	struct sim_run *r = &sim__run;
+
+	r->r_steps++;
+	sim__event(&(struct sim_event){ t->t_op, r->r_steps, t->t_host, t->t_number,
+					r->r_chose });
+	r->r_now += STEP_TIME;
+	r->r_running = t;
+	r->r_by = t->t_number;
+	r->r_when = ++t->t_steps;
+	t->t_ran = r->r_steps;
+	sim__note((uint64_t)t->t_number << 2 | t->t_op.o_kind);
+	if (r->r_strategy->y_ran)
+		r->r_strategy->y_ran(t);
+	if (r->r_steps >= r->r_conf.c_steps)
+		sim__end(SIM_ENDLESS, "it has not ended in the steps that it may make");
+}
+
+/* Of the n ready ones, and `self', the running one, or NULL. Their number is over 0. */
+static struct sim_thread *choose(size_t n, struct sim_thread *self)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *usual = sim__usual(self), *chosen = usual;
+
+	n += self != NULL;
+	if (n > 1)
+		chosen = r->r_strategy->y_choose(n, self);
+	r->r_alone = n > 1 && chosen == r->r_running ? r->r_alone + 1 : 0;
+	r->r_chose = chosen != usual;
+	if (r->r_chose)
+		note_choice(r->r_by, r->r_when, chosen->t_number);
+	return chosen;
+}
+
+/* A thread whose host has crashed may have been woken. */
+static void drop_dead(struct uproc *p)
+{
+	size_t to = p->p_head;
+
+	if (sim__run.r_dead == 0)
+		return;
+	for (size_t i = p->p_head; i != p->p_tail; i++)
+		if (!sim__of(p->p_queue[i & p->p_mask])->t_dead)
+			p->p_queue[to++ & p->p_mask] = p->p_queue[i & p->p_mask];
+	p->p_tail = to;
+}
+
+static bool may_run(const struct uproc_thread *t)
+{
+	const struct sim_thread *thread = sim__of(t);
+	const struct sim_processor *c = sim__processor(thread);
+
+	return !c || !c->c_busy || c->c_busy == thread;
+}
+
+/* Puts those first that do not wait for their processor, in their order. */
+static void put_first(struct uproc *p)
+{
+	size_t to = p->p_head;
+
+	for (size_t i = p->p_head; i != p->p_tail; i++) {
+		struct uproc_thread **at = &p->p_queue[i & p->p_mask], *t = *at;
+
+		if (!may_run(t))
+			continue;
+		*at = p->p_queue[to & p->p_mask];
+		p->p_queue[to++ & p->p_mask] = t;
+	}
+	sim__run.r_ready = to - p->p_head;
+}
+
+/* Returns the number of those that may run, the first in the queue. */
+static size_t ready(void)
+{
+	struct uproc *p = sim__run.r_proc;
+
+	drop_dead(p);
+	sim__run.r_ready = p->p_tail - p->p_head;
+	if (sim__run.r_busy > 0 && sim__run.r_ready > 0)
+		put_first(p);
+	return sim__run.r_ready;
+}
+
+/* The thread has its processor, which no other one has, or has it no longer. */
+static void keep_processor(struct sim_processor *c, struct sim_thread *t)
+{
+	sim__run.r_busy += !c->c_busy;
+	c->c_busy = t;
+}
+
+/* Where the schedulers are of a thread's host, or of no host. */
+static struct sim_processor *processor_of(const struct sim_thread *t)
+{
+	return t->t_host ? &t->t_host->h_processor : &sim__run.r_processor;
+}
+
+static void leave_processor(const struct sim_thread *t)
+{
+	struct sim_processor *c = processor_of(t);
+
+	if (c->c_busy != t)
+		return;
+	c->c_busy = NULL;
+	sim__run.r_busy--;
+}
+
+struct sim_thread *sim__self(void)
+{
+	struct uproc *p = uproc_self();
+
+	return p && p == sim__run.r_proc ? sim__of(uproc_thread(ustack_self())) : NULL;
+}
+
+/* ustack_yield() refuses where the thread is cancelled. */
+void sim__step(struct sim_op op)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *self = sim__self(), *next;
+	struct usched *s;
+	struct sim_processor *c;
+
+	if (!self)
+		return;
+	check_always();
+	if (self->t_host)
+		sim__may_crash();
+	self->t_op = op;
+	c = op.o_how == SIM_YIELDS ? NULL : sim__processor(self);
+	if (c)
+		keep_processor(c, self);
+	s = &r->r_proc->p_sched;
+	if (++r->r_in_row % LOOKS == 0 && s->s_events)
+		s->s_events->e_poll(s->s_events, UEVENTS_LOOK);
+	next = choose(ready(), self);
+	if (next == self) {
+		begin_step(self);
+		return;
+	}
+	r->r_next = next;
+	if (s->s_yield(s))
+		sim_fail("no memory to switch");
+}
+
+void sim_point(uintptr_t object, enum sim_kind kind)
+{
+	uintptr_t place = (uintptr_t)__builtin_return_address(0);
+
+	sim__step((struct sim_op){ object, place, place, "is at a point", kind, 0 });
+}
+
+/*
+ * Below n. With odds, that are over 0: 1 once in so many times, else 0; not in the run
+ * that finds out about the program. EACH: "all" tries each, while it has 0 for others.
+ */
+static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
+{
+	struct sim_run *r = &sim__run;
+	const bool is_fault = odds > 0 && odds != EACH;
+	uint32_t by = 0, i = 0;
+	uint64_t chosen = 0;
+
+	for (const char *at = what; *at; at++)
+		by = by * 31 + (unsigned char)*at;
+	by |= SIM_NAMED;
+	while (names[i].n_name && names[i].n_name != by && i < NAMES - 1)
+		i++;
+	names[i].n_name = by;
+	names[i].n_count++;
+	if (r->r_strategy == &sim__replay)
+		chosen = sim__replayed(by, names[i].n_count);
+	else if (r->r_strategy == &sim__all)
+		chosen = odds == EACH && n > 1 ? sim__ordered(n) : 0;
+	else if (r->r_strategy && is_fault)
+		chosen = !r->r_learns && sim__below(odds) == 0;
+	else if (r->r_strategy && n > 1)
+		chosen = sim__below(n);
+	chosen = chosen < n ? chosen : n - 1;
+	if (chosen > 0)
+		note_choice(by, names[i].n_count, chosen);
+	if (chosen > 0 && is_fault)
+		sim__note_fault(what, NULL);
+	sim__note(chosen);
+	return chosen;
+}
+
+uint64_t sim_choose(uint64_t n)
+{
+	return choose_named("the program's", n, EACH);
+}
+
+size_t sim__choose(const char *what, size_t n)
+{
+	return choose_named(what, n, 0);
+}
+
+bool sim__rarely(const char *what, uint64_t n)
+{
+	return choose_named(what, 2, n) > 0;
+}
+
+/* Calls of the library to itself are no steps. The linker has these. */
+static bool is_own(uintptr_t place)
+{
+	extern const char __ehdr_start[] SIM_PRIVATE, _etext[] SIM_PRIVATE;
+
+	return place >= (uintptr_t)__ehdr_start && place < (uintptr_t)_etext;
+}
+
+static struct sim_op op_of(const char *call, uintptr_t object, uintptr_t at,
+			   unsigned char how)
+{
+	return (struct sim_op){ object, at, sim__key(call, object, at), call,
+				how == SIM_YIELDS ? SIM_NOTHING : SIM_WRITES, how };
+}
+
+void sim__waits(const char *call, const void *place)
+{
+	struct sim_thread *self = sim__self();
+
+	if (self && !is_own((uintptr_t)place))
+		self->t_op = op_of(call, 0, (uintptr_t)place, 0);
+}
+
+void sim__called(const void *object, const char *call, const void *place)
+{
+	struct sim_thread *self = sim__self();
+
+	if (!self || is_own((uintptr_t)place))
+		return;
+	self->t_ordered = true;
+	sim__step(op_of(call, (uintptr_t)object, (uintptr_t)place, 0));
+}
+
+/* At the end of a step it is the scheduler that yields. */
+void sim__yields(const void *place)
+{
+	struct sim_thread *self = sim__self();
+
+	if (self && !sim__run.r_next)
+		self->t_op = op_of("ustack_yield", 0, (uintptr_t)place, SIM_YIELDS);
+}
+
+void sim__spins(const char *call)
+{
+	sim__step(op_of(call, 0, (uintptr_t)__builtin_return_address(0), SIM_YIELDS));
+}
+
+/*
+ * In one run of a few the clock jumps to the end of every second sleep, while others make
+ * no step: a program that has them wait for each other by sleeping fails then. A thread
+ * is never late by more than LATENESS at once, or limits of time would mean nothing. With
+ * hosts none is: faults are what the test has there.
+ */
+void sim__sleeps(int64_t until)
+{
+	struct sim_run *r = &sim__run;
+
+	if (r->r_hasty && sim__self() && until > r->r_now && until - r->r_now <= LATENESS
+	    && sim__rarely("the others are late", 2)) {
+		r->r_now = until;
+		r->r_proc->p_left = 1;          /* it looks for what is due now */
+		r->r_proc->p_sched.s_turn = 0;
+	}
+}
+
+/* usync.h promises an order. */
+size_t sim__woken(size_t n)
+{
+	const struct sim_thread *self = sim__self();
+
+	return sim__enters && !(self && self->t_ordered)
+		? choose_named("the woken", n, EACH)
+		: 0;
+}
+
+int sim_always(const char *(*check)(void *), void *arg)
+{
+	if (n_checks == CHECKS)
+		return -ENOMEM;
+	checks[n_checks].c_check = check;
+	checks[n_checks++].c_arg = arg;
+	return 0;
+}
+
+/* ---- The policy ---- */
+
+/* The chosen one is the oldest then. */
+static struct uproc_thread *pick(struct uproc *p)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *t = r->r_next;
+	struct uproc_thread **at = NULL, *first;
+	size_t n, i = 0;
+
+	r->r_in_row = 0;
+	if (!t && r->r_running)                 /* it waits, or yields */
+		leave_processor(r->r_running);
+	n = ready();
+	if (n == 0)
+		return NULL;
+	r->r_next = NULL;
+	if (!t) {
+		check_always();
+		t = choose(n, NULL);
+	}
+	while (p->p_queue[(p->p_head + i) & p->p_mask] != t->t_thread)
+		i++;
+	at = &p->p_queue[(p->p_head + i) & p->p_mask];
+	first = p->p_queue[p->p_head & p->p_mask];
+	p->p_queue[p->p_head & p->p_mask] = *at;
+	*at = first;
+	begin_step(t);
+	return uproc_pop(p);
+}
+
+static struct ustack *next(struct usched *s)
+{
+	return uproc_next((struct uproc *)(void *)s, pick);
+}
+
+static struct ustack *pick_next(struct usched *s, struct ustack *self)
+{
+	return uproc_wait(s, self, pick);
+}
+
+static void make_ready(struct usched *s, struct ustack *u)
+{
+	uproc_push((struct uproc *)(void *)s, uproc_thread(u));
+}
+
+static const struct uproc_policy policy = {
+	.y_size  = sizeof(struct uproc),
+	.y_next  = next,
+	.y_pick  = pick_next,
+	.y_ready = make_ready,
+};
+
+/* ---- What the library asks ---- */
+
+void sim__conform(struct uprocs_conf *conf, const struct uproc_policy **p)
+{
+	conf->c_embed = 1;
+	conf->c_processors = 1;
+	conf->c_stay = 1;
+	conf->c_slice = conf->c_stall = 0;
+	*p = &policy;
+	if (!sim__run.r_strategy)
+		sim_begin(&(struct sim_conf){ 0 });
+}
+
+/* With c_embed other threads run while this one waits for them. */
+bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *self = sim__self();
+	struct sim_processor *c;
+
+	if (!self)
+		return false;
+	c = processor_of(self);
+	c->c_single |= conf && conf->c_processors == 1;
+	if (conf && conf->c_processors == 1 && conf->c_embed)
+		keep_processor(c, self);
+	*procs = r->r_proc->p_procs;
+	return true;
+}
+
+/* Threads of POSIX do not belong to the scheduler, nor does the caller. */
+int sim__leaves(int64_t deadline)
+{
+	struct sim_run *r = &sim__run;
+	int before = ustack_shield(1), rc = before < 0 ? before : 0;
+	struct uwaiter *w;
+
+	while (rc == 0 && r->r_plain > sim__self()->t_plain) {
+		rc = uwait_prepare(&w, deadline);
+		if (rc)
+			break;
+		uwait_begin(w);
+		r->r_leaver = w;
+		rc = uwait_block(w);
+		r->r_leaver = NULL;
+	}
+	if (rc == -ETIMEDOUT && deadline > 0)
+		uproc__report_left(r->r_proc->p_procs);
+	ustack_shield(before > 0);
+	return rc;
+}
+
+void sim__posix_starts(void)
+{
+	sim__run.r_posix = true;
+}
+
+void sim__started(struct uproc_thread *t)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *self = sim__self(), *new = calloc(1, sizeof *new);
+
+	if (!new)
+		sim_fail("no memory for a thread");
+	new->t_thread = t;
+	new->t_number = r->r_started++;
+	new->t_parent = self ? self->t_number : 0;
+	new->t_host = self ? self->t_host : NULL;
+	new->t_next = r->r_threads;
+	if (r->r_threads)
+		r->r_threads->t_prev = new;
+	r->r_threads = new;
+	uproc_rest(t)->t_sim = new;
+	new->t_plain = !r->r_posix;
+	r->r_posix = false;
+	r->r_plain += new->t_plain;
+	r->r_live++;
+	r->r_proc = uproc_at(uproc_of(&t->t_stack)->p_procs, 0);
+	if (r->r_learns && new->t_number < SIM_THREADS) {
+		r->r_profile->p_parent[new->t_number] = new->t_parent;
+		r->r_profile->p_threads = r->r_started;
+	}
+	if (r->r_strategy->y_started)
+		r->r_strategy->y_started(new);
+}
+
+void sim__ended(struct uproc_thread *t)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *old = sim__of(t);
+
+	*(old->t_prev ? &old->t_prev->t_next : &r->r_threads) = old->t_next;
+	if (old->t_next)
+		old->t_next->t_prev = old->t_prev;
+	leave_processor(old);
+	if (r->r_running == old)
+		r->r_running = NULL;
+	uproc_rest(t)->t_sim = NULL;
+	r->r_plain -= old->t_plain;
+	r->r_live--;
+	free(old);
+	sim__look_for_living();
+}
+
+/* ---- The clock ---- */
+
+int64_t sim__time(clockid_t clock)
+{
+	int64_t now = sim__run.r_now += READ_TIME;
+	const struct sim_host *host;
+
+	if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
+		return now;
+	host = sim__host();
+	return now + EPOCH + sim__run.r_jump + (host ? host->h_jump : 0);
+}
+
+/* ---- The begin ---- */
+
+void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
+{
+	struct sim_run *r = &sim__run;
+
+	*r = (struct sim_run){
+		.r_conf = *conf, .r_strategy = y, .r_random = mixed(conf->c_seed + 1),
+		.r_began = BOOTED, .r_now = BOOTED, .r_hash = SEED,
+		.r_outcome = r->r_outcome, .r_profile = r->r_profile,
+		.r_learns = r->r_learns, .r_trace = r->r_trace,
+	};
+	if (conf->c_steps == 0)
+		r->r_conf.c_steps = STEPS;
+	if (conf->c_bound == 0)
+		r->r_conf.c_bound = y->y_bound;
+	memset(names, 0, sizeof names);
+	n_checks = 0;
+	sim__seed(conf->c_seed);
+	sim__world();
+	r->r_hasty = sim__below(HASTE) == 0;
+	if (y->y_begin)
+		y->y_begin();
+}
+
+int sim_begin(const struct sim_conf *conf)
+{
+	const struct sim_strategy *y = sim__strategy(conf->c_strategy);
+
+	if (!y)
+		return -EINVAL;
+	if (uproc__schedulers)
+		return -EBUSY;
+	sim__begin(conf, y);
+	return 0;
+}
+
+int sim_create(const struct uprocs_conf *conf, struct uprocs **sim)
+{
+	return uprocs_create(conf, &policy, sim);
+}
+
+int sim_start(struct uprocs *sim, void (*func)(void *), void *arg, struct ustack **thread)
+{
+	return uproc_start(uprocs_place(sim, NULL), NULL, func, arg, thread);
+}
+
+int sim_start_with(struct uprocs *sim, const struct ustack_how *how, void (*func)(void *),
+		   void *arg, struct ustack **thread)
+{
+	return uproc_start(uprocs_place(sim, how), how, func, arg, thread);
+}

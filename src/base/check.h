@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * check.h: the owner of an address, and a check of pointers in debug builds: of those
+ * that the calls of usync.h, unet.h and uoffload.h are given, and of those that a thread
+ * gives to another one: arguments of new threads, and values of channels. So a mistake is
+ * found where it is made. uframes.h says what is wrong. Private; in other builds check()
+ * is empty.
+ *
+ * An object that threads share is wrong on any thread's stack, the caller's included: its
+ * owner may be evicted while it waits, and then others find another thread's frames
+ * there. So is what another thread gets, as the argument that it is started with, or as
+ * the value of a channel, if that is as large as a pointer. A buffer is read and written
+ * by its caller, while that runs, so it may be on the caller's own stack.
+ *
+ * check_inside() looks through the first words of what another thread gets. The kernel
+ * copies them: what cannot be read is left out, and no tool asks whether it was written.
+ *
+ * took() and gave() tell uco.c what a thread has, for uco_clone().
+ */
+#ifndef USCHED_CHECK_H
+#define USCHED_CHECK_H
+
+#include <stddef.h>
+#include <errno.h>
+#include <stdint.h>
+
+#include "../../arch/arch.h"
+#include "../../usched.h"
+#include "../core/direction.h"
+#include "../core/observer.h"
+#include "sim.h"
+
+/*
+ *       | bottom          top or SP |        limit |
+ *       | the resident's frames     |    stale     |
+ *
+ * The end of the native stack is not known, so its limit is what threads have reached.
+ */
+static inline enum usched_place
+usched__look(const struct usched *s, const struct usched_stack *k, const void *address,
+	     const void *here)
+{
+	size_t index = stack_index(k->k_bottom, address);       /* above: it wraps */
+	const struct ustack *u = k->k_resident, *self = usched__runs(s);
+	const void *top = !u ? k->k_bottom : u == self ? here : usched__top(u);
+
+	if (index >= k->k_size)
+		return USCHED_ELSEWHERE;
+	if (index < stack_depth(k->k_bottom, top))
+		return u == self ? USCHED_MINE : USCHED_THEIRS;
+	if (k == &s->s_native && index >= s->s_stats.s_deepest)
+		return USCHED_ELSEWHERE;
+	return USCHED_STALE;
+}
+
+/* usched_onstack(), of which `here' is the stack pointer, or nearly so. */
+static inline enum usched_place
+usched__onstack(const void *address, struct ustack **whose, const void *here)
+{
+	const struct usched *s = usched__here();
+	enum usched_place place = USCHED_ELSEWHERE;
+	const struct usched_stack *k, *at = NULL;
+
+	if (s->s_current) {                     /* that may be another's, lent */
+		at = usched__runs(s)->u_stack;
+		place = usched__look(s, at, address, here);
+	}
+	for (k = s->s_victim; k
+	     && place == USCHED_ELSEWHERE; k = usched__next_stack(s, k)) {
+		at = k;
+		if (__atomic_load_n(&k->k_sched, __ATOMIC_RELAXED) == s)
+			place = usched__look(s, k, address, here);
+		else if (stack_index(k->k_bottom, address) < k->k_size)
+			place = USCHED_REMOTE;  /* it has left with its thread */
+	}
+	if (whose)
+		*whose = place == USCHED_MINE ? s->s_current
+			: place == USCHED_THEIRS ? at->k_resident : NULL;
+	if (place == USCHED_ELSEWHERE && s->s_has_stack
+	    && s->s_has_stack(s, address) == 1)
+		place = USCHED_REMOTE;
+	return place;
+}
+
+enum { OBJECT, BUFFER, ARGUMENT, VALUE };
+
+#ifdef USCHED_CHECK
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { CHECKING = 1 };
+enum { LOOK_INSIDE = 64, TOLD_PLACES = 64 };    /* words; calls that are told */
+#define ITS_BLOCK SIZE_MAX              /* bytes: as many as the block has */
+
+/*
+ * Says once if a deadline came before the program began: it is likely to be a span of
+ * time. In uwait.c.
+ */
+void uwait__check_deadline(int64_t deadline) __attribute__((visibility("hidden")));
+
+/* Not inlined: its frame is below those of all callers. */
+__attribute__((noinline, unused))
+static void check(const void *pointer, int whose, const char *call)
+{
+	static const char *const places[] = {
+		[USCHED_MINE]    = "in the frames of the thread that calls",
+		[USCHED_THEIRS]  = "in the frames of another thread",
+		[USCHED_STALE]   = "on a stack, in no thread's frames",
+		[USCHED_REMOTE]  = "on a stack of another processor",
+	};
+	static const char *const kinds[] = {
+		[OBJECT] = "shared object", [BUFFER] = "buffer",
+		[ARGUMENT] = "the new thread's argument", [VALUE] = "the value",
+	};
+	struct ustack *u;
+	enum usched_place place;
+
+	if (OBSERVER(o_called))
+		OBSERVER(o_called)(call);
+	place = usched__onstack(pointer, &u, __builtin_frame_address(0));
+	if (place == USCHED_ELSEWHERE || (whose == BUFFER && place == USCHED_MINE))
+		return;
+	if (u && u->u_stack->k_stays & USCHED_ALONE)    /* the frames are always there */
+		return;
+	fprintf(stderr, "usched: %s: %s %p is %s", call, kinds[whose], pointer,
+		places[place]);
+	if (u && OBSERVER(o_introduce)) {
+		fprintf(stderr, ", ");
+		OBSERVER(o_introduce)(u);
+	}
+	fprintf(stderr, ": threads move\n");
+	abort();
+}
+
+/* Copies up to `n' words. Returns how many can be read. */
+static inline size_t check__read(uintptr_t from, uintptr_t *words, size_t n)
+{
+	struct iovec to = { words, n * sizeof *words }, at = { (void *)from, to.iov_len };
+	int error = errno;
+	long got = syscall(SYS_process_vm_readv, (long)getpid(), &to, 1L, &at, 1L, 0L);
+
+	errno = error;
+	return got > 0 ? (size_t)got / sizeof *words : 0;
+}
+
+/*
+ * Returns the words of a block from malloc(3) of glibc; 0: `address' is none. The word
+ * before it is the size, with three bits; of that of the next block, bit 0 is set.
+ */
+static inline size_t check__block(uintptr_t address)
+{
+	const size_t word = sizeof address;
+	uintptr_t size = 0, next = 0;
+
+	if (address < 4096 || address % (2 * word))
+		return 0;
+	check__read(address - word, &size, 1);
+	size &= ~(uintptr_t)7;
+	if (size >= 4 * word && size % (2 * word) == 0)
+		check__read(address - word + size, &next, 1);
+	return next & 1 ? size / word - 1 : 0;
+}
+
+/*
+ * Tells the first of the words at `from' that is in frames. Unless `deep', the blocks
+ * that they point to are looked through, too.
+ */
+__attribute__((unused))
+static void check_words(uintptr_t from, size_t size, bool deep, const char *call,
+			const void *where)
+{
+	static const void *told[TOLD_PLACES];
+	const void **last = &told[(uintptr_t)where % TOLD_PLACES];
+	const struct usched *s = usched__here();
+	uintptr_t words[LOOK_INSIDE] = { 0 };
+	struct ustack *u;
+	size_t n;
+
+	if (!s->s_current)
+		return;
+	n = size == ITS_BLOCK ? check__block(from) : size / sizeof *words;
+	n = check__read(from, words, n < LOOK_INSIDE ? n : LOOK_INSIDE);
+	for (size_t i = 0; i < n; i++) {
+		const void *p = (const void *)words[i];
+
+		if (!deep)
+			check_words(words[i], ITS_BLOCK, true, call, where);
+		if (s->s_stacks && s->s_has_stack && !s->s_has_stack(s, p))
+			continue;                       /* faster than each stack */
+		usched__onstack(p, &u, __builtin_frame_address(0));
+		for (size_t k = 0; u && k < n; k++)     /* a coroutine is such a block */
+			if (words[k] == (uintptr_t)u->u_stack)
+				return;
+		if (!u || u->u_stack->k_stays & USCHED_ALONE
+		    || __atomic_exchange_n(last, where, __ATOMIC_RELAXED) == where)
+			continue;
+		fprintf(stderr, "usched: %s: word %u of what is given%s, %p, is in the "
+			"frames of ", call, (unsigned)i, deep ? " points to" : "", p);
+		if (OBSERVER(o_introduce))
+			OBSERVER(o_introduce)(u);
+		fprintf(stderr, ": threads move, if that word is a pointer\n");
+	}
+}
+
+/* `size' bytes go to another thread, by a call at `where'. */
+#define check_inside(value, size, call, where) \
+	check_words((uintptr_t)(value), size, false, call, where)
+
+/* The caller has taken it, if rc is 0, for a coroutine, perhaps. Returns rc. */
+static inline int took(const char *what, const void *object, int rc)
+{
+	if (rc == 0 && OBSERVER(o_took))
+		OBSERVER(o_took)(what, object);
+	return rc;
+}
+
+/* The caller gives it back. */
+static inline void gave(const void *object)
+{
+	if (OBSERVER(o_gave))
+		OBSERVER(o_gave)(object);
+}
+#else
+enum { CHECKING = 0 };
+
+static inline void uwait__check_deadline(int64_t deadline)
+{
+	(void)deadline;
+}
+
+/* In a simulation the call is a step, if a program makes it. */
+__attribute__((always_inline))
+static inline void check(const void *pointer, int whose, const char *call)
+{
+	if (SIMULATED && whose == OBJECT)
+		sim__called(pointer, call, __builtin_return_address(0));
+	else if (SIMULATED && whose == BUFFER)
+		sim__waits(call, __builtin_return_address(0));
+}
+
+#define check_inside(value, size, call, where) ((void)(where))
+
+static inline int took(const char *what, const void *object, int rc)
+{
+	(void)what;
+	(void)object;
+	return rc;
+}
+
+static inline void gave(const void *object)
+{
+	(void)object;
+}
+#endif
+
+#endif /* USCHED_CHECK_H */

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * where.h: the place of a blocked thread's frames, and of its call. Private to
+ * uframes.c, uinspect.c and uproc_report.c, which needs no uframes.c.
+ */
+#ifndef USCHED_WHERE_H
+#define USCHED_WHERE_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../arch/arch.h"
+#include "../../usched.h"
+#include "../core/direction.h"
+
+/*
+ * Finds the bytes [address, address + n) of a blocked thread's frames, in place or in its
+ * image; also of a thread in s_next.
+ * 0; -EINVAL: it is new or has ended; -EFAULT: these are not all in its frames.
+ */
+static inline int usched__frames(const struct ustack *u, uintptr_t address, size_t n,
+				 char **at)
+{
+	const struct usched *s = ustack_sched(u);
+	const struct usched_stack *k = u->u_stack;
+	const char *top = usched__top(u);
+	size_t deep, offset;
+	char *low;
+
+	if (!u->u_func || k == &s->s_new)
+		return -EINVAL;
+	deep = stack_depth(k->k_bottom, top);
+	low = stack_low(k->k_bottom, top);
+	offset = address - (uintptr_t)low;
+	if (offset > deep || n > deep - offset)
+		return -EFAULT;
+	*at = (k->k_resident == u ? low : usched__image(u)) + offset;
+	return 0;
+}
+
+/* MemorySanitizer does not see what the switch writes. */
+#if USCHED_HAS(memory_sanitizer)
+#define UNSEEN __attribute__((no_sanitize("memory")))
+#else
+#define UNSEEN
+#endif
+
+/*
+ * ustack_where(): where the thread goes on, or where the function returns to in which it
+ * has blocked. AArch64 may save addresses with a signature, above the 48 bits that they
+ * have in programs.
+ */
+UNSEEN static inline const void *usched__where(const struct ustack *u)
+{
+	const uintptr_t bits = sizeof bits > 4
+		? ((uintptr_t)1 << 32 << 16) - 1 : UINTPTR_MAX;
+	uintptr_t code, top = (uintptr_t)usched__top(u);
+	char *at;
+
+	if (usched__frames(u, top, 0, &at))
+		return NULL;
+	if (u->u_pc != (const void *)(uintptr_t)usched__resumed)
+		return u->u_pc;
+	if (usched__return_at < 0
+	    || usched__frames(u, top + (uintptr_t)usched__return_at, sizeof code, &at))
+		return NULL;
+	code = *(const uintptr_t *)(const void *)at;
+	return (const void *)(code & bits);
+}
+
+#endif /* USCHED_WHERE_H */

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uco_frames.c: frames of coroutines, for uco.c, which has the idea: two records exchange
+ * what they describe, or, directly, one side is suspended where it is.
+ */
+#include "../core/dispatch.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "uco_frames.h"
+
+/* Where new frames begin by the statement of coroutines, if the machine has it. */
+#ifdef USCHED__BEGINS
+#define BEGIN ((const void *)(uintptr_t)usched__begin)
+#else
+#define BEGIN NULL
+#endif
+
+#define EXCHANGE(a, b)                          \
+	do {                                    \
+		__typeof__(a) a_ = (a);         \
+						\
+		(a) = (b);                      \
+		(b) = a_;                       \
+	} while (0)
+
+static struct usched_stack *shared_place(struct usched *s)
+{
+	struct usched_stack *k = s->s_victim;
+
+	do {
+		if (!k->k_resident)
+			return k;
+		k = k->k_ring;
+	} while (k != s->s_victim);
+	return &s->s_vacant;
+}
+
+/* As for usched__place(). */
+static struct usched_stack *stack_for(struct usched *s, const struct ustack *c)
+{
+	return c->u_mail & UCO_CLONABLE ? shared_place(s) : usched__vacant_stack(s);
+}
+
+int uco__fit_frames(struct usched *s, struct ustack *c, char *top)
+{
+	size_t deep = stack_depth(c->u_stack->k_bottom, top);
+	size_t need = (deep + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
+
+	if (deep > c->u_stack->k_size)
+		return -EFAULT;
+	if (deep <= c->u_deep)
+		return 0;
+	if (c->u_stack->k_shared && !usched__has_room(s, c, need)
+	    && usched__exchange_image(s, c, s->s_current, need))
+		return -ENOMEM;
+	usched__set_deep(c, deep);
+	usched__count_depth(s, deep);
+	return 0;
+}
+
+void uco__drop_frames(struct ustack *c, struct ustack *u)
+{
+	struct usched *s = ustack_sched(c);
+
+	c->u_func = NULL;
+	usched__drop_frames(s, c, u);
+	__atomic_store_n(&c->u_stack, &s->s_new, __ATOMIC_RELEASE);     /* its is `s' */
+}
+
+/* Exceptions are elsewhere, too. */
+static bool clonable(const struct ustack *c)
+{
+	return watch_clonable(c) && c->u_stack->k_shared && !(c->u_mail & UCO_CAUGHT
+		&& c->u_pc == (const void *)(uintptr_t)usched__resumed);
+}
+
+int uco__copy_frames(struct ustack *clone, struct ustack *c)
+{
+	struct usched *s = usched__current;
+	struct usched_stack *k = c->u_stack;
+	int rc;
+
+	if (!clonable(c))
+		return -ENOTSUP;
+	if (WATCHED && k->k_resident == c) {    /* the image has their shadow */
+		usched__evict(s, k);
+		usched__vacate(s, k);
+	}
+	clone->u_stack = k;
+	rc = usched__exchange_image(s, clone, s->s_current, usched__depth(c));
+	if (rc)
+		return rc;
+	memcpy(usched__image(clone), k->k_resident == c ? stack_low(k->k_bottom, c->u_top)
+	       : usched__image(c), watch_image(usched__depth(c)));
+	clone->u_top = usched__top(c) + AWAY;
+	clone->u_pc = c->u_pc;
+	clone->u_fp = c->u_fp;
+	clone->u_bp = c->u_bp;
+	usched__set_deep(clone, usched__depth(c));
+	if (!k->k_resident)
+		usched__unlink(k);
+	k->k_threads++;
+	if (!k->k_resident)
+		usched__vacate(s, k);                   /* behind those without threads */
+	watch_launch(s, clone);
+	return 0;
+}
+
+/* ---- The long way ---- */
+
+/*
+ * What is the thread's stays: its function, its tokens, that it was cancelled. Images are
+ * exchanged, too; of those in the records one may hold frames.
+ */
+void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
+{
+	struct usched_stack *k = c->u_stack;
+	bool in_place = k->k_resident == c;
+	bool away = k != &s->s_new && !in_place && !c->u_outside;
+	size_t bytes = away ? watch_image(usched__depth(c)) : 0;
+	const char *frames = usched__image(c);
+	struct usched_image image = u->u_image;
+	const bool has_image = u->u_outside;
+	const uint32_t deep8 = u->u_deep8;
+
+	u->u_image = c->u_image;
+	u->u_outside = c->u_outside;
+	memcpy(usched__image(u), frames, bytes);
+	c->u_image = image;
+	c->u_outside = has_image;
+	u->u_deep8 = c->u_deep8;
+	c->u_deep8 = deep8 & DEEP_UNITS;
+	EXCHANGE(u->u_top, c->u_top);
+	EXCHANGE(u->u_pc, c->u_pc);
+	EXCHANGE(u->u_fp, c->u_fp);
+	EXCHANGE(u->u_bp, c->u_bp);
+	u->u_stack->k_resident = c;
+	if (in_place)
+		k->k_resident = u;
+	__atomic_store_n(&c->u_stack, u->u_stack, __ATOMIC_RELEASE);
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);
+	watch_exchange(s, u, c);
+}
+
+UNWATCHED static void begin_watched(void *c)
+{
+	watch_arrive(usched__current);
+	((const struct ustack *)c)->u_func(c);
+}
+
+/* With the frames that `u', the running thread, has got from `c'. */
+static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c)
+{
+	struct usched_stack *k = u->u_stack;
+
+	usched__validate(s);
+	if (k->k_resident == u)
+		return (struct arch_jump){ u, RESIDENT };
+	if (k != &s->s_new)
+		return usched__fetch(s, u);
+	usched__place(s, u, stack_for(s, c));
+	u->u_stack->k_stays |= USCHED_EXCHANGES;
+	s->s_func = WATCHED ? begin_watched : c->u_func;
+	s->s_arg = c;
+	return (struct arch_jump){ u, ARCH_LAUNCH };
+}
+
+/*
+ * Coroutines: see uco.c. The record `c' has the frames that are suspended, those of the
+ * running thread the others, and to resume and to yield are both to exchange them.
+ */
+static struct arch_jump exchange(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current, *c = (struct ustack *)arg;
+	int rc = usched__stop(s, top);
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	uco__exchange_frames(s, u, c);
+	if (STRESS(s))
+		usched__evict_blocked(s, c);
+	return go_on(s, u, c);
+}
+
+/*
+ * As switch_caught(), but that control words are the thread's, and errno: both sides have
+ * one thread.
+ */
+BY_THREADS int uco__exchange(struct ustack *c)
+{
+	struct usched_caught *all_caught = usched__caught(), mine = { NULL, 0 };
+	int rc;
+
+	c->u_mail &= ~(uint32_t)UCO_CAUGHT;
+	if (!all_caught)
+		return usched__switch(exchange, c);
+	mine = *all_caught;
+	*all_caught = (struct usched_caught){ NULL, 0 };
+	if (mine.c_caught || mine.c_uncaught)
+		c->u_mail |= UCO_CAUGHT;
+	rc = usched__switch(exchange, c);
+	all_caught = usched__caught();
+	if (all_caught)
+		*all_caught = mine;
+	return rc;
+}
+
+/* A coroutine has ended: its frames are dropped, and its resumer goes on. */
+static struct arch_jump leave_frames(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current, *c = (struct ustack *)arg;
+
+	u->u_top = top;
+	uco__exchange_frames(s, u, c);
+	uco__drop_frames(c, u);
+	return go_on(s, u, c);
+}
+
+void uco__leave_frames(struct ustack *c)
+{
+	usched__switch(leave_frames, c);
+}
+
+/* ---- Directly ---- */
+
+/* What goes and comes is on another stack than SP. */     /* R5 */
+int uco__bring(struct usched *s, struct ustack *c, int launch)
+{
+	struct usched_stack *k = c->u_stack;
+
+	if (k == &s->s_new) {
+		k = stack_for(s, c);
+		if (k == &s->s_vacant && s->s_victim->k_resident == s->s_current)
+			return 0;
+		usched__place(s, c, k);
+		c->u_stack->k_stays |= USCHED_EXCHANGES;
+		if (launch) {
+			c->u_top = c->u_stack->k_bottom;
+			c->u_pc = BEGIN;
+			c->u_fp = NULL;
+			c->u_bp = c;
+		}
+	} else if (k->k_resident != c) {
+		if (k->k_resident == s->s_current)
+			return 0;
+		usched__fetch(s, c);
+		usched__load_frames(s, c);
+	}
+	return 1;
+}
+
+struct change {
+	struct ustack *from, *to;
+	struct ustack  place;           /* where `to' goes on: u_top has a mark then */
+	int            fits;
+};
+
+/* They are in place, or on a stack where nothing is yet. */
+static struct arch_jump side(struct usched *s, struct ustack *to, struct ustack *place)
+{
+	intptr_t op = ARCH_RESUME;
+
+	place->u_top = to->u_top;
+	place->u_pc = to->u_pc;
+	place->u_fp = to->u_fp;
+	place->u_bp = to->u_bp;
+	place->u_stack = to->u_stack;
+	if ((uintptr_t)to->u_top & AWAY) {
+		op = ARCH_LAUNCH;
+		s->s_func = to->u_func;
+		s->s_arg = to;
+	}
+	if (to != s->s_current) {
+		to->u_top = USCHED_DIRECT;
+		s->s_inside = to;
+	}
+	return (struct arch_jump){ place, op };
+}
+
+/* Directly: nothing is exchanged. */
+static struct arch_jump change(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct change *c = (struct change *)arg;
+	int rc = c->fits ? uco__fit_frames(s, c->from, top) : 0;
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	c->from->u_top = top;
+	c->from->u_pc = (const void *)(uintptr_t)usched__resumed;
+	return side(s, c->to, &c->place);
+}
+
+int uco__change(struct ustack *from, struct ustack *to, int fits)
+{
+	struct change c = { .from = from, .to = to, .fits = fits };
+
+	return usched__switch(change, &c);
+}
+
+static struct arch_jump leave_directly(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct change *c = (struct change *)arg;
+
+	c->from->u_top = top;
+	uco__drop_frames(c->from, s->s_current);
+	return side(s, c->to, &c->place);
+}
+
+void uco__leave_directly(struct ustack *c, struct ustack *to)
+{
+	struct change end = { .from = c, .to = to };
+
+	usched__switch(leave_directly, &end);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uco_frames.h: how uco.c exchanges frames: uco_frames.c. Private; uco.c says what a
+ * record describes, and when.
+ */
+#ifndef USCHED_CO_FRAMES_H
+#define USCHED_CO_FRAMES_H
+
+#include "../../usched.h"
+
+/*
+ * In u_mail of a coroutine's record: it may be cloned; the side that was suspended last
+ * by uco__exchange() has exceptions.
+ */
+enum { UCO_CLONABLE = 1, UCO_CAUGHT = 2 };
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * The long way: exchanges the frames of the running thread with those of `c', and returns
+ * when they are resumed. 0; as ustack_block().
+ */
+int uco__exchange(struct ustack *c);
+
+/* Exchanges what the records of the running thread and `c' say of frames. */
+void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c);
+
+/* The end of a coroutine, whose resumer's frames `c' has: these go on. */
+void uco__leave_frames(struct ustack *c);
+
+/*
+ * Brings the frames of `c', or gives it a stack if it is new. `launch': new ones begin as
+ * if they were suspended. 1; 0: they belong where the running thread is.
+ */
+int uco__bring(struct usched *s, struct ustack *c, int launch);
+
+/*
+ * Directly: suspends the running frames, of which `from' is the record, and runs those of
+ * `to'. Returns when `from' is resumed. fits: an image of `from' has room for its frames
+ * (R4). 0; as ustack_block().
+ */
+int uco__change(struct ustack *from, struct ustack *to, int fits);
+
+/* Directly: drops the running frames, of `c', and runs those of `to'. */
+void uco__leave_directly(struct ustack *c, struct ustack *to);
+
+/* Reserves an image for the suspended frames of `c' (R4). 0; -ENOMEM; -EFAULT. */
+int uco__fit_frames(struct usched *s, struct ustack *c, char *top);
+
+/* Drops the frames of `c', which may have images of `u'. */
+void uco__drop_frames(struct ustack *c, struct ustack *u);
+
+/* Copies the frames of `c', which are suspended, to a new record.
+   0; -ENOTSUP; -ENOMEM. */
+int uco__copy_frames(struct ustack *clone, struct ustack *c);
+
+#pragma GCC visibility pop
+
+#endif /* USCHED_CO_FRAMES_H */

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * observer.h: what looks on at the dispatcher, by the one table of this header. Private.
+ *
+ * A member is NULL until what looks on puts its function there, before the threads begin
+ * that it is about; it stays. So no file of the dispatcher refers to one above it.
+ */
+#ifndef USCHED_OBSERVER_H
+#define USCHED_OBSERVER_H
+
+#include "../../usched.h"
+
+/* In these builds the library looks for mistakes of the program. */
+#ifdef USCHED_CHECK
+enum { IS_CHECKED = 1 };
+#else
+enum { IS_CHECKED = 0 };
+#endif
+
+struct usched_observer {
+	/* `call', which no preemptible region may contain, was called. In builds with
+	   USCHED_CHECK; upreempt.c's. */
+	void (*o_called)(const char *call);
+
+	/* The running thread has taken a lock or entered a scope, and gives it back. In
+	   builds with USCHED_CHECK; uco.c's. */
+	void (*o_took)(const char *what, const void *object);
+	void (*o_gave)(const void *object);
+
+	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK;
+	   uproc.c's. */
+	void (*o_introduce)(const struct ustack *u);
+};
+
+extern struct usched_observer usched__observer;
+
+/* The function of the table, or NULL. */
+#define OBSERVER(function) __atomic_load_n(&usched__observer.function, __ATOMIC_RELAXED)
+
+#ifdef USCHED_CHECK
+#define CALLED(call) (OBSERVER(o_called) ? OBSERVER(o_called)(call) : (void)0)
+#else
+#define CALLED(call) ((void)0)
+#endif
+
+#endif /* USCHED_OBSERVER_H */

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usched_stack.c: added stacks, those that threads bring along, and those that move with
+ * a thread to another dispatcher. The memory is the scheduler's.
+ *
+ * A stack is in one dispatcher's use: k_sched. It has left while that is another one's
+ * than where it was added; the ring of the shared stacks, and s_own, have it all the
+ * same. A stack that a thread has brought is in the list of s_new while that thread
+ * lives, in the one of usched__left() after, and never in a list of vacant stacks.
+ */
+#include "dispatch.h"
+
+enum {
+	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
+	PAGE         = 4096,            /* bytes: the sets of an L1 */
+	COLOURS      = PAGE / COLOUR_STEP,
+	COLOURED     = 256,             /* stacks; an L1 has no room for more of them, */
+	COLOURS_FEW  = COLOURS / 2,     /* and frames of 2 KiB fit into the first page */
+	HOT_SCHED    = 128,  /* bytes of the dispatcher that each switch writes */
+	HOT_AFTER    = 80,              /* and where these end, from s_current on */
+	HOT_FRAMES   = 256,             /* of a stack's frames, below the bottom */
+	HOT_HEAD     = 24,              /* and of its head, above the bottom */
+	SHARED_STACKS = 64,             /* the first stacks */
+	RED_ZONE     = 256,     /* bytes below a top, which ABIs leave to its function */
+};
+
+/*
+ * Neighbours' bottoms differ, so that stacks do not fight for the same sets of a cache.
+ * Where a stack and what each switch writes share the low 12 bits of addresses, 4 KiB
+ * aliasing stalls loads and doubles the time of a switch: these places are left out.
+ * Modulo a page:
+ *
+ *        | HOT_FRAMES  bottom  HOT_HEAD |     | HOT_SCHED  hot |
+ */
+static struct usched_stack *place_bottom(const struct usched *s, uintptr_t end,
+					 uint16_t *colour)
+{
+	uintptr_t hot = (uintptr_t)&s->s_current + HOT_AFTER, bottom;
+	unsigned colours = *colour < COLOURED ? COLOURS : COLOURS_FEW;
+
+	do {
+		bottom = end - sizeof(struct usched_stack);
+		bottom -= (*colour)++ % colours * COLOUR_STEP;
+		bottom &= -(uintptr_t)BOTTOM_ALIGN;
+	} while ((hot - (bottom - HOT_FRAMES)) % PAGE
+		 < HOT_FRAMES + HOT_HEAD + HOT_SCHED);
+	return (struct usched_stack *)(void *)bottom;
+}
+
+struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
+					uint16_t *colour)
+{
+	struct usched_stack *k = place_bottom(s, (uintptr_t)base + size, colour);
+
+	*k = (struct usched_stack){ .k_bottom = (char *)k };
+	k->k_size = (uint32_t)(k->k_bottom - (char *)base);
+	watch_stack(k);
+	return k;
+}
+
+/*
+ *  base                                                        base + size
+ *   | frames grow down to here ...      bottom | usched_stack | colour |
+ */
+int usched_add_stack(struct usched *s, void *base, size_t size)
+{
+	struct usched_stack *k;
+
+	if (usched__probe() == 0)
+		return -ENOTSUP;
+	if (size < USCHED_STACK_MIN || size > USCHED_STACK_MAX)
+		return -EINVAL;
+	if (s->s_native.k_threads > 0)
+		return -EBUSY;
+	k = usched__make_stack(s, base, size, &s->s_colour);
+	k->k_sched = s;
+	k->k_number = s->s_number;
+	s->s_stacks++;
+	k->k_shared = s->s_stacks <= SHARED_STACKS || STRESS(s);
+	if (usched__on_native(s)) {
+		usched__unlink(&s->s_native);
+		k->k_ring = s->s_victim = k;
+	} else if (k->k_shared) {
+		k->k_ring = s->s_victim->k_ring;
+		s->s_victim->k_ring = k;
+	} else {
+		k->k_ring = s->s_own;
+		s->s_own = k;
+	}
+	usched__vacate(s, k);
+	return 0;
+}
+
+void usched__place_alone(struct ustack *u, struct usched_stack *k)
+{
+	k->k_stays = USCHED_ALONE;
+	u->u_top = (char *)k + AWAY;
+}
+
+void usched__end_stack(const struct usched_stack *k)
+{
+	watch_stack_end(k);
+}
+
+static bool contains(const struct usched_stack *k, const void *address)
+{
+	return stack_depth(k->k_bottom, address) <= k->k_size;
+}
+
+/* A signal handler may write below SP while f runs, and that is dead afterwards. */
+BY_THREADS size_t usched_unused(const struct usched *s, size_t from,
+				int (*f)(void *low, size_t size, void *arg), void *arg)
+{
+	const char *here = (const char *)__builtin_frame_address(0);
+	struct usched_stack *k = usched__on_native(s) ? NULL : s->s_victim;
+	size_t i = 0;
+
+	for (; k; k = usched__next_stack(s, k), i++) {
+		char *low = k->k_bottom - k->k_size, *top = k->k_bottom;
+		const struct ustack *u;
+
+		if (i < from || GET(k->k_sched) != s)   /* it has left with a thread */
+			continue;
+		u = k->k_resident;
+		if ((u && u == s->s_current) || contains(k, here))
+			continue;
+		if (u)
+			top = usched__top(u) - RED_ZONE;
+		if (top > low && !f(low, (size_t)(top - low), arg))
+			return i + 1;
+	}
+	return 0;
+}
+
+int usched_may_move(const struct ustack *u)
+{
+	const struct usched_stack *k = u->u_stack;
+	const struct usched *s = k->k_sched;
+
+	return u != s->s_current && (k == &s->s_new || (!k->k_shared && !k->k_stays));
+}
+
+void usched_move(struct ustack *u, struct usched *to)
+{
+	struct usched_stack *k = u->u_stack;
+
+	if (k == &k->k_sched->s_new)
+		__atomic_store_n(&u->u_stack, &to->s_new, __ATOMIC_RELAXED);
+	else
+		__atomic_store_n(&k->k_sched, to, __ATOMIC_RELAXED);
+}
+
+void usched_drop_stack(struct usched_stack *k)
+{
+	usched__unlink(k);
+}
+
+void usched_take_stack(struct usched *s, struct usched_stack *k)
+{
+	__atomic_store_n(&k->k_sched, s, __ATOMIC_RELAXED);
+	usched__vacate(s, k);
+}

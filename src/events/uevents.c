@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uevents.c: timers and descriptors, for one dispatcher.
+ *
+ * Expiries are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap,
+ * 1986). Its links are in the expiries, so arming cannot fail. Timers have one heap, and
+ * waiters another: so waiters need no pointer to the function that all of them have.
+ *
+ * 	first --child--> a --next--> b --next--> c        no parent is due after its child
+ * 	                 |           |
+ * 	               child       child
+ *
+ * x_prev is the previous in a list of children, and the parent of the first child. That
+ * of the expiry due first is the heap itself, which marks it as armed.
+ *
+ * A million deadlines armed in their order would be a million children of the first, and
+ * its end would merge them all at once. So the newest children are merged as a binary
+ * counter carries: every second time that one is armed the last two, every fourth time
+ * these with the two before them, and so on. The first then has about twenty. For the
+ * same reason a look expires a batch at most, and the next looks the rest.
+ *
+ * Which descriptors are ready is found by the poller: src/events/poller.h. It has a few
+ * descriptors itself. Timers need none: where the process has none left for the poller,
+ * sleeps wait for a condition, and each uevents_add() tries again to open it. It is
+ * opened under v_lock, and stays open.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* CLOCK_MONOTONIC_COARSE */
+#endif
+#include "../../uevents.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../base/cancel.h"
+#include "poller.h"
+#include "../base/sim.h"
+#include "../base/when.h"
+
+#ifndef CLOCK_MONOTONIC_COARSE
+#define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC
+#endif
+
+enum { TIMERS, WAITERS, HEAPS };
+
+enum {
+	EXPIRIES    = 64,               /* of a look: not more than run until the next */
+	LOOK_GAP    = SIMULATED ? 0     /* every order can be seen */
+		: 500000,               /* ns: a thousand times what a look costs */
+	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
+	OWN_TOP     = 1024,             /* for select(2), and as fork(2) copies a table */
+	OWN_MAX     = 65536,            /* numbers that are told from the program's */
+};
+
+struct events {
+	struct uevents     v_events;    /* first */
+	struct uexpiry     v_heap[HEAPS];       /* x_child: due first */
+	uint32_t           v_armed[HEAPS];      /* how many were, mod 2^32 */
+	uexpired_fn       *v_expired;   /* for WAITERS */
+	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
+	bool               v_rung;      /* interrupted, without a poller; v_lock */
+	pthread_mutex_t    v_lock;
+	pthread_cond_t     v_bell;      /* for v_rung, and for the poller */
+	struct poller     *v_poller;    /* NULL: it is not open yet; atomic */
+	struct events     *v_other;     /* under pollers_lock */
+};
+
+/* The last e_serial. */
+static uint64_t serials;
+
+/* All that have a poller. */
+static struct events *pollers;
+static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* 1 for each number that the library has for itself; atomic. */
+static uint8_t own_numbers[OWN_MAX];
+
+int64_t uevents_now(void)
+{
+	return when_now();
+}
+
+/* Descriptors of the library's own. */
+
+static void note_own(int fd, uint8_t own)
+{
+	if (fd >= 0 && fd < OWN_MAX)
+		__atomic_store_n(&own_numbers[fd], own, __ATOMIC_RELAXED);
+}
+
+/* The top quarter has room for all, and what is there does not need it. */
+int uevents__own(int fd)
+{
+	long top = sysconf(_SC_OPEN_MAX);
+	int moved = -1;
+
+	if (SIMULATED || fd < 0)
+		return fd;
+	top = top < 0 || top > OWN_TOP ? OWN_TOP : top;
+	if (POLLER_MOVES)
+		moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)(top - top / 4));
+	if (POLLER_MOVES && moved < 0)
+		moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (moved >= 0) {
+		close_deferred(fd);
+		fd = moved;
+	}
+	note_own(fd, 1);
+	return fd;
+}
+
+int uevents__disown(int fd)
+{
+	note_own(fd, 0);
+	return fd;
+}
+
+int uevents__next_own(unsigned first, unsigned last)
+{
+	for (; first <= last && first < OWN_MAX; first++)
+		if (__atomic_load_n(&own_numbers[first], __ATOMIC_RELAXED))
+			return (int)first;
+	return -1;
+}
+
+/* Not at once: the program may have closed all, and be about to execute another one. */
+void uevents__lost(int fd)
+{
+	defer_cancel();
+	sleep(1);
+	fprintf(stderr, "usched: descriptor %d, by which the library waits, was closed "
+		"or is another file: close only what you have opened\n", fd);
+	abort();
+}
+
+/* USCHED_NEVER: nothing is armed. */
+static int64_t first_due(const struct events *v)
+{
+	int64_t due = USCHED_NEVER;
+
+	for (int i = 0; i < HEAPS; i++) {
+		const struct uexpiry *x = v->v_heap[i].x_child;
+
+		if (x && x->x_when < due)
+			due = x->x_when;
+	}
+	return due;
+}
+
+static struct poller *poller_of(const struct events *v)
+{
+	return __atomic_load_n(&v->v_poller, __ATOMIC_ACQUIRE);
+}
+
+/* Without a poller. Once there is one, the next sleep is with it. */
+static void sleep_bare(struct events *v, int64_t until)
+{
+	struct timespec t = when_of(until);
+	int rc = until > 0 ? 0 : ETIMEDOUT;
+
+	pthread_mutex_lock(&v->v_lock);
+	while (rc == 0 && !v->v_rung && !v->v_poller)
+		rc = until == USCHED_NEVER
+			? pthread_cond_wait(&v->v_bell, &v->v_lock)
+			: pthread_cond_timedwait(&v->v_bell, &v->v_lock, &t);
+	v->v_rung = false;
+	pthread_mutex_unlock(&v->v_lock);
+}
+
+/* How many descriptors the poller has found. */
+static int sleep_until(struct events *v, int64_t until)
+{
+	int64_t first = first_due(v), left = 0;
+
+	if (until > first)
+		until = first;
+	if (!poller_of(v)) {
+		sleep_bare(v, until);
+		return 0;
+	}
+	if (until > 0 && until != USCHED_NEVER) {
+		left = until - uevents_now();
+		if (left < 0)
+			left = 0;
+	}
+	return uevents__poller_sleep(v->v_poller, until == USCHED_NEVER, left);
+}
+
+/* Others may read it. */
+static void count_events(uint64_t *counter, int n)
+{
+	__atomic_store_n(counter, *counter + (uint64_t)n, __ATOMIC_RELAXED);
+}
+
+/* Merges two heaps: the one due later becomes a child of the other. */
+static struct uexpiry *merge(struct uexpiry *a, struct uexpiry *b)
+{
+	if (b->x_when < a->x_when) {
+		struct uexpiry *x = a;
+
+		a = b;
+		b = x;
+	}
+	b->x_next = a->x_child;
+	if (b->x_next)
+		b->x_next->x_prev = b;
+	b->x_prev = a;
+	a->x_child = b;
+	a->x_next = NULL;
+	return a;
+}
+
+/*
+ * Merges a list of children: in pairs from the first on, then the pairs from the last
+ * back.
+ */
+static struct uexpiry *merge_all(struct uexpiry *first)
+{
+	struct uexpiry *pairs = NULL, *all = NULL, *next;
+
+	for (; first; first = next) {
+		struct uexpiry *second = first->x_next;
+
+		next = second ? second->x_next : NULL;
+		if (second)
+			first = merge(first, second);
+		first->x_next = pairs;
+		pairs = first;
+	}
+	for (; pairs; pairs = next) {
+		next = pairs->x_next;
+		all = all ? merge(all, pairs) : pairs;
+	}
+	if (all)
+		all->x_next = NULL;
+	return all;
+}
+
+/* Its children, as one heap, take its place: wherever that is, they are due later. */
+static void disarm_expiry(struct uevents *e, struct uexpiry *x)
+{
+	struct uexpiry *rest = merge_all(x->x_child), *prev = x->x_prev;
+
+	(void)e;
+	if (!rest) {
+		rest = x->x_next;
+	} else {
+		rest->x_next = x->x_next;
+		if (rest->x_next)
+			rest->x_next->x_prev = rest;
+	}
+	if (prev->x_child == x)
+		prev->x_child = rest;
+	else
+		prev->x_next = rest;
+	if (rest)
+		rest->x_prev = prev;
+	x->x_prev = NULL;
+}
+
+/* What is due, the two heaps in turn; what is left after that many is looked at next. */
+static void expire(struct events *v)
+{
+	int64_t now = uevents_now();
+
+	for (int i = 0; i < HEAPS; i++) {
+		int left = EXPIRIES;
+		struct uexpiry *x;
+
+		while ((x = v->v_heap[i].x_child) && x->x_when <= now) {
+			struct utimer *t = (struct utimer *)(void *)x;
+
+			if (left == 0) {
+				v->v_looked = 0;
+				break;
+			}
+			left--;
+			disarm_expiry(&v->v_events, x);
+			if (i == WAITERS)
+				v->v_expired(x);
+			else
+				t->t_expired(t);
+		}
+		if (left < EXPIRIES)
+			count_events(&v->v_events.e_expired, EXPIRIES - left);
+	}
+}
+
+static void poll_events(struct uevents *e, int64_t until)
+{
+	struct events *v = (struct events *)(void *)e;
+	int n;
+
+	if (until == UEVENTS_LOOK) {
+		int64_t now = uevents_now();
+
+		if (now - v->v_looked < LOOK_GAP)
+			return;
+		v->v_looked = now;
+	}
+	n = sleep_until(v, until);
+	if (n > 0) {
+		count_events(&e->e_ready, n);
+		uevents__poller_tell(v->v_poller, n);
+	}
+	if (v->v_heap[TIMERS].x_child || v->v_heap[WAITERS].x_child)
+		expire(v);
+}
+
+/* From any native thread. */
+static void interrupt_sleep(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e;
+	struct poller *p = poller_of(v);
+	int before = defer_cancel();
+
+	if (!p) {
+		pthread_mutex_lock(&v->v_lock);
+		p = v->v_poller;                /* it does not know v_rung */
+		v->v_rung = true;
+		pthread_cond_signal(&v->v_bell);
+		pthread_mutex_unlock(&v->v_lock);
+	}
+	if (p)
+		uevents__poller_interrupt(p);
+	allow_cancel(before);
+}
+
+static void close_events(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e, **at;
+
+	if (v->v_poller) {
+		pthread_mutex_lock(&pollers_lock);
+		for (at = &pollers; *at != v; at = &(*at)->v_other)
+			;
+		*at = v->v_other;
+		pthread_mutex_unlock(&pollers_lock);
+		uevents__poller_close(v->v_poller);
+	}
+	pthread_cond_destroy(&v->v_bell);
+	pthread_mutex_destroy(&v->v_lock);
+	free(v);
+}
+
+/* Unless it is open. The sleep, if there is one, goes on with it. */
+static int open_poller(struct events *v)
+{
+	struct poller *p = NULL;
+	int rc = 0;
+
+	if (poller_of(v))
+		return 0;
+	pthread_mutex_lock(&v->v_lock);
+	if (!v->v_poller)
+		rc = uevents__poller_open(&p, v->v_rung);
+	if (p) {
+		__atomic_store_n(&v->v_poller, p, __ATOMIC_RELEASE);
+		pthread_mutex_lock(&pollers_lock);
+		v->v_other = pollers;
+		pollers = v;
+		pthread_mutex_unlock(&pollers_lock);
+		pthread_cond_signal(&v->v_bell);
+	}
+	pthread_mutex_unlock(&v->v_lock);
+	return rc;
+}
+
+/* For a loop of the program. */
+static int expose(struct uevents *e)
+{
+	struct events *v = (struct events *)(void *)e;
+	int64_t due = first_due(v);
+	int rc = open_poller(v);
+
+	return rc ? rc
+		: uevents__poller_expose(v->v_poller, due == USCHED_NEVER ? 0 : due);
+}
+
+static void become_first(struct uexpiry *heap, struct uexpiry *x)
+{
+	heap->x_child = x;
+	x->x_prev = heap;
+}
+
+/* Merges the newest children for the zeros at the end of the count. */
+static void carry(struct uexpiry *first, uint32_t count)
+{
+	struct uexpiry *a = first->x_child, *b;
+
+	for (; a && (b = a->x_next) && count % 2 == 0; count /= 2) {
+		struct uexpiry *rest = b->x_next;
+
+		a = merge(a, b);
+		a->x_next = rest;
+		if (rest)
+			rest->x_prev = a;
+		become_first(first, a);
+	}
+}
+
+/* expired: NULL for the expiry of a timer. */
+static void arm_expiry(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
+{
+	struct events *v = (struct events *)(void *)e;
+	int which = expired ? WAITERS : TIMERS;
+	struct uexpiry *heap = &v->v_heap[which];
+
+	if (x->x_prev)
+		disarm_expiry(e, x);
+	if (expired)
+		v->v_expired = expired;
+	x->x_child = x->x_next = NULL;
+	become_first(heap, heap->x_child ? merge(heap->x_child, x) : x);
+	carry(heap->x_child, ++v->v_armed[which]);
+}
+
+int uevents_create(struct uevents **e)
+{
+	struct events *v = (struct events *)calloc(1, sizeof *v);
+
+	if (!v)
+		return -ENOMEM;
+	v->v_events = (struct uevents){ .e_poll = poll_events,
+					.e_interrupt = interrupt_sleep,
+					.e_close = close_events, .e_expose = expose,
+					.e_arm = arm_expiry, .e_disarm = disarm_expiry };
+	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+	pthread_mutex_init(&v->v_lock, NULL);
+	when_init_cond(&v->v_bell);
+	open_poller(v);                         /* or later */
+	*e = &v->v_events;
+	return 0;
+}
+
+int uevents_of(struct usched *s, struct uevents **e)
+{
+	int rc = 0;
+
+	*e = s->s_events;
+	if (!*e)
+		rc = s->s_polls ? uevents_create(e) : -ENOTSUP;
+	if (rc == 0)
+		__atomic_store_n(&s->s_events, *e, __ATOMIC_RELEASE);
+	return rc;
+}
+
+int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+{
+	struct events *v = (struct events *)(void *)e;
+	int rc = open_poller(v);
+
+	return rc ? rc : uevents__poller_add(v->v_poller, fd, ways, i);
+}
+
+int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+{
+	struct events *v = (struct events *)(void *)e;
+	int rc = open_poller(v);
+
+	return rc ? rc : uevents__poller_again(v->v_poller, fd, ways, i);
+}
+
+void uevents_remove(struct uevents *e, int fd)
+{
+	struct events *v = (struct events *)(void *)e;
+
+	if (poller_of(v))
+		uevents__poller_remove(v->v_poller, fd);
+}
+
+void uevents_forget(int fd)
+{
+	pthread_mutex_lock(&pollers_lock);
+	for (struct events *v = pollers; v; v = v->v_other)
+		uevents__poller_remove(v->v_poller, fd);
+	pthread_mutex_unlock(&pollers_lock);
+}
+
+/* Edges end with the close(2). */
+void uevents_closing(int fd)
+{
+	if (POLLER_ONCE)
+		uevents_forget(fd);
+}
+
+void uevents__hold(int on)
+{
+	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&pollers_lock);
+}
+
+/* The processors of the parent wait there. */
+void uevents__forked(void)
+{
+	struct events *v;
+
+	while ((v = pollers)) {
+		pollers = v->v_other;
+		uevents__poller_close(v->v_poller);
+		v->v_poller = NULL;
+	}
+	for (int fd = 0; fd < OWN_MAX; fd++)
+		if (own_numbers[fd])    /* the child may close what is left */
+			note_own(fd, 0);
+}
+
+int64_t uevents_next_tick(void)
+{
+	return when_by(CLOCK_MONOTONIC_COARSE) + COARSE_TICK;
+}

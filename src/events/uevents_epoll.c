@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uevents_epoll.c: the poller over epoll: src/events/poller.h.
+ *
+ * Descriptors are registered for edges, and stay so, and a wait costs no epoll_ctl(2).
+ * The eventfd that interrupts a sleep is never read: each write is an edge.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* syscall() */
+#endif
+#include "poller.h"
+
+#if !defined USCHED_POLL && !defined USCHED_KQUEUE
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+
+#include "../base/cancel.h"
+#include "../base/sim.h"
+#include "../base/when.h"
+#include "../../uevents.h"
+
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 (-1)           /* -ENOSYS */
+#endif
+
+struct poller {
+	int                p_epoll;
+	int                p_interrupt; /* eventfd */
+	int                p_timer;     /* timerfd, or -1 */
+	int64_t            p_exposed;   /* the time of the timerfd; 0: not set */
+	struct uinterest   p_nothing;   /* of eventfd and timerfd, which end a sleep */
+	struct epoll_event p_found[POLLER_BATCH];
+};
+
+enum {
+	AHEAD     = 4,                  /* events from a prefetch to its use */
+	SECOND    = 1000000000,         /* ns */
+	EDGES_IN  = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
+	EDGES_ALL = EDGES_IN | EPOLLOUT,
+};
+
+/* So events need no translation. */
+_Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
+	       && (unsigned)EPOLLPRI == UEVENTS_URGENT
+	       && (unsigned)EPOLLOUT == UEVENTS_OUTPUT
+	       && (unsigned)EPOLLERR == UEVENTS_ERROR
+	       && (unsigned)EPOLLHUP == UEVENTS_HANGUP
+	       && (unsigned)EPOLLRDHUP == UEVENTS_PEER_END, "the bits are epoll's");
+
+static bool no_pwait2;                  /* there is no epoll_pwait2(); atomic */
+
+static void on_bell(struct uinterest *i, unsigned ready)
+{
+	(void)i;
+	(void)ready;
+}
+
+void uevents__poller_close(struct poller *p)
+{
+	const int fds[] = { p->p_epoll, p->p_interrupt, p->p_timer };
+
+	for (int i = 0; i < 3; i++)
+		if (fds[i] >= 0)
+			close_deferred(uevents__disown(fds[i]));
+	free(p);
+}
+
+/* An entry of epoll is of a number and an open file. */
+static int add_new(struct poller *p, int fd, uint32_t edges, struct uinterest *i)
+{
+	struct epoll_event event = { .events = edges | EPOLLET, .data = { .ptr = i } };
+
+	return epoll_ctl(p->p_epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int uevents__poller_open(struct poller **made, bool rung)
+{
+	struct poller *p = (struct poller *)calloc(1, sizeof *p);
+	int rc;
+
+	if (!p)
+		return -ENOMEM;
+	p->p_nothing.i_ready = on_bell;
+	p->p_interrupt = p->p_timer = -1;
+	p->p_epoll = uevents__own(epoll_create1(EPOLL_CLOEXEC));
+	if (p->p_epoll >= 0)
+		p->p_interrupt = uevents__own(eventfd(rung, EFD_CLOEXEC | EFD_NONBLOCK));
+	rc = p->p_interrupt < 0 ? -errno
+		: add_new(p, p->p_interrupt, EPOLLIN, &p->p_nothing);
+	if (rc) {
+		uevents__poller_close(p);
+		return rc;
+	}
+	*made = p;
+	return 0;
+}
+
+int uevents__poller_again(struct poller *p, int fd, unsigned ways, struct uinterest *i)
+{
+	return add_new(p, fd, ways & UEVENTS_OUTPUT ? EDGES_ALL : EDGES_IN, i);
+}
+
+int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i)
+{
+	struct epoll_event event = { (uint32_t)EPOLLET | EDGES_ALL, { .ptr = i } };
+	int rc = uevents__poller_again(p, fd, ways, i);
+
+	if (rc == -EEXIST)              /* a thread may wait to write */
+		epoll_ctl(p->p_epoll, EPOLL_CTL_MOD, fd, &event);  /* reports it again */
+	return rc;
+}
+
+void uevents__poller_remove(struct poller *p, int fd)
+{
+	struct epoll_event none = { 0 };        /* before Linux 2.6.9 not NULL */
+
+	epoll_ctl(p->p_epoll, EPOLL_CTL_DEL, fd, &none);
+}
+
+/* It is never read, but where the sum is full: then a write would be no edge. */
+void uevents__poller_interrupt(struct poller *p)
+{
+	uint64_t one = 1, sum;
+
+	while (write(p->p_interrupt, &one, sizeof one) < 0)
+		if (errno == EAGAIN)
+			(void)!read(p->p_interrupt, &sum, sizeof sum);
+		else if (errno != EINTR)
+			uevents__lost(p->p_interrupt);
+}
+
+int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
+{
+	int n = -1;
+
+	if (SIMULATED) {                /* no call waits, and the clock jumps */
+		int64_t until = forever ? INT64_MAX : sim__now() + left;
+
+		while ((n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, 0)) == 0
+		       && sim__now() < until)
+			if (!sim__pass(until)) {
+				sim__stuck();
+				break;
+			}
+		return n;
+	}
+	if (!__atomic_load_n(&no_pwait2, __ATOMIC_RELAXED)) {
+		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
+
+		n = (int)syscall(SYS_epoll_pwait2, p->p_epoll, p->p_found, POLLER_BATCH,
+				 forever ? NULL : t, NULL, (size_t)0);
+		if (n >= 0 || errno == EINTR)
+			return n;
+		__atomic_store_n(&no_pwait2, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
+	}
+	n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, poller_milli(forever, left));
+	if (n < 0 && errno != EINTR)
+		uevents__lost(p->p_epoll);
+	return n;
+}
+
+void uevents__poller_tell(struct poller *p, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct uinterest *interest = (struct uinterest *)p->p_found[i].data.ptr;
+
+		if (i + AHEAD < n)
+			__builtin_prefetch(p->p_found[i + AHEAD].data.ptr);
+		interest->i_ready(interest, p->p_found[i].events);
+	}
+}
+
+/* epoll's own descriptor can be polled. The timer due first is in it as a timerfd. */
+int uevents__poller_expose(struct poller *p, int64_t when)
+{
+	struct itimerspec spec = { .it_value = when_of(when) };
+	int rc;
+
+	if (SIMULATED)                  /* the program cannot wait for it */
+		return -ENOTSUP;
+	if (when == p->p_exposed)
+		return p->p_epoll;
+	if (p->p_timer < 0) {
+		p->p_timer = uevents__own(timerfd_create(CLOCK_MONOTONIC,
+							 TFD_CLOEXEC | TFD_NONBLOCK));
+		if (p->p_timer < 0)
+			return -errno;
+		rc = add_new(p, p->p_timer, EPOLLIN, &p->p_nothing);
+		if (rc) {
+			close(uevents__disown(p->p_timer));
+			p->p_timer = -1;
+			return rc;
+		}
+	}
+	timerfd_settime(p->p_timer, TFD_TIMER_ABSTIME, &spec, NULL);
+	p->p_exposed = when;
+	return p->p_epoll;
+}
+
+#endif /* !USCHED_POLL && !USCHED_KQUEUE */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* image.h: what uimage.c and uimage_trim.c share; private to them. */
+#ifndef USCHED_IMAGE_PRIVATE_H
+#define USCHED_IMAGE_PRIVATE_H
+
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../../uimage.h"
+
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE   0               /* systems without it reserve nothing, or all */
+#endif
+/* Hints, which a system without them refuses. */
+#ifndef MADV_HUGEPAGE
+#define MADV_HUGEPAGE   (-1)
+#define MADV_NOHUGEPAGE (-1)
+#endif
+#ifndef MADV_DONTNEED
+#define MADV_DONTNEED   (-1)
+#endif
+
+#define UIMAGE_PRIVATE __attribute__((visibility("hidden")))
+
+enum {
+	RECORD    = 0,                  /* the class of records */
+	ARENA_MAX = 32 << 20,           /* bytes: doubling ends */
+	HUGE_PAGE = 2 << 20,            /* bytes; arenas of two and more ask for them */
+};
+
+struct uimage_block {
+	struct uimage_block *b_next;
+	struct uimage_block *b_batch;  /* first of a batch in the pool: the next batch */
+};
+
+/* i_lock. The free blocks of an arena that are in no batch. */
+struct uimage_held {
+	size_t   d_count;
+	size_t   d_from;                /* there are none below this one */
+	bool     d_dirty;               /* some came since its pages were dropped */
+	bool     d_plain;               /* it was told to do without huge pages */
+	uint64_t d_bits[];              /* 1: this block */
+};
+
+/* Counts n batches more as free. Under i_lock. */
+UIMAGE_PRIVATE void uimage__count_free(struct uimage_pool *pool, struct uimage_class *c,
+				       long n);
+
+/*
+ * Takes up to a batch of blocks out of the bits of arenas, in order of address, into
+ * *list. There are some. Returns their number. Under i_lock.
+ */
+UIMAGE_PRIVATE size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
+					struct uimage_block **list);
+
+/* The chunk that the record is in. */
+static inline struct uimage_chunk *chunk_of(char *record)
+{
+	return (struct uimage_chunk *)(void *)(record - (uintptr_t)record % UIMAGE_CHUNK);
+}
+
+static inline size_t page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+#endif /* USCHED_IMAGE_PRIVATE_H */

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uimage_trim.c: free blocks, whose memory goes back to the system.
+ *
+ * A list of free blocks runs through the blocks, so their pages cannot be dropped. First
+ * batches are taken apart: each block becomes a bit in its arena. Where the bits of all
+ * blocks of a page are set, the page is dropped. Caches that find no batch take blocks
+ * out of the bits again, before new ones are carved.
+ *
+ *	batches  -- take_apart() -->  bits of arenas  -- drop_some() -->  no memory
+ *	                                    |
+ *	caches  <- uimage__take_held() -----+
+ *
+ * Which batches: those that no cache has needed for a whole period, the fewest that the
+ * pool had in it (Bonwick and Adams' working set). So what comes and goes stays.
+ *
+ * Of records, the page with the head of a chunk stays, since uimage_rest() reads it, also
+ * for a handle that is used too late. Bits that are to outlive a record's memory are in
+ * the head.
+ *
+ * A huge page that is dropped in part would come back whole: khugepaged fills the holes.
+ * So an arena with holes does without, until it has none.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* madvise */
+#endif
+#include "image.h"
+#include "../base/lock.h"
+
+enum {
+	STEP       = 2048,              /* blocks, */
+	STEP_BYTES = 2 << 20,           /* or bytes, in a step of uimage_pool_trim() */
+};
+
+void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits)
+{
+	pool->i_kept_at = at;
+	pool->i_kept = bits;
+}
+
+void uimage_pool_age(struct uimage_pool *pool, int all)
+{
+	uint32_t work = 0;
+
+	lock(&pool->i_lock);
+	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
+		struct uimage_class *c = &pool->i_class[i];
+
+		c->c_excess = all ? c->c_count : c->c_least;
+		c->c_least = c->c_count;
+		work |= c->c_excess > 0 || c->c_dirty > 0 || c->c_at > 0;
+	}
+	__atomic_store_n(&pool->i_work, work, __ATOMIC_RELAXED);
+	unlock(&pool->i_lock);
+}
+
+/* Those of full size are aligned to it. Of others there are few: each doubles. */
+static struct uimage_arena *arena_of(const struct uimage_class *c, const void *block)
+{
+	struct uimage_arena *a = c->c_small;
+
+	for (; a; a = a->a_next)
+		if ((uintptr_t)block - (uintptr_t)a < a->a_size)
+			return a;
+	return (struct uimage_arena *)((uintptr_t)block & -(uintptr_t)ARENA_MAX);
+}
+
+static size_t number_of(const struct uimage_class *c, const struct uimage_arena *a,
+			const char *block)
+{
+	const struct uimage_chunk *plan = &a->a_chunk;
+	size_t offset = (size_t)(block - (const char *)a);
+
+	if (plan->k_size == 0)
+		return (offset - sizeof *a) / c->c_size;
+	return offset / UIMAGE_CHUNK * plan->k_count
+		+ (offset % UIMAGE_CHUNK - plan->k_first) / plan->k_size;
+}
+
+static void keep_word(const struct uimage_pool *pool, char *record)
+{
+	const uint32_t *word = (const uint32_t *)(void *)(record + pool->i_kept_at);
+
+	chunk_of(record)->k_kept |= __atomic_load_n(word, __ATOMIC_RELAXED)
+		& pool->i_kept;
+}
+
+static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
+		      struct uimage_block *b)
+{
+	for (; b; b = b->b_next) {
+		struct uimage_arena *a = arena_of(c, b);
+		struct uimage_held *h = a->a_held;
+		size_t i = number_of(c, a, (char *)b);
+
+		h->d_bits[i / 64] |= (uint64_t)1 << i % 64;
+		h->d_count++;
+		c->c_held++;
+		if (i < h->d_from || h->d_count == 1)
+			h->d_from = i;
+		if (!h->d_dirty) {
+			h->d_dirty = true;
+			c->c_dirty++;
+		}
+		if (a->a_chunk.k_size > 0)
+			keep_word(pool, (char *)b);
+	}
+	__atomic_store_n(&pool->i_work, 1, __ATOMIC_RELAXED);
+}
+
+/* Some of the batches that are too many. */
+static void take_apart(struct uimage_pool *pool, struct uimage_class *c)
+{
+	size_t n = STEP / c->c_batch;
+
+	for (; n > 0 && c->c_excess > 0 && c->c_batches; n--) {
+		struct uimage_block *batch = c->c_batches;
+
+		c->c_batches = batch->b_batch;
+		uimage__count_free(pool, c, -1);
+		c->c_excess--;
+		hold_list(pool, c, batch);
+	}
+	if (!c->c_batches)                      /* they were needed meanwhile */
+		c->c_excess = 0;
+}
+
+static void want_huge_pages(struct uimage_arena *a, bool want)
+{
+	struct uimage_held *h = a->a_held;
+
+	if (h->d_plain != want)
+		return;
+	h->d_plain = !want;
+	if (!want || a->a_size >= 2 * HUGE_PAGE)
+		madvise(a, a->a_size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+/* Blocks that were handed out. */
+static size_t carved(const struct uimage_class *c, const struct uimage_arena *a)
+{
+	if (a->a_carved == a->a_end && a->a_chunk.k_size > 0)
+		return a->a_size / UIMAGE_CHUNK * a->a_chunk.k_count;
+	return number_of(c, a, a->a_carved);
+}
+
+/* The first of the bits from `i' to `end' that is set, or clear; or else `end'. */
+static size_t seek(const uint64_t *bits, size_t i, size_t end, bool set)
+{
+	while (i < end) {
+		uint64_t word = (set ? bits[i / 64] : ~bits[i / 64]) >> i % 64;
+
+		if (word) {
+			i += (size_t)__builtin_ctzll(word);
+			break;
+		}
+		i = (i / 64 + 1) * 64;
+	}
+	return i < end ? i : end;
+}
+
+void uimage_drop(void *p, size_t size)
+{
+	uintptr_t page = page_size(), end = ((uintptr_t)p + size) & -page;
+	uintptr_t start = ((uintptr_t)p + page - 1) & -page;
+
+	if (start < end)
+		madvise((void *)start, end - start, MADV_DONTNEED);
+}
+
+/*
+ * The first record on a page that is dropped may begin on the page before. What it has
+ * there becomes zeros first, so that late handles find a whole record of zeros.
+ */
+static void clear_front(char *records, size_t n, size_t size)
+{
+	size_t before = -(uintptr_t)records & (page_size() - 1);
+	uint64_t *word = (uint64_t *)(void *)
+		(records + before / size * size + sizeof(struct uimage_block));
+
+	if (before < n * size)
+		for (; (char *)word < records + before; word++)
+			__atomic_store_n(word, 0, __ATOMIC_RELAXED);
+}
+
+/* All are in one chunk. */
+static void drop_records(const struct uimage_arena *a, size_t i, size_t end)
+{
+	const struct uimage_chunk *plan = &a->a_chunk;
+	char *chunk = (char *)(uintptr_t)a + i / plan->k_count * UIMAGE_CHUNK;
+	size_t n = end - i;
+
+	i %= plan->k_count;
+	if (n == plan->k_count) {
+		uimage_drop(chunk + UIMAGE_HEAD, UIMAGE_CHUNK - UIMAGE_HEAD);
+		return;
+	}
+	uimage_drop(chunk + UIMAGE_HEAD + i * plan->k_rest, n * plan->k_rest);
+	clear_front(chunk + plan->k_first + i * plan->k_size, n, plan->k_size);
+	uimage_drop(chunk + plan->k_first + i * plan->k_size, n * plan->k_size);
+}
+
+static char *block_at(const struct uimage_class *c, const struct uimage_arena *a,
+		      size_t i)
+{
+	const struct uimage_chunk *plan = &a->a_chunk;
+	char *base = (char *)(uintptr_t)a;
+
+	if (plan->k_size == 0)
+		return base + sizeof *a + i * c->c_size;
+	return base + i / plan->k_count * UIMAGE_CHUNK + plan->k_first
+		+ i % plan->k_count * plan->k_size;
+}
+
+/* The next blocks from `i' on that are free in a row. Returns where they end. */
+static size_t drop_run(struct uimage_pool *pool, struct uimage_class *c,
+		       struct uimage_arena *a, size_t i)
+{
+	const uint64_t *bits = a->a_held->d_bits;
+	size_t most = (STEP_BYTES + c->c_size - 1) / c->c_size, end = carved(c, a);
+	uintptr_t page = page_size(), first;
+
+	i = seek(bits, i, end, true);
+	if (c == &pool->i_class[RECORD])
+		most = a->a_chunk.k_count - i % a->a_chunk.k_count;
+	end = seek(bits, i, end - i < most ? end : i + most, false);
+	if (i == end)
+		return end;
+	if (c == &pool->i_class[RECORD]) {
+		drop_records(a, i, end);
+		return end;
+	}
+	/* The run may have begun in the call before, on the same page. */
+	first = (uintptr_t)block_at(c, a, i) & -page;
+	while (i > 0 && (uintptr_t)block_at(c, a, i) > first
+	       && bits[(i - 1) / 64] >> (i - 1) % 64 & 1)
+		i--;
+	uimage_drop(block_at(c, a, i), (end - i) * c->c_size);
+	return end;
+}
+
+/* Drops pages of an arena, from where the last call has ended. */
+static void drop_some(struct uimage_pool *pool, struct uimage_class *c)
+{
+	struct uimage_arena *a = c->c_drop;
+	size_t end, stop;
+
+	if (c->c_at == 0) {
+		if (!a)
+			a = c->c_arenas;
+		for (; a && !a->a_held->d_dirty; a = a->a_next)
+			;
+		c->c_drop = a;
+		if (!a)
+			return;                 /* the next call begins again */
+		a->a_held->d_dirty = false;
+		c->c_dirty--;
+		want_huge_pages(a, false);
+	}
+	end = carved(c, a);
+	stop = c->c_at + (STEP_BYTES + c->c_size - 1) / c->c_size;
+	if (stop > end)
+		stop = end;
+	while (c->c_at < stop)
+		c->c_at = drop_run(pool, c, a, c->c_at);
+	if (c->c_at >= end) {
+		c->c_drop = a->a_next;
+		c->c_at = 0;
+	}
+}
+
+int uimage_pool_trim(struct uimage_pool *pool)
+{
+	bool found = false;
+
+	lock(&pool->i_lock);
+	for (size_t i = 0; i < UIMAGE_CLASSES && !found; i++) {
+		struct uimage_class *c = &pool->i_class[i];
+
+		found = true;
+		if (c->c_excess > 0)
+			take_apart(pool, c);
+		else if (c->c_dirty > 0 || c->c_at > 0)
+			drop_some(pool, c);
+		else
+			found = false;
+	}
+	__atomic_store_n(&pool->i_work, found, __ATOMIC_RELAXED);
+	unlock(&pool->i_lock);
+	return found;
+}
+
+void uimage_cache_trim(struct uimage_cache *cache, int all)
+{
+	struct uimage_pool *pool = cache->i_pool;
+
+	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
+		struct uimage_shelf *shelf = &cache->i_shelf[i];
+		bool unused = all || shelf->h_free == shelf->h_seen;
+
+		if (unused && (shelf->h_free || shelf->h_spare)) {
+			lock(&pool->i_lock);
+			hold_list(pool, &pool->i_class[i], shelf->h_free);
+			hold_list(pool, &pool->i_class[i], shelf->h_spare);
+			unlock(&pool->i_lock);
+			shelf->h_free = shelf->h_spare = NULL;
+			shelf->h_count = 0;
+		}
+		shelf->h_seen = shelf->h_free;
+	}
+}
+
+/* A handle that is used too late may read it meanwhile. */
+static void restore_word(const struct uimage_pool *pool, char *record)
+{
+	uint32_t *word = (uint32_t *)(void *)(record + pool->i_kept_at);
+	uint32_t kept = chunk_of(record)->k_kept;
+
+	if (kept)
+		__atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) | kept,
+				 __ATOMIC_RELAXED);
+}
+
+size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
+			 struct uimage_block **list)
+{
+	struct uimage_arena *a = c->c_from;
+	struct uimage_held *h;
+	size_t n = 0, end;
+
+	if (!a || a->a_held->d_count == 0)
+		for (a = c->c_arenas; a->a_held->d_count == 0; a = a->a_next)
+			;
+	c->c_from = a;
+	h = a->a_held;
+	end = carved(c, a);
+	for (; n < c->c_batch && h->d_count > 0; n++) {
+		size_t i = seek(h->d_bits, h->d_from, end, true);
+		struct uimage_block *b = (struct uimage_block *)(void *)block_at(c, a, i);
+
+		h->d_bits[i / 64] &= ~((uint64_t)1 << i % 64);
+		h->d_count--;
+		h->d_from = i + 1;
+		c->c_held--;
+		if (a->a_chunk.k_size > 0)
+			restore_word(pool, (char *)b);
+		*list = b;
+		list = &b->b_next;
+	}
+	*list = NULL;
+	if (h->d_count == 0)
+		want_huge_pages(a, true);
+	return n;
+}

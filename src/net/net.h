@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * net.h: descriptors that threads wait for, and the steps of a call on one of them.
+ * Private to unet_*.c: unet.c has the table, unet_wait.c the waits.
+ *
+ * Each descriptor of the process has a struct descriptor, in a table by its number. It is
+ * never freed, so a late event finds at worst the next user of the number, which tries
+ * once in vain.
+ *
+ * Invariants
+ *  - d_ready[direction] is 0 only if a system call has found the descriptor not ready,
+ *    and an edge will tell when it is. It is set to 0 before that system call.
+ *  - After a short read a TCP socket is empty, so it is not ready, and the call that
+ *    would return EAGAIN is not made. The end, errors and urgent data that came before
+ *    bring no edge of their own; for them d_lasting is set.
+ *  - A descriptor is registered with the events of each dispatcher on which a thread has
+ *    waited for it: for input, and after a wait to write for both. Else a peer that reads
+ *    from a UNIX socket would end a sleep each time. d_serial names the last ones, for
+ *    each direction. Events that it does not name, and for which no thread waits, are
+ *    left at their next edge, since another processor has the descriptor now.
+ *  - With poll(2) (POLLER_ONCE) a descriptor is registered for the ways that a thread
+ *    waits for, and again for each wait, since an event ends that.
+ *  - Threads wait for a direction in a queue. An event ends the wait of the first, and of
+ *    polls before it that want this event. If others wait behind it, or it writes, it
+ *    gets the turn: calls that come now wait behind these, since d_ready stays 0. It ends
+ *    the turn with its call, and passes it on if the descriptor is still ready. If it has
+ *    to wait again it is the first of the queue.
+ *  - A thread enters the queue only if d_ready is 0 and no system call is in progress
+ *    that may have left it so for a moment; d_inside shows that there was none meanwhile.
+ *  - One thread at a time makes system calls that write: d_writing. One that has written
+ *    a part of what is to stay together takes the turn before it leaves.
+ *  - d_generation changes when the descriptor is closed or forgotten, and when the number
+ *    is used again. Neither happens during a system call on another native thread:
+ *    close(2) waits for these, counted in d_inside; they do not block. A call that makes
+ *    several system calls keeps to the generation that it began with. So no call touches
+ *    a reused number.
+ *  - close(2) frees the number first, and may linger. Until it returns the kind is
+ *    CLOSING: each call of the number's next user adopts the file again, and each wait
+ *    registers it, since nothing tells which file an earlier call has found.
+ */
+#ifndef USCHED_PRIVATE_NET_H
+#define USCHED_PRIVATE_NET_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "../../unet.h"
+#include "../wait/budget.h"
+#include "../base/cancel.h"
+#include "../events/poller.h"
+#include "../sync/select.h"
+
+#define NET_PRIVATE __attribute__((visibility("hidden")))
+
+enum { IN, OUT };
+
+enum kind {
+	NEW,                            /* not adopted */
+	CLOSING,                        /* close(2) goes on; then NEW */
+	TCP,
+	SOCKET,                         /* any other */
+	PIPE,
+	OTHER,
+};
+
+enum {
+	CHUNK      = 1024,              /* descriptors */
+	CHUNKS     = 4096,  /* 4 million descriptors, four times Linux's limit */
+	RETRY      = 10000000,          /* ns: if out of descriptors, or backlog full */
+	READY      = SELECT_READY,      /* results of a grant */
+	CLOSED     = SELECT_CLOSED,
+	READY_TURN = SELECT_RESULTS,
+	NET_LINE   = 64,                /* bytes */
+	WAITS      = INT32_MIN,         /* of a step: net_block() is next */
+};
+
+/*
+ * d_turns, two bits for each direction: none has it; it was given to a thread, which runs
+ * later; that runs. Above that, how the descriptor was found: it blocked; it did not, so
+ * its open file may be one that has blocked under another number.
+ */
+enum { NO_TURN, GIVEN, RUNNING, TURNS = 0xf, BLOCKED = 0x10, SHARED = 0x20 };
+
+/* d_writing: for any; a system call writes; for the thread that has the turn. */
+enum { FREE, BUSY, LINED };
+
+/* d_inside: the system calls in progress, and above that how many have begun. */
+enum {
+	INSIDE = (1 << 22) - 1,
+	ENTERED = INSIDE + 2,
+};
+
+/*
+ * Under d_lock, except for what is atomic: d_generation, d_inside, d_kind, d_lasting,
+ * d_ready, d_serial, d_writing.
+ */
+struct descriptor {
+	struct uinterest  d_interest;   /* first */
+	struct uwait_lock d_lock;
+	uint32_t          d_generation;
+	uint32_t          d_inside;
+	uint8_t           d_kind;
+	uint8_t           d_lasting;
+	uint8_t           d_ready[2];
+	uint8_t           d_turns;
+	uint8_t           d_writing;
+	int               d_fd;         /* constant */
+	struct uwait_node *d_first[2];  /* marked: push_node() */
+	uint64_t          d_serial[2];  /* of the events that it is registered with */
+#ifdef USCHED_CHECK
+	struct stat       d_file;       /* at the first call, */
+	uint32_t          d_checked;    /* of this generation, plus 1 */
+#endif
+} __attribute__((aligned(64)));
+
+/*
+ * The arguments of a system call. It uses some of them. Where the call is inlined, they
+ * stay in registers.
+ */
+struct op {
+	void               *o_buffer;   /* or a message, or the offset of a file */
+	size_t              o_size;     /* with o_iov: skipped in the first */
+	const struct iovec *o_iov;      /* instead of the buffer */
+	int                 o_n;        /* or the descriptor of a file */
+	int                 o_flags;
+	size_t              o_short;    /* fewer bytes than this empty it */
+	size_t              o_whole;    /* bytes that are to be written without others' */
+	struct unet_addr   *o_from;
+	const struct unet_addr *o_to;
+	struct msghdr      *o_message;  /* that is received, or NULL */
+	int                 o_shut;     /* the result if the input was shut */
+};
+
+/* What a call keeps while its thread is blocked, beside its arguments. */
+struct turn {
+	struct uwaiter     *t_waiter;   /* NULL: it has not waited */
+	uint32_t            t_generation;
+	bool                t_turn;     /* it has the turn */
+};
+
+/* Waits that were claimed under d_lock, and are finished after that. */
+struct told {
+	struct uwaiter    *g_taker;     /* or NULL */
+	int                g_result;    /* its */
+	struct uwait_node *g_others;    /* marked; by n_next */
+};
+
+/* As deadline 0, in a call that has given way. */
+#define COUNTED INT64_MIN
+
+/* Makes a system call. Returns a number, or a negative error. */
+typedef ssize_t attempt(const struct descriptor *d, const struct op *o);
+
+extern struct descriptor *unet__table[CHUNKS] NET_PRIVATE;      /* of arrays; atomic */
+
+/* unet.c */
+NET_PRIVATE struct descriptor *unet__find_chunk(int fd);
+NET_PRIVATE int unet__adopt(struct descriptor *d, uint32_t generation);
+NET_PRIVATE int unet__enter(int fd, enum kind kind);
+NET_PRIVATE int unet__set_nonblocking(int fd);
+NET_PRIVATE enum kind unet__kind_of(int fd);
+
+/* unet_wait.c */
+NET_PRIVATE void unet__ready(struct uinterest *interest, unsigned events);
+NET_PRIVATE void unet__release(struct descriptor *d, struct told *told);
+NET_PRIVATE void unet__tell(const struct told *told, int result);
+NET_PRIVATE ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
+			       const struct op *o, int64_t deadline, struct turn *t);
+NET_PRIVATE ssize_t unet__if_shut(const struct descriptor *d, const struct op *o);
+NET_PRIVATE bool unet__await_write(struct descriptor *d);
+NET_PRIVATE void unet__take_turn(struct descriptor *d, struct turn *t);
+NET_PRIVATE ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t,
+				   ssize_t n);
+NET_PRIVATE int unet__begin_wait(struct descriptor *d, int direction, struct turn *t);
+NET_PRIVATE int unet__end_wait(struct descriptor *d, int direction, int rc,
+			       struct turn *t);
+NET_PRIVATE int unet__join(struct net_place *place, struct descriptor *d,
+			   int direction, unsigned ways, bool looks,
+			   uint32_t generation);
+NET_PRIVATE void unet__leave(struct net_place *place, struct descriptor *d,
+			     int direction);
+NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline);
+
+/* unet_poll.c: the descriptors of a select. Directions: 0 to read, 1 to write. */
+
+/* Sets the generation that the select keeps to. 0; -ENOMEM. */
+NET_PRIVATE int unet__select_begin(int fd, uint32_t *generation);
+
+/*
+ * 0: it is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED, if this counts; an
+ * error. Asks the system only if that may be so, or the deadline is 0.
+ */
+NET_PRIVATE int unet__select_try(struct uwaiter *w, int fd, int direction,
+				 uint32_t generation, int64_t deadline, bool counts);
+
+/* Enters the queue. -EAGAIN: it may be ready; -EBADF; an error. */
+NET_PRIVATE int unet__select_enter(struct net_place *p, int fd, int direction,
+				   uint32_t generation);
+
+/* Leaves the queue, if it is there. */
+NET_PRIVATE void unet__select_leave(struct net_place *p, int fd, int direction);
+
+/*
+ * In debug builds, before a system call or a wait: finds a number that close(2) has left
+ * in the table, and that is another file's now. Without O_NONBLOCK calls would block
+ * natively, and no edge of the file is awaited.
+ */
+#ifdef USCHED_CHECK
+NET_PRIVATE void unet__check_file(struct descriptor *d, uint32_t generation);
+#else
+static inline void unet__check_file(const struct descriptor *d, uint32_t generation)
+{
+	(void)d;
+	(void)generation;
+}
+#endif
+
+static inline uint32_t generation_of(const struct descriptor *d)
+{
+	return __atomic_load_n(&d->d_generation, __ATOMIC_ACQUIRE);
+}
+
+static inline enum kind get_kind(const struct descriptor *d)
+{
+	return (enum kind)__atomic_load_n(&d->d_kind, __ATOMIC_ACQUIRE);
+}
+
+static inline bool is_new(const struct descriptor *d)
+{
+	return get_kind(d) <= CLOSING;
+}
+
+static inline bool is_ready(const struct descriptor *d, int direction)
+{
+	return __atomic_load_n(&d->d_ready[direction], __ATOMIC_ACQUIRE);
+}
+
+/*
+ * False must be seen before the system call looks; that takes a lock, so release will do.
+ */
+static inline void set_ready(struct descriptor *d, int direction, bool yes)
+{
+	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
+}
+
+/* NULL: there is none yet, or it would be beyond the table. */
+static inline struct descriptor *chunk_at(size_t i)
+{
+	return i < CHUNKS ? __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE) : NULL;
+}
+
+/* 0; -EBADF; -ENOMEM: *d is NULL. */
+static inline int net_find(int fd, struct descriptor **d)
+{
+	size_t i = (size_t)fd / CHUNK;
+	struct descriptor *chunk = chunk_at(i);
+
+	*d = chunk ? &chunk[(size_t)fd % CHUNK] : unet__find_chunk(fd);
+	return *d ? 0 : i < CHUNKS ? -ENOMEM : -EBADF;
+}
+
+/* The caller is in no thread, so it may be cancelled: cancel.h. */
+static inline bool is_native(void)
+{
+	return __builtin_expect(!usched__here()->s_current, 0);
+}
+
+static inline void net_leave(struct descriptor *d)
+{
+	__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
+}
+
+/*
+ * Before a system call. False: the descriptor was closed. A close changes d_generation
+ * and then reads d_inside, so one of the two sees the other.
+ */
+static inline bool net_enter(struct descriptor *d, uint32_t generation)
+{
+	__atomic_fetch_add(&d->d_inside, ENTERED, __ATOMIC_ACQ_REL);
+	if (generation_of(d) == generation) {
+		unet__check_file(d, generation);
+		return true;
+	}
+	net_leave(d);
+	return false;
+}
+
+/*
+ * A thread that never has to wait yields all the same. Not if it writes and may not wait:
+ * what it writes may be in a buffer that others use, too.
+ */
+static inline int net_give_way(int direction, int64_t deadline)
+{
+	return deadline == COUNTED || (direction == OUT && deadline == 0) ? 0
+		: budget_give_way(deadline);
+}
+
+/* Of a call: its system calls all use the generation of its beginning. */
+static inline int net_begin(int fd, struct descriptor **d, struct turn *t)
+{
+	int rc = net_find(fd, d);
+
+	*t = (struct turn){ NULL, rc ? 0 : generation_of(*d), false };
+	return rc;
+}
+
+/* False: it is another's turn. In its own it leaves d_writing, which a close may free. */
+static inline bool begin_write(struct descriptor *d, const struct turn *t)
+{
+	uint8_t now = FREE;
+
+	return t->t_turn
+		|| __atomic_compare_exchange_n(&d->d_writing, &now, BUSY, 0,
+					       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
+		|| unet__await_write(d);
+}
+
+/* What it returns tells whether the descriptor is still ready. */
+__attribute__((always_inline))
+static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int direction,
+				   const struct op *o, struct turn *t)
+{
+	enum kind kind = get_kind(d);
+	ssize_t n;
+
+	if (!net_enter(d, t->t_generation))
+		return -EBADF;
+	if (direction == OUT && !begin_write(d, t)) {
+		net_leave(d);
+		return WAITS;
+	}
+	set_ready(d, direction, false);
+	n = call(d, o);
+	if (n == -EAGAIN && direction == IN
+	    && __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED))
+		n = unet__if_shut(d, o);
+	if (n >= 0 ? (size_t)n >= o->o_short || kind != TCP || n == 0
+		     || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
+		   : n != -EAGAIN)
+		set_ready(d, direction, true);
+	if (direction == OUT && n >= 0 && (size_t)n < o->o_whole)
+		unet__take_turn(d, t);
+	if (direction == OUT && !t->t_turn)
+		__atomic_store_n(&d->d_writing, FREE, __ATOMIC_RELEASE);
+	net_leave(d);
+	if (n < 0 && generation_of(d) != t->t_generation)
+		return -EBADF;
+	return n;
+}
+
+/* Inlined with each system call. */
+__attribute__((always_inline))
+static inline ssize_t net_step(attempt *call, struct descriptor *d, int direction,
+			       const struct op *o, int64_t deadline, struct turn *t)
+{
+	bool native = is_native();
+	int before = native ? defer_cancel() : 0;
+	ssize_t n = 0;
+
+	if (is_new(d))
+		n = unet__adopt(d, t->t_generation);
+	if (n == 0 && !t->t_waiter && (deadline <= 0 || is_ready(d, direction)))
+		n = net_give_way(direction, deadline);
+	if (n == 0)
+		do
+			n = deadline > 0 && !is_ready(d, direction) ? WAITS
+				: attempt_once(call, d, direction, o, t);
+		while (n == -EINTR);
+	if (native)
+		allow_cancel(before);
+	return n == -EAGAIN ? WAITS : n;
+}
+
+/*
+ * Before a second wait. With poll(2) a descriptor may be ready and the call say EAGAIN
+ * all the same, so that each wait ends before its deadline can.
+ */
+static inline bool is_late(bool waited, int64_t deadline)
+{
+	return POLLER_ONCE && waited && deadline != USCHED_NEVER
+		&& uevents_now() >= deadline;
+}
+
+/* 0: it may be ready, and the thread may have the turn; an error. */
+__attribute__((always_inline))
+static inline int net_block(struct turn *t, struct descriptor *d, int direction,
+			    int64_t deadline)
+{
+	int rc;
+
+	t->t_waiter = is_late(t->t_waiter, deadline)
+		? (struct uwaiter *)(intptr_t)-ETIMEDOUT
+		: uwait_prepare_lean(deadline, true);
+	rc = uwait_error(t->t_waiter);
+	if (rc == 0)
+		rc = unet__begin_wait(d, direction, t);
+	if (rc != WAITS)
+		return t->t_turn ? unet__end_wait(d, direction, rc, t) : rc;
+	rc = uwait_block(t->t_waiter);
+	return rc == READY ? 0 : unet__end_wait(d, direction, rc, t);
+}
+
+/* The result of a step after a wait. */
+static inline ssize_t end_step(struct descriptor *d, int direction, struct turn *t,
+			       ssize_t n)
+{
+	return t->t_turn ? unet__end_turn(d, direction, t, n) : n;
+}
+
+/*
+ * A call is made of steps. A step makes the system call, or finds that the call has to
+ * wait. Waits are begun and ended in functions of their own. So the frames of a blocked
+ * thread are those of the public call and of uwait_block() only, and the image is no
+ * larger: without memory for one the wait ends as at a deadline.
+ */
+__attribute__((always_inline))
+static inline ssize_t net_perform(attempt *call, struct descriptor *d, int direction,
+				  const struct op *o, int64_t deadline,
+				  uint32_t generation)
+{
+	struct turn t = { NULL, generation, false };
+	ssize_t n = unet__step(call, d, direction, o, deadline, &t);
+
+	while (n == WAITS && (n = net_block(&t, d, direction, deadline)) == 0)
+		n = end_step(d, direction, &t,
+			     unet__step(call, d, direction, o, deadline, &t));
+	return n;
+}
+
+__attribute__((always_inline))
+static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
+				     const struct op *o, int64_t deadline)
+{
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
+
+	return rc ? rc : net_perform(call, d, direction, o, deadline, generation_of(d));
+}
+
+/* Of unet__pause(): what a call on a descriptor waits for that no event tells. */
+#define PAUSE(how) { .k_name = "descriptor", .k_how = how, .k_sleeps = true, \
+		     .k_number = true }
+
+static inline unsigned way_of(int direction)
+{
+	return direction == OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT | UEVENTS_PEER_END;
+}
+
+/* What the system calls ETIMEDOUT is not the deadline. */
+static inline int failure(int error)
+{
+	return error == EWOULDBLOCK ? -EAGAIN : error == ETIMEDOUT ? -ETIME : -error;
+}
+
+static inline ssize_t result(ssize_t n)
+{
+	return n < 0 ? failure(errno) : n;
+}
+
+#endif /* USCHED_PRIVATE_NET_H */

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unet_open.c: calls that make descriptors. They listen, accept, connect, and get
+ * signals. What they return is entered in the table by unet__enter().
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* accept4() */
+#endif
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "../base/cancel.h"
+#include "../base/check.h"
+#include "net.h"
+
+#ifndef ENONET
+#define ENONET EHOSTUNREACH             /* Linux alone tells them apart */
+#endif
+
+enum { PASSING = 16 };                  /* connections that failed, then a pause */
+
+/* For reports. */
+static const struct uwait_kind
+	exhausted  = PAUSE(" to accept, for a free descriptor or memory"),
+	failing    = PAUSE(" to accept, as connections fail"),
+	queue_full = PAUSE(" to connect, for a place in the backlog");
+
+static ssize_t try_accept(const struct descriptor *d, const struct op *o)
+{
+	struct unet_addr *a = o->o_from;
+
+	if (a)
+		a->a_size = sizeof a->a_sockaddr;
+	return result(accept4(d->d_fd, a ? (struct sockaddr *)&a->a_sockaddr : NULL,
+			      a ? &a->a_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+}
+
+static int connect_once(int fd, const struct unet_addr *a)
+{
+	const struct sockaddr *to = (const struct sockaddr *)&a->a_sockaddr;
+
+	return connect(fd, to, a->a_size) ? errno : 0;
+}
+
+/* 1: it goes on. */
+static ssize_t try_begin(const struct descriptor *d, const struct op *o)
+{
+	int rc = connect_once(d->d_fd, o->o_to);
+
+	return rc == EINPROGRESS || rc == EALREADY || rc == EINTR ? 1 : failure(rc);
+}
+
+/* Linux has this call say how the first one ended, and others that it is connected. */
+static ssize_t try_connect(const struct descriptor *d, const struct op *o)
+{
+	int rc = connect_once(d->d_fd, o->o_to);
+
+	if (rc == EISCONN)
+		return 0;
+	return rc == EINPROGRESS || rc == EALREADY ? -EAGAIN : failure(rc);
+}
+
+/* Closes it, after an error of the system, which is returned. */
+static int drop_socket(int fd)
+{
+	int rc = -errno;
+
+	close_deferred(fd);
+	return rc;
+}
+
+static int open_socket(const struct unet_addr *a, int type, unsigned flags)
+{
+	int family = a->a_sockaddr.ss_family, on = 1, off = 0;
+	int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (family == AF_INET6)
+		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY,
+			   flags & UNET_V6ONLY ? &on : &off, sizeof on);
+	if (family != AF_UNIX && type == SOCK_STREAM)
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+	if (flags & UNET_REUSEPORT
+	    && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on))
+		return drop_socket(fd);
+	return fd;
+}
+
+/* The any address, IPv4's on a machine without IPv6. */
+static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_addr *any)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->a_sockaddr;
+	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&any->a_sockaddr;
+
+	if (in6->sin6_family != AF_INET6
+	    || memcmp(&in6->sin6_addr, &in6addr_any, sizeof in6addr_any))
+		return NULL;
+	memset(any, 0, sizeof *any);
+	in->sin_family = AF_INET;
+	in->sin_port = in6->sin6_port;
+	any->a_size = sizeof *in;
+	return any;
+}
+
+static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
+{
+	int fd = open_socket(a, type, flags), on = 1;
+	struct unet_addr any;
+
+	if (fd == -EAFNOSUPPORT && !(flags & UNET_V6ONLY) && any_addr(a, &any)) {
+		a = &any;
+		fd = open_socket(a, type, flags);
+	}
+	if (fd < 0)
+		return fd;
+	if (a->a_sockaddr.ss_family != AF_UNIX && type == SOCK_STREAM)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	if (bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size) == 0)
+		return fd;
+	return drop_socket(fd);
+}
+
+int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
+{
+	int fd;
+
+	check(a, BUFFER, __func__);
+	fd = bound_socket(a, SOCK_STREAM, flags);
+	if (fd < 0)
+		return fd;
+	if (listen(fd, backlog > 0 ? backlog : SOMAXCONN) == 0)
+		return unet__enter(fd, unet__kind_of(fd));
+	return drop_socket(fd);
+}
+
+int unet_bind(const struct unet_addr *a, unsigned flags)
+{
+	int fd;
+
+	check(a, BUFFER, __func__);
+	fd = bound_socket(a, SOCK_DGRAM, flags);
+	return fd < 0 ? fd : unet__enter(fd, SOCKET);
+}
+
+/* Whether the error concerns one connection, or passes. */
+static bool is_passing(int rc)
+{
+	return rc == -ECONNABORTED || rc == -EPROTO || rc == -ENETDOWN
+		|| rc == -ENOPROTOOPT
+		|| rc == -EHOSTDOWN || rc == -ENONET || rc == -EHOSTUNREACH
+		|| rc == -ENETUNREACH || rc == -EPERM;
+}
+
+static bool is_exhausted(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM;
+}
+
+int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
+{
+	const struct op o = { .o_from = peer, .o_shut = -EINVAL };
+	struct descriptor *d;
+	unsigned passed = 0;
+	int made, rc = net_find(fd, &d);
+	uint32_t generation;
+	enum kind kind;
+
+	check(peer, BUFFER, __func__);
+	if (rc)
+		return rc;
+	generation = generation_of(d);
+	kind = get_kind(d);  /* before the call: then the number may be reused */
+	do {
+		made = (int)net_perform(try_accept, d, IN, &o, deadline, generation);
+		if (is_exhausted(made) || (is_passing(made) && ++passed % PASSING == 0))
+			rc = unet__pause(is_exhausted(made) ? &exhausted : &failing, fd,
+					 deadline);
+	} while (rc == 0 && (is_exhausted(made) || is_passing(made)));
+	if (rc)
+		return rc;
+	return made < 0 ? made : unet__enter(made, kind);
+}
+
+/* A UNIX socket's backlog is full: no event tells when there is a place. */
+__attribute__((always_inline))
+static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline)
+{
+	const struct op o = { .o_to = a };
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
+	uint32_t generation;
+
+	if (rc == 0)
+		rc = budget_give_way(deadline);
+	if (rc)
+		return rc;
+	generation = generation_of(d);
+	while ((rc = (int)net_perform(try_begin, d, OUT, &o, COUNTED, generation))
+	       == -ETIMEDOUT) {
+		rc = unet__pause(&queue_full, fd, deadline);
+		if (rc)
+			return rc;
+	}
+	if (rc > 0)
+		rc = (int)net_perform(try_connect, d, OUT, &o, deadline, generation);
+	return rc;
+}
+
+int unet_connect(const struct unet_addr *a, int64_t deadline)
+{
+	int fd, rc;
+
+	check(a, BUFFER, __func__);
+	fd = open_socket(a, SOCK_STREAM, 0);
+	if (fd >= 0)
+		fd = unet__enter(fd, unet__kind_of(fd));
+	if (fd < 0)
+		return fd;
+	rc = connect_at(fd, a, deadline);
+	if (rc == 0)
+		return fd;
+	unet_close(fd);
+	return rc;
+}
+
+int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline)
+{
+	check(a, BUFFER, __func__);
+	return connect_at(fd, a, deadline);
+}
+
+/* Signals. */
+
+int unet_signals(const sigset_t *set)
+{
+	int fd;
+
+	check(set, BUFFER, __func__);
+	fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
+	return fd < 0 ? -errno : unet__enter(fd, OTHER);
+}
+
+int unet_signal(int fd, int64_t deadline)
+{
+	struct signalfd_siginfo info;
+	ssize_t n = unet_read(fd, &info, sizeof info, deadline);
+
+	if (n < 0)
+		return (int)n;
+	return n == sizeof info ? (int)info.ssi_signo : -EINVAL;
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unet_poll.c: waits until descriptors are ready: of one, of several, and of a select,
+ * for usync_select.c.
+ *
+ * A poll of several asks poll(2) about all of them at once. If none is ready it enters
+ * the queue of each, and whatever comes first ends the wait. The room of its waiter has
+ * the generations that it keeps to, and behind them a struct net_place for each queue.
+ *
+ * A poll moves nothing, so it does not take the turn: an event that ends the waits of
+ * polls ends that of the first other waiter behind them as well. What poll(2) has found
+ * counts as ready. Input and output that it was asked for and has not found do not, as
+ * after a read that says EAGAIN: until the next edge calls wait without a system call,
+ * polls as well. A poll for other events looks once more when it is in the queues.
+ */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* POLLRDHUP */
+#endif
+#include "../base/cancel.h"
+#include "../base/check.h"
+#include "net.h"
+
+#ifndef POLLRDHUP
+#define POLLRDHUP 0                     /* POLLIN tells of it, too */
+#endif
+
+enum { POLL_MAX = 65536 };
+
+/* For reports. */
+static const struct uwait_kind poll_kind = { .k_name = "one of several descriptors" };
+
+static ssize_t try_poll(const struct descriptor *d, const struct op *o)
+{
+	struct pollfd one = { d->d_fd, (short)o->o_flags, 0 };
+	ssize_t n = result(poll(&one, 1, 0));
+
+	if (n <= 0)
+		return n < 0 ? n : -EAGAIN;
+	return one.revents & POLLNVAL ? -EBADF : 0;
+}
+
+/* An error is left for the next call: it would be taken from the socket. */
+bool unet__is_shut(int fd)
+{
+	struct pollfd one = { fd, POLLRDHUP, 0 };
+
+	return poll(&one, 1, 0) > 0 && one.revents & POLLRDHUP && !(one.revents & POLLERR)
+		&& recv(fd, &one, 0, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
+__attribute__((noinline))
+static int poll_step(struct descriptor *d, int direction, int64_t deadline,
+		     struct turn *t)
+{
+	static const struct op ways[] = { [IN]  = { .o_flags = POLLIN },
+					  [OUT] = { .o_flags = POLLOUT } };
+
+	return (int)unet__step(try_poll, d, direction, &ways[direction], deadline, t);
+}
+
+/* A copy for each direction has the smaller frame, and idle threads block in it. */
+__attribute__((always_inline))
+static inline int wait_for(int fd, int direction, int64_t deadline)
+{
+	struct descriptor *d;
+	struct turn t;
+	int rc = net_begin(fd, &d, &t);
+
+	if (rc)
+		return rc;
+	rc = poll_step(d, direction, deadline, &t);
+	while (rc == WAITS) {
+		rc = net_block(&t, d, direction, deadline);
+		if (rc == 0 && (t.t_turn || POLLER_ONCE))       /* pass_on() */
+			rc = (int)end_step(d, direction, &t,
+					   poll_step(d, direction, deadline, &t));
+	}
+	return rc;
+}
+
+/* One descriptor. */
+
+int unet_wait(int fd, short events, int64_t deadline)
+{
+	switch (events) {
+	case POLLIN:
+		return wait_for(fd, IN, deadline);
+	case POLLOUT:
+		return wait_for(fd, OUT, deadline);
+	default:
+		return -EINVAL;
+	}
+}
+
+/* Several descriptors. */
+
+/* Errors and the end are events of both directions: IN for a poll of nothing else. */
+static bool wants(const struct pollfd *one, int direction)
+{
+	const int out = POLLOUT | POLLWRNORM | POLLWRBAND;
+	const int both = POLLERR | POLLHUP | POLLNVAL;
+
+	if (direction == OUT)
+		return one->events & out;
+	return one->events & ~(out | both) || !(one->events & out);
+}
+
+/* Its events tell whether this direction is ready. */
+static bool asks(const struct pollfd *one, int direction)
+{
+	return one->events & (direction == OUT ? POLLOUT | POLLWRNORM
+			      : POLLIN | POLLRDNORM);
+}
+
+/* NULL: it is not to be polled, or poll(2) will say so. */
+static struct descriptor *polled(const struct pollfd *one)
+{
+	struct descriptor *d = NULL;
+
+	if (one->fd >= 0)
+		net_find(one->fd, &d);
+	return d;
+}
+
+/* Notes generations, and adopts what is open; poll(2) tells of what is not. */
+static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
+		      int64_t deadline)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d;
+		int none = fds[i].fd < 0 ? -EBADF : net_find(fds[i].fd, &d);
+
+		if (none == -ENOMEM)
+			return none;
+		if (none)
+			continue;
+		generations[i] = generation_of(d);
+		if (is_new(d))
+			unet__adopt(d, generations[i]);
+	}
+	return budget_give_way(deadline);
+}
+
+/*
+ * Whether d_ready tells what is asked, and no more. Of others than sockets and pipes it
+ * need not: a signalfd has the signals of the native thread that looks. Where poll(2)
+ * finds no output a write may fail at once: to a listener, or to what is read from.
+ */
+static bool is_told(const struct descriptor *d, const struct pollfd *one, int direction)
+{
+	const int known = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+
+	return direction == IN && !is_new(d) && get_kind(d) != OTHER
+		&& !(one->events & ~known) && asks(one, IN);
+}
+
+/* Without a look: nothing was there, and nothing has come since. */
+static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct descriptor *d = polled(&fds[i]);
+
+		if (d && generation_of(d) != generations[i])
+			return false;
+		for (int way = IN; way <= OUT; way++)
+			if (wants(&fds[i], way)
+			    && (!d || !is_told(d, &fds[i], way) || is_ready(d, way)))
+				return false;
+	}
+	return true;
+}
+
+/* False: one was closed. */
+static bool poll_inside(const struct pollfd *one, uint32_t generation)
+{
+	struct descriptor *d = polled(one);
+
+	if (d && !net_enter(d, generation))
+		return false;
+	for (int way = IN; d && way <= OUT; way++)
+		if (asks(one, way))
+			set_ready(d, way, false);
+	return true;
+}
+
+/* Only these are told; the next call will tell of others. */
+static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	int found = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct descriptor *d = polled(&fds[i]);
+
+		fds[i].revents = d && generation_of(d) != generations[i] ? POLLNVAL : 0;
+		found += fds[i].revents != 0;
+	}
+	return found;
+}
+
+/* Inside, so waiters know. */
+static void poll_outside(const struct pollfd *one, bool may_be_ready)
+{
+	struct descriptor *d = polled(one);
+
+	for (int way = IN; d && may_be_ready && way <= OUT; way++)
+		set_ready(d, way, true);
+	if (d)
+		net_leave(d);
+}
+
+/*
+ * The number with revents. Readiness is forgotten before the system call, which is made
+ * inside of all of them; not if one was closed, since its number may be reused.
+ */
+static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
+{
+	int found, before = defer_cancel();
+	size_t inside = 0;
+	bool known;
+
+	while (inside < n && poll_inside(&fds[inside], generations[inside]))
+		inside++;
+	do
+		found = inside < n ? poll_closed(fds, n, generations)
+			: (int)result(poll(fds, n, 0));
+	while (found == -EINTR);
+	known = inside == n && found >= 0;
+	for (size_t i = 0; i < inside; i++)
+		poll_outside(&fds[i], !known || fds[i].revents);
+	allow_cancel(before);
+	return found;
+}
+
+/* At the end: not ready are those that poll(2), or d_ready, said it of. */
+static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; d && way <= OUT; way++)
+			if (!is_known || (wants(&fds[i], way)
+					  && !is_told(d, &fds[i], way)))
+				set_ready(d, way, true);
+	}
+}
+
+/* The places, if it may wait, are behind the generations. */
+static size_t places_at(size_t n)
+{
+	return (n * sizeof(uint32_t) + NET_LINE - 1) / NET_LINE * NET_LINE;
+}
+
+static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
+		       int64_t deadline)
+{
+	size_t places = 0;
+
+	for (size_t i = 0; i < n && deadline > 0; i++)
+		places += (size_t)wants(&fds[i], IN) + wants(&fds[i], OUT);
+	return uwait_room(w, places_at(n) + places * sizeof(struct net_place));
+}
+
+/* Not more, since these would end the wait, and the next one. */
+static inline unsigned ways_in(int events)
+{
+	return (events & (POLLIN | POLLRDNORM) ? UEVENTS_INPUT : 0u)
+		| (events & (POLLPRI | POLLRDBAND) ? UEVENTS_URGENT : 0u)
+		| (events & (POLLOUT | POLLWRNORM | POLLWRBAND) ? UEVENTS_OUTPUT : 0u)
+		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
+}
+
+/* What came before the poll was in the queues, and d_ready does not tell. */
+static int look_again(struct pollfd *fds, size_t n)
+{
+	int before = defer_cancel(), found = poll(fds, n, 0);
+
+	allow_cancel(before);
+	return found ? -EAGAIN : 0;
+}
+
+/* 0; -EAGAIN, -EBADF: something is ready already, or closed; an error. */
+static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
+		      const uint32_t *generations, struct net_place **end)
+{
+	bool looks = false;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; way <= OUT && rc == 0; way++) {
+			if (!wants(&fds[i], way))
+				continue;
+			**end = (struct net_place){ .p_base = { .p_waiter = w } };
+			if (d)
+				rc = unet__join(*end, d, way, ways_in(fds[i].events),
+						!asks(&fds[i], way),
+						generations[i]);
+			looks |= !asks(&fds[i], way);
+			++*end;
+		}
+	}
+	return rc == 0 && looks ? look_again(fds, n) : rc;
+}
+
+/* Of the places up to `end', which were entered. */
+static void poll_leave(struct pollfd *fds, size_t n, struct net_place *place,
+		       const struct net_place *end)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct descriptor *d = polled(&fds[i]);
+
+		for (int way = IN; way <= OUT; way++) {
+			if (!wants(&fds[i], way))
+				continue;
+			if (d && place < end)
+				unet__leave(place, d, way);
+			place++;
+		}
+	}
+}
+
+/* As net_block(), for each. 0: something may be ready. */
+static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
+		       int64_t deadline)
+{
+	struct net_place *places, *end;
+	struct uwaiter *w;
+	int rc = uwait_prepare_outside(&w, deadline);
+
+	if (rc)
+		return rc;
+	uwait_note(w, &poll_kind, NULL, __builtin_return_address(0));
+	uwait_begin(w);
+	places = (struct net_place *)(void *)((char *)uwait_room(w, 0) + places_at(n));
+	end = places;
+	rc = poll_enter(w, fds, n, generations, &end);
+	if (rc == 0 || !uwait_withdraw(w))
+		rc = uwait_block(w);
+	poll_leave(fds, n, places, end);
+	return rc < 0 && rc != -EAGAIN && rc != -EBADF ? rc : 0;
+}
+
+int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
+{
+	struct uwaiter *w;
+	uint32_t *generations;
+	bool waited = false;
+	int rc;
+
+	check(n ? fds : NULL, BUFFER, __func__);
+	if (n > POLL_MAX)
+		return -EINVAL;
+	w = uwait_self();
+	if (!w)
+		return -ENOMEM;
+	generations = (uint32_t *)poll_room(w, fds, n, deadline);
+	if (!generations && n > 0)
+		return -ENOMEM;
+	rc = poll_begin(fds, n, generations, deadline);
+	while (rc == 0) {
+		if (deadline <= 0 || !none_ready(fds, n, generations))
+			rc = poll_once(fds, n, generations);
+		if (rc == 0 && is_late(waited, deadline))
+			rc = -ETIMEDOUT;
+		else if (rc == 0)
+			rc = poll_wait(fds, n, generations, deadline), waited = true;
+		if (rc == -ETIMEDOUT && deadline > 0)
+			rc = 0, deadline = 0;           /* the last look */
+	}
+	poll_end(fds, n, rc > 0 || rc == -ETIMEDOUT);
+	return rc;
+}
+
+/* Select. */
+
+int unet__select_begin(int fd, uint32_t *generation)
+{
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
+
+	*generation = d ? generation_of(d) : 0;
+	return rc == -ENOMEM ? rc : 0;
+}
+
+int unet__select_try(struct uwaiter *w, int fd, int direction, uint32_t generation,
+		     int64_t deadline, bool counts)
+{
+	struct turn t = { w, generation, false };       /* so that it does not count */
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
+
+	if (rc)
+		return rc;
+	if (generation_of(d) != generation)
+		return -EBADF;
+	if (counts && (direction == IN || deadline != 0) && usched__is_tired())
+		return SELECT_TIRED;
+	rc = poll_step(d, direction, deadline, &t);
+	return rc == WAITS ? SELECT_BUSY : rc;
+}
+
+int unet__select_enter(struct net_place *place, int fd, int direction,
+		       uint32_t generation)
+{
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
+
+	return rc ? rc : unet__join(place, d, direction, way_of(direction), false,
+				    generation);
+}
+
+void unet__select_leave(struct net_place *place, int fd, int direction)
+{
+	struct descriptor *d;
+
+	if (net_find(fd, &d) == 0)
+		unet__leave(place, d, direction);
+}

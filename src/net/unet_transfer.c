@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unet_transfer.c: reads and writes.
+ *
+ * A call that moves bytes has an attempt, which makes the system call, and goes through
+ * net_perform(). Reads and writes of one buffer, where most threads block, are loops of
+ * their own, so that their frames are the smallest. So are the calls that go on until all
+ * is moved: they keep the turn from part to part.
+ */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* ppoll() */
+#endif
+#include <signal.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../base/check.h"
+#include "net.h"
+
+/* Not inlined: the frames are large. */
+#define APART __attribute__((noinline))
+
+enum { PARTS = 64 };                    /* buffers of one system call */
+
+/* The signal mask before a system call that may raise SIGPIPE. */
+struct held_signal {
+	sigset_t h_before;
+	bool     h_pending;
+};
+
+static bool is_socket(const struct descriptor *d)
+{
+	enum kind kind = get_kind(d);
+
+	return kind == TCP || kind == SOCKET;
+}
+
+__attribute__((always_inline))
+static inline ssize_t try_read(const struct descriptor *d, const struct op *o)
+{
+	/* of no bytes, only read() returns 0 */
+	if (is_socket(d) && o->o_short > 0)
+		return result(recv(d->d_fd, o->o_buffer, o->o_size, MSG_DONTWAIT));
+	return result(read(d->d_fd, o->o_buffer, o->o_size));
+}
+
+/* No flag suppresses SIGPIPE, so it is blocked, and taken out if it came. */
+static void hold_signal(struct held_signal *h)
+{
+	sigset_t set, pending;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigpending(&pending);
+	h->h_pending = sigismember(&pending, SIGPIPE) > 0;
+	pthread_sigmask(SIG_BLOCK, &set, &h->h_before);
+}
+
+static void release_signal(const struct held_signal *h, ssize_t rc)
+{
+	static const struct timespec now = { 0, 0 };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	if (rc == -EPIPE && !h->h_pending)
+		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
+			;
+	pthread_sigmask(SIG_SETMASK, &h->h_before, NULL);
+}
+
+static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
+{
+	struct held_signal held;
+	ssize_t rc;
+
+	hold_signal(&held);
+	rc = result(writev(fd, iov, n));
+	release_signal(&held, rc);
+	return rc;
+}
+
+/* Apart, since the frames are large, and threads block in its caller. */
+APART static ssize_t write_other(const struct descriptor *d, const struct iovec *iov,
+				 int n)
+{
+	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)iov,
+				  .msg_iovlen = (size_t)n };
+
+	switch (get_kind(d)) {
+	case TCP:
+	case SOCKET:
+		return result(sendmsg(d->d_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+	case NEW:
+	case CLOSING:                           /* what it was is not known */
+	case PIPE:
+		return write_pipe(d->d_fd, iov, n);
+	default:
+		return result(writev(d->d_fd, iov, n));
+	}
+}
+
+APART static ssize_t write_one(const struct descriptor *d, void *buffer, size_t size)
+{
+	struct iovec iov = { buffer, size };
+
+	return write_other(d, &iov, 1);
+}
+
+__attribute__((always_inline))
+static inline ssize_t try_write(const struct descriptor *d, const struct op *o)
+{
+	if (is_socket(d))
+		return result(send(d->d_fd, o->o_buffer, o->o_size,
+				   MSG_NOSIGNAL | MSG_DONTWAIT));
+	return write_one(d, o->o_buffer, o->o_size);
+}
+
+static ssize_t try_readv(const struct descriptor *d, const struct op *o)
+{
+	return result(readv(d->d_fd, o->o_iov, o->o_n));
+}
+
+static ssize_t try_writev(const struct descriptor *d, const struct op *o)
+{
+	return write_other(d, o->o_iov, o->o_n);
+}
+
+static ssize_t try_recvfrom(const struct descriptor *d, const struct op *o)
+{
+	struct unet_addr *a = o->o_from;
+
+	if (!a)
+		return result(recv(d->d_fd, o->o_buffer, o->o_size,
+				   o->o_flags | MSG_DONTWAIT));
+	a->a_size = sizeof a->a_sockaddr;
+	return result(recvfrom(d->d_fd, o->o_buffer, o->o_size,
+			       o->o_flags | MSG_DONTWAIT,
+			       (struct sockaddr *)&a->a_sockaddr,
+			       &a->a_size));
+}
+
+static ssize_t try_sendto(const struct descriptor *d, const struct op *o)
+{
+	const struct sockaddr *to = o->o_to
+		? (const struct sockaddr *)&o->o_to->a_sockaddr : NULL;
+
+	return result(sendto(d->d_fd, o->o_buffer, o->o_size,
+			     o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL, to,
+			     o->o_to ? o->o_to->a_size : 0));
+}
+
+static ssize_t try_recvmsg(const struct descriptor *d, const struct op *o)
+{
+	return result(recvmsg(d->d_fd, (struct msghdr *)o->o_buffer,
+			      o->o_flags | MSG_DONTWAIT));
+}
+
+static ssize_t try_sendmsg(const struct descriptor *d, const struct op *o)
+{
+	return result(sendmsg(d->d_fd, (const struct msghdr *)o->o_buffer,
+			      o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+APART static ssize_t try_sendfile(const struct descriptor *d, const struct op *o)
+{
+	struct held_signal held;
+	ssize_t rc;
+
+	hold_signal(&held);
+	rc = result(sendfile(d->d_fd, o->o_n, (off_t *)o->o_buffer, o->o_size));
+	release_signal(&held, rc);
+	return rc;
+}
+
+/* The first ones, since the caller's array stays as it is. */
+APART static ssize_t try_parts(const struct descriptor *d, const struct op *o)
+{
+	int n = o->o_n < PARTS ? o->o_n : PARTS;
+	struct iovec parts[PARTS];
+
+	memcpy(parts, o->o_iov, (size_t)n * sizeof *parts);
+	parts[0].iov_base = (char *)parts[0].iov_base + o->o_size;
+	parts[0].iov_len -= o->o_size;
+	return write_other(d, parts, n);
+}
+
+static inline size_t size_of(const struct iovec *iov, int n)
+{
+	size_t size = 0;
+
+	for (int i = 0; i < n; i++)
+		size += iov[i].iov_len;
+	return size;
+}
+
+APART static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
+			 int64_t deadline, struct turn *t)
+{
+	const struct op o = { .o_buffer = buffer, .o_size = size, .o_short = size };
+
+	if (size == 0)
+		deadline = 0;
+	return net_step(try_read, d, IN, &o, deadline, t);
+}
+
+APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
+			  size_t whole, int64_t deadline, struct turn *t)
+{
+	/* It is only read. */
+	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
+			      .o_whole = whole };
+
+	return net_step(try_write, d, OUT, &o, deadline, t);
+}
+
+static inline void check_iov(const struct iovec *iov, int n, const char *call)
+{
+	check(n > 0 ? iov : NULL, BUFFER, call);
+	for (int i = 0; i < n; i++)
+		check(iov[i].iov_len ? iov[i].iov_base : NULL, BUFFER, call);
+}
+
+ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
+{
+	struct descriptor *d;
+	struct turn t;
+	ssize_t n = net_begin(fd, &d, &t);
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	if (n)
+		return n;
+	n = read_step(d, buffer, size, deadline, &t);
+	while (n == WAITS && (n = net_block(&t, d, IN, deadline)) == 0)
+		n = end_step(d, IN, &t, read_step(d, buffer, size, deadline, &t));
+	return n;
+}
+
+ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
+{
+	struct descriptor *d;
+	struct turn t;
+	ssize_t n = net_begin(fd, &d, &t);
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	if (n)
+		return n;
+	n = write_step(d, buffer, size, 0, deadline, &t);
+	while (n == WAITS && (n = net_block(&t, d, OUT, deadline)) == 0)
+		n = end_step(d, OUT, &t, write_step(d, buffer, size, 0, deadline, &t));
+	return n;
+}
+
+ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
+{
+	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n) };
+
+	check_iov(iov, n, __func__);
+	return net_perform_at(try_readv, fd, IN, &o, o.o_short > 0 ? deadline : 0);
+}
+
+ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
+{
+	const struct op o = { .o_iov = iov, .o_n = n };
+
+	check_iov(iov, n, __func__);
+	return net_perform_at(try_writev, fd, OUT, &o, deadline);
+}
+
+/* MSG_OOB and MSG_ERRQUEUE read what is no part of the input, for which the system never
+   waits. Whether there is input they do not tell. */
+enum { BESIDE = MSG_OOB | MSG_ERRQUEUE };
+
+APART static ssize_t receive_beside(attempt *call, int fd, const struct op *o)
+{
+	struct descriptor *d;
+	ssize_t n = net_find(fd, &d);
+
+	if (n)
+		return n;
+	budget_give_way(0);
+	n = call(d, o);
+	return n == -EAGAIN ? -ETIMEDOUT : n;
+}
+
+ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
+		      struct unet_addr *from, int64_t deadline)
+{
+	const struct op o = { .o_buffer = buffer, .o_size = size, .o_flags = flags,
+			      .o_from = from };
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(from, BUFFER, __func__);
+	return flags & BESIDE ? receive_beside(try_recvfrom, fd, &o)
+		: net_perform_at(try_recvfrom, fd, IN, &o, deadline);
+}
+
+/* For reports. */
+static const struct uwait_kind peer_full = PAUSE(" to send, for room at the peer");
+
+/* To an address of a UNIX socket: no event tells of room at the receiver. */
+__attribute__((always_inline))
+static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is_unix,
+			      int64_t deadline)
+{
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
+	uint32_t generation;
+	ssize_t n = 0;
+
+	if (rc)
+		return rc;
+	generation = generation_of(d);
+	if (!is_unix)
+		return net_perform(call, d, OUT, o, deadline, generation);
+	rc = net_give_way(OUT, deadline);
+	while (rc == 0) {
+		n = net_perform(call, d, OUT, o, COUNTED, generation);
+		rc = n == -ETIMEDOUT ? unet__pause(&peer_full, fd, deadline) : 1;
+	}
+	return rc < 0 ? rc : n;
+}
+
+ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
+		    const struct unet_addr *to, int64_t deadline)
+{
+	/* It is only read. */
+	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
+			      .o_flags = flags, .o_to = to };
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(to, BUFFER, __func__);
+	return send_by(try_sendto, fd, &o, to && to->a_sockaddr.ss_family == AF_UNIX,
+		       deadline);
+}
+
+static void check_message(const struct msghdr *message, const char *call)
+{
+	check(message, BUFFER, call);
+	check(message->msg_namelen ? message->msg_name : NULL, BUFFER, call);
+	check(message->msg_controllen ? message->msg_control : NULL, BUFFER, call);
+	check_iov(message->msg_iov, (int)message->msg_iovlen, call);
+}
+
+ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline)
+{
+	const struct op o = { .o_buffer = message, .o_flags = flags,
+			      .o_message = message };
+
+	check_message(message, __func__);
+	return flags & BESIDE ? receive_beside(try_recvmsg, fd, &o)
+		: net_perform_at(try_recvmsg, fd, IN, &o, deadline);
+}
+
+static bool goes_to_unix(const struct msghdr *message)
+{
+	const struct sockaddr *to = (const struct sockaddr *)message->msg_name;
+
+	return to && message->msg_namelen >= sizeof to->sa_family
+		&& to->sa_family == AF_UNIX;
+}
+
+ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline)
+{
+	/* It is only read. */
+	const struct op o = { .o_buffer = (void *)(uintptr_t)message, .o_flags = flags };
+
+	check_message(message, __func__);
+	return send_by(try_sendmsg, fd, &o, goes_to_unix(message), deadline);
+}
+
+ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t deadline)
+{
+	const struct op o = { .o_buffer = offset, .o_size = size, .o_n = from };
+
+	check(offset, BUFFER, __func__);
+	return net_perform_at(try_sendfile, fd, OUT, &o, deadline);
+}
+
+/* After a step of a call that moves all: n; or 0 or an error, after a wait. */
+__attribute__((always_inline))
+static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t deadline,
+				struct turn *t, ssize_t n)
+{
+	if (n == WAITS)
+		return net_block(t, d, direction, deadline);
+	t->t_waiter = NULL;
+	return n;
+}
+
+/* n: an error, or not. */
+static int end_all(struct descriptor *d, int direction, struct turn *t, ssize_t n,
+		   size_t moved, size_t *done)
+{
+	if (t->t_turn)
+		unet__end_turn(d, direction, t, 0);
+	if (done)
+		*done = moved;
+	return n < 0 ? (int)n : 0;
+}
+
+int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline)
+{
+	struct descriptor *d;
+	struct turn t;
+	ssize_t n = net_begin(fd, &d, &t);
+	size_t got = 0;
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(done, BUFFER, __func__);
+	while (got < size && n >= 0) {
+		n = read_step(d, (char *)buffer + got, size - got, deadline, &t);
+		n = n ? net_go_on(d, IN, deadline, &t, n) : -EPIPE;
+		got += n > 0 ? (size_t)n : 0;
+	}
+	return end_all(d, IN, &t, n, got, done);
+}
+
+int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
+		   int64_t deadline)
+{
+	struct descriptor *d;
+	struct turn t;
+	ssize_t n = net_begin(fd, &d, &t);
+	size_t put = 0;
+
+	check(size ? buffer : NULL, BUFFER, __func__);
+	check(done, BUFFER, __func__);
+	while (put < size && n >= 0) {
+		n = write_step(d, (const char *)buffer + put, size - put, size - put,
+			       deadline, &t);
+		n = net_go_on(d, OUT, deadline, &t, n);
+		put += n > 0 ? (size_t)n : 0;
+	}
+	return end_all(d, OUT, &t, n, put, done);
+}
+
+static void skip(struct op *o, size_t n)
+{
+	o->o_whole -= n;
+	o->o_size += n;
+	while (o->o_n > 0 && o->o_size >= o->o_iov->iov_len) {
+		o->o_size -= o->o_iov->iov_len;
+		o->o_iov++;
+		o->o_n--;
+	}
+}
+
+int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
+		    int64_t deadline)
+{
+	struct op o = { .o_iov = iov, .o_n = n, .o_whole = size_of(iov, n) };
+	struct descriptor *d;
+	struct turn t;
+	ssize_t rc = net_begin(fd, &d, &t);
+	const size_t size = o.o_whole;
+
+	check_iov(iov, n, __func__);
+	check(done, BUFFER, __func__);
+	rc = n < 0 ? -EINVAL : rc;
+	while (o.o_whole > 0 && rc >= 0) {
+		rc = unet__step(try_parts, d, OUT, &o, deadline, &t);
+		rc = net_go_on(d, OUT, deadline, &t, rc);
+		skip(&o, rc > 0 ? (size_t)rc : 0);
+	}
+	return end_all(d, OUT, &t, rc, size - o.o_whole, done);
+}

@@ -1,0 +1,610 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * unet_wait.c: how calls on descriptors wait: src/net/net.h. A call that finds its
+ * descriptor not ready blocks in the net_block() of that file, between
+ * unet__begin_wait(), which enters the queue, and unet__end_wait(). An event comes in by
+ * unet__ready().
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* nanosleep() */
+#endif
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include "../base/cancel.h"
+#include "net.h"
+
+/* Not inlined, so that the usual way saves no registers for it. */
+#define APART __attribute__((noinline))
+
+static bool *doubted;                           /* unet__doubt(); atomic */
+
+/* For reports. */
+static const struct uwait_kind descriptor_waits[] = {
+	[IN]  = { .k_name = "descriptor", .k_how = " to read", .k_number = true },
+	[OUT] = { .k_name = "descriptor", .k_how = " to write", .k_number = true },
+};
+
+enum {
+	ENDS    = UEVENTS_HANGUP | UEVENTS_ERROR,
+	LASTING = UEVENTS_PEER_END | UEVENTS_URGENT | ENDS,
+	INPUTS  = UEVENTS_INPUT | LASTING,
+	OUTPUTS = UEVENTS_OUTPUT | ENDS,
+};
+
+static inline struct uwait_node *marked(struct net_place *p)
+{
+	return (struct uwait_node *)(void *)((char *)p + 1);
+}
+
+/*
+ * Queues, under d_lock. The first node's n_prev is the last one, so a pointer is a queue.
+ * A pointer to a node is marked if that is a struct net_place, of a poll.
+ */
+static inline bool is_marked(const struct uwait_node *n)
+{
+	return (uintptr_t)n & 1;
+}
+
+static inline struct uwait_node *plain(struct uwait_node *n)
+{
+	return is_marked(n) ? (struct uwait_node *)(void *)((char *)n - 1) : n;
+}
+
+static inline struct uwaiter *node_waiter(struct uwait_node *n)
+{
+	return is_marked(n) ? ((struct uwait_place *)(void *)plain(n))->p_waiter
+			    : uwait_of(n);
+}
+
+static inline bool is_lined(const struct descriptor *d)
+{
+	return __atomic_load_n(&d->d_writing, __ATOMIC_RELAXED) == LINED;
+}
+
+static inline unsigned turn_of(const struct descriptor *d, int direction)
+{
+	return d->d_turns >> 2 * direction & 3u;
+}
+
+static inline void set_turn_of(struct descriptor *d, int direction, unsigned turn)
+{
+	d->d_turns = (uint8_t)((d->d_turns & ~(3u << 2 * direction))
+			       | turn << 2 * direction);
+}
+
+APART static void push_beside(struct uwait_node **first, struct uwait_node *n,
+			      bool in_front)
+{
+	struct uwait_node *next = *first;
+
+	plain(n)->n_prev = plain(next)->n_prev;
+	plain(next)->n_prev = n;
+	if (in_front) {
+		plain(n)->n_next = next;
+		*first = n;
+	} else {
+		plain(plain(n)->n_prev)->n_next = n;
+	}
+}
+
+static inline void push_node(struct uwait_node **first, struct uwait_node *n,
+			     bool in_front)
+{
+	plain(n)->n_next = NULL;
+	plain(n)->n_prev = n;
+	if (*first)
+		push_beside(first, n, in_front);
+	else
+		*first = n;
+}
+
+/* If it is there. */
+static void pull_node(struct uwait_node **first, struct uwait_node *n)
+{
+	struct uwait_node *next = plain(n)->n_next, *prev = plain(n)->n_prev;
+
+	if (!prev)
+		return;
+	plain(n)->n_prev = NULL;
+	if (n == *first)
+		*first = next;
+	else
+		plain(prev)->n_next = next;
+	if (next)
+		plain(next)->n_prev = prev;
+	else if (*first)
+		plain(*first)->n_prev = prev;
+}
+
+/* Whether these events end the wait of a poll. */
+static inline bool place_wants(struct uwait_node *n, unsigned events)
+{
+	return ((struct net_place *)(void *)plain(n))->p_ways & events;
+}
+
+/* Under d_lock: none waits to write, or has the turn. */
+static void end_line(struct descriptor *d)
+{
+	uint8_t lined = LINED;
+
+	__atomic_compare_exchange_n(&d->d_writing, &lined, FREE, 0, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
+static void add_told(struct told *told, struct uwait_node *n)
+{
+	plain(n)->n_next = told->g_others;
+	told->g_others = n;
+}
+
+/* The others get this result. */
+void unet__tell(const struct told *told, int result)
+{
+	struct uwait_node *n = told->g_others, *next;
+
+	for (; n; n = next) {
+		next = plain(n)->n_next;
+		uwait_finish(node_waiter(n), result);
+	}
+	if (told->g_taker)
+		uwait_finish(told->g_taker, told->g_result);
+}
+
+void unet__doubt(bool *found)
+{
+	__atomic_store_n(&doubted, found, __ATOMIC_RELAXED);
+}
+
+/* Waiting. */
+
+/*
+ * Under d_lock: takes polls that want these events out of the queue, up to the first
+ * other waiter, or with `polls' all of them. Returns that waiter, which is taken out, or
+ * NULL.
+ */
+static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
+				      unsigned events, bool polls, struct told *told)
+{
+	struct uwait_node *n = d->d_first[direction], *next;
+
+	for (; n; n = next) {
+		next = plain(n)->n_next;
+		if (is_marked(n) ? !place_wants(n, events) : polls)
+			continue;
+		pull_node(&d->d_first[direction], n);
+		if (!uwait_claim(node_waiter(n)))
+			continue;
+		if (!is_marked(n))
+			break;
+		add_told(told, n);
+	}
+	return n;
+}
+
+/* Under d_lock: polls, and the first of others. Unless it is alone it gets the turn. */
+static void wake_first(struct descriptor *d, int direction, unsigned events,
+		       struct told *told)
+{
+	struct uwait_node *n = pop_waiters(d, direction, events, false, told);
+
+	if (n && (direction == OUT || d->d_first[direction])) {
+		set_turn_of(d, direction, GIVEN);
+		set_ready(d, direction, false);
+		told->g_result = READY_TURN;
+	} else if (n) {
+		told->g_result = READY;
+	} else if (direction == OUT) {
+		end_line(d);
+	}
+	told->g_taker = n ? uwait_of(n) : NULL;
+}
+
+/* Under d_lock: it is ready. Those that wait for that are to be told. */
+static void now_ready(struct descriptor *d, int direction, unsigned events,
+		      struct told *told)
+{
+	unsigned turn = turn_of(d, direction);
+
+	if (turn == GIVEN)
+		return;                         /* that one will see it */
+	set_ready(d, direction, true);
+	if (turn == NO_TURN && d->d_first[direction])
+		wake_first(d, direction, events, told);
+}
+
+/*
+ * Under d_lock, by a dispatcher or native thread that got an event: else each event would
+ * wake a processor that has nothing to do with the descriptor any more. Native threads
+ * poll only while they wait, so theirs stay. Not while it is closed: the number is not to
+ * be used then.
+ */
+static inline void unwatch(struct descriptor *d)
+{
+	struct uevents *e = usched__here()->s_events;
+
+	if (e && d->d_serial[IN] != e->e_serial && d->d_serial[OUT] != e->e_serial)
+		uevents_remove(e, d->d_fd);
+}
+
+/* Under d_lock, which it releases. */
+APART static void ready_for_all(struct descriptor *d, unsigned events)
+{
+	struct told readers = { 0 }, writers = { 0 };
+
+	if (events & LASTING) {                 /* may not end the wait of the first */
+		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
+		pop_waiters(d, IN, events, true, &readers);
+		pop_waiters(d, OUT, events, true, &writers);
+	}
+	if (events & INPUTS)
+		now_ready(d, IN, events, &readers);
+	if (events & OUTPUTS)
+		now_ready(d, OUT, events, &writers);
+	if (!d->d_first[IN] && !d->d_first[OUT] && !is_new(d))
+		unwatch(d);
+	uwait_unlock(&d->d_lock);
+	unet__tell(&readers, READY);
+	unet__tell(&writers, READY);
+}
+
+/* i_ready: on the native thread of a dispatcher that it is registered with. */
+void unet__ready(struct uinterest *interest, unsigned events)
+{
+	struct descriptor *d = (struct descriptor *)(void *)interest;
+	struct uwait_node *n;
+	struct uwaiter *w = NULL;
+
+	uwait_lock(&d->d_lock);
+	n = d->d_first[IN];
+	if (events & LASTING || d->d_turns & TURNS || d->d_first[OUT]
+	    || (n && (is_marked(n) || n->n_next))) {
+		ready_for_all(d, events);
+		return;
+	}
+	if (events & UEVENTS_INPUT) {
+		set_ready(d, IN, true);
+		if (n && uwait_claim(uwait_of(n))) {
+			w = uwait_of(n);
+			n->n_prev = NULL;
+			d->d_first[IN] = n = NULL;
+		}
+	}
+	if (events & UEVENTS_OUTPUT)
+		set_ready(d, OUT, true);
+	if (!n && !is_new(d))
+		unwatch(d);
+	uwait_unlock(&d->d_lock);
+	if (w)
+		uwait_finish(w, READY);
+}
+
+/* After EAGAIN, which datagram sockets and UNIX listeners go on to say: the system's
+   result where it waits itself. */
+APART ssize_t unet__if_shut(const struct descriptor *d, const struct op *o)
+{
+	struct msghdr *m = o->o_message;
+
+	if (!unet__is_shut(d->d_fd))
+		return -EAGAIN;
+	if (o->o_from)
+		o->o_from->a_size = 0;
+	if (m)
+		m->msg_namelen = 0, m->msg_controllen = 0, m->msg_flags = 0;
+	return o->o_shut;
+}
+
+ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
+		   const struct op *o, int64_t deadline, struct turn *t)
+{
+	return net_step(call, d, direction, o, deadline, t);
+}
+
+/* A system call of another native thread ends soon. */
+bool unet__await_write(struct descriptor *d)
+{
+	uint8_t now = FREE;
+
+	while (!__atomic_compare_exchange_n(&d->d_writing, &now, BUSY, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (now == LINED)
+			return false;
+		sched_yield();
+		now = FREE;
+	}
+	return true;
+}
+
+/* Inside, with d_writing. */
+void unet__take_turn(struct descriptor *d, struct turn *t)
+{
+	if (t->t_turn)
+		return;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) == t->t_generation) {
+		__atomic_store_n(&d->d_writing, LINED, __ATOMIC_RELEASE);
+		set_turn_of(d, OUT, RUNNING);
+		t->t_turn = true;
+	}
+	uwait_unlock(&d->d_lock);
+}
+
+/* Under d_lock, when a turn or a wait has ended. With poll(2) the next one registers. */
+static void pass_turn(struct descriptor *d, int direction, bool is_useful,
+		      struct told *told)
+{
+	if (turn_of(d, direction) != NO_TURN)
+		return;
+	if (d->d_first[direction] && (is_useful || POLLER_ONCE))
+		wake_first(d, direction, way_of(direction), told);
+	else if (direction == OUT && !d->d_first[direction])
+		end_line(d);
+}
+
+/*
+ * The call has come to its end, unless n is WAITS. The next thread has the turn, if there
+ * is something to do, or if it has to register.
+ */
+ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssize_t n)
+{
+	struct told told = { 0 };
+
+	if (n == WAITS)
+		return n;
+	t->t_turn = false;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) == t->t_generation) {
+		set_turn_of(d, direction, NO_TURN);
+		pass_turn(d, direction, is_ready(d, direction), &told);
+	}
+	uwait_unlock(&d->d_lock);
+	unet__tell(&told, READY);
+	return n;
+}
+
+/*
+ * Under d_lock, before a wait on a dispatcher with which it is registered. If its file is
+ * another one, that is tried first, as it may be ready, and have blocked.
+ */
+static int register_again(struct uevents *e, struct descriptor *d)
+{
+	bool all = d->d_serial[OUT] == e->e_serial;
+	int rc = uevents__again(e, d->d_fd, way_of(all ? OUT : IN), &d->d_interest);
+
+	if (rc)
+		return rc;
+	__atomic_store_n(doubted, true, __ATOMIC_RELAXED);
+	rc = unet__set_nonblocking(d->d_fd);
+	__atomic_store_n(&d->d_kind, (uint8_t)unet__kind_of(d->d_fd), __ATOMIC_RELEASE);
+	set_ready(d, IN, true);
+	set_ready(d, OUT, true);
+	return rc < 0 ? rc : 0;
+}
+
+/* Not after a close: d_serial would be taken for that of the number's next user. */
+APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
+			unsigned ways, uint32_t generation)
+{
+	int rc = 0;
+
+	if (!POLLER_ONCE)
+		ways = way_of(direction);       /* or all: for edges it is the same */
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != generation)
+		rc = -EBADF;
+	else if (!POLLER_ONCE && __atomic_load_n(&doubted, __ATOMIC_RELAXED)
+		 && (d->d_serial[direction] == e->e_serial
+		     || d->d_serial[OUT] == e->e_serial))
+		rc = register_again(e, d);
+	else if (POLLER_ONCE || direction == OUT)
+		rc = uevents_add(e, d->d_fd, ways, &d->d_interest);
+	else if (d->d_serial[OUT] != e->e_serial)       /* no event of what is known */
+		rc = uevents__again(e, d->d_fd, ways, &d->d_interest);
+	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != CLOSING)
+		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
+	else if (rc == -EPIPE)                  /* of kqueue(2): a write fails at once */
+		set_ready(d, direction, true);
+	uwait_unlock(&d->d_lock);
+	return rc == -EEXIST || rc == -EPIPE ? 0 : rc;
+}
+
+/* Registers, once for each dispatcher or native thread: edges stay registered. */
+static inline int add_interest(struct descriptor *d, int direction, unsigned ways,
+			       uint32_t generation, struct uwaiter *w)
+{
+	struct uevents *e;
+	int rc = uwait_events(w, &e);
+
+	unet__check_file(d, generation);
+	if (rc)
+		return rc;
+	if (!POLLER_ONCE && !__atomic_load_n(&doubted, __ATOMIC_RELAXED)
+	    && __atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == e->e_serial)
+		return 0;
+	return add_to(e, d, direction, ways, generation);
+}
+
+/* Under d_lock: not ready, and no system call has it seem so. */
+static inline bool is_unready(const struct descriptor *d, int direction)
+{
+	uint32_t before = __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE);
+
+	return !is_ready(d, direction) && !(before & INSIDE)
+		&& __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) == before;
+}
+
+/* Under d_lock. With the turn it waits before all others. */
+APART static int may_wait(struct descriptor *d, int direction, const struct turn *t)
+{
+	uint8_t now = FREE;
+
+	if (t->t_turn)
+		return is_unready(d, direction) ? WAITS : READY_TURN;
+	if (turn_of(d, direction) != NO_TURN || (direction == OUT && is_lined(d)))
+		return WAITS;
+	if (!is_unready(d, direction))
+		return READY;
+	if (direction == OUT
+	    && !__atomic_compare_exchange_n(&d->d_writing, &now, LINED, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return READY;
+	return WAITS;
+}
+
+APART static void leave_turn(struct descriptor *d, int direction, struct turn *t)
+{
+	set_turn_of(d, direction, NO_TURN);
+	t->t_turn = false;
+}
+
+/*
+ * WAITS; 0: it may be ready already; READY_TURN: the same, and it still has the turn; an
+ * error.
+ */
+int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
+{
+	struct uwaiter *w = t->t_waiter;
+	int rc = add_interest(d, direction, way_of(direction), t->t_generation, w);
+
+	if (rc)
+		return rc;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != t->t_generation)
+		rc = -EBADF;
+	else if (direction == OUT || d->d_turns & TURNS)
+		rc = may_wait(d, direction, t);
+	else
+		rc = is_unready(d, IN) ? WAITS : READY;
+	if (rc == WAITS) {
+		uwait_note(w, &descriptor_waits[direction], (void *)(intptr_t)d->d_fd,
+			   __builtin_return_address(0));
+		uwait_begin(w);
+		push_node(&d->d_first[direction], &w->w_node, t->t_turn);
+		usched__here()->s_spell.l_switches = 0; /* it may resume itself */
+		if (t->t_turn)
+			leave_turn(d, direction, t);
+	}
+	uwait_unlock(&d->d_lock);
+	return rc;
+}
+
+/* Under d_lock, after a wait: all that is left makes each look of poll(2) longer. */
+static inline void disarm_poller(struct descriptor *d, struct uwaiter *w)
+{
+	struct uevents *e;
+
+	if (POLLER_ONCE && !d->d_first[IN] && !d->d_first[OUT]
+	    && uwait_events(w, &e) == 0)
+		uevents_remove(e, d->d_fd);
+}
+
+/*
+ * Returns the result of a wait that is not READY, or an error before it began; 0: it has
+ * the turn.
+ */
+int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
+{
+	struct uwaiter *w = uwait_self();
+	struct told told = { 0 };
+
+	if (rc == CLOSED)
+		return -EBADF;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != t->t_generation) {
+		t->t_turn = false;
+	} else if (rc == READY_TURN) {
+		t->t_turn = true;
+		set_turn_of(d, direction, RUNNING);
+		set_ready(d, direction, true);          /* for the step */
+	} else {
+		if (t->t_turn)
+			set_turn_of(d, direction, NO_TURN);
+		else
+			pull_node(&d->d_first[direction], &w->w_node);
+		pass_turn(d, direction, t->t_turn && is_ready(d, direction), &told);
+		t->t_turn = false;
+	}
+	if (w)
+		disarm_poller(d, w);
+	uwait_unlock(&d->d_lock);
+	unet__tell(&told, READY);
+	return rc == READY_TURN ? 0 : rc;
+}
+
+/*
+ * Registers for `ways', and enters the queue, for a poll or a select, which take no turn.
+ * looks: d_ready does not tell what is awaited: the caller looks afterwards.
+ * 0; -EAGAIN: it may be ready; -EBADF; an error.
+ */
+int unet__join(struct net_place *place, struct descriptor *d, int direction,
+	       unsigned ways, bool looks, uint32_t generation)
+{
+	int rc = add_interest(d, direction, ways, generation, place->p_base.p_waiter);
+
+	if (rc && rc != -EPERM)                 /* a file is always ready */
+		return rc;
+	place->p_ways = ways | ENDS;
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) != generation)
+		rc = -EBADF;
+	else if (!looks && turn_of(d, direction) == NO_TURN
+		 && !(direction == OUT && is_lined(d)) && !is_unready(d, direction))
+		rc = -EAGAIN;
+	else
+		rc = 0;
+	if (rc == 0) {
+		push_node(&d->d_first[direction], marked(place), false);
+		usched__here()->s_spell.l_switches = 0;
+	}
+	uwait_unlock(&d->d_lock);
+	return rc;
+}
+
+/* Leaves the queue, if it is there. */
+void unet__leave(struct net_place *place, struct descriptor *d, int direction)
+{
+	struct told told = { 0 };
+
+	uwait_lock(&d->d_lock);
+	pull_node(&d->d_first[direction], marked(place));
+	pass_turn(d, direction, false, &told);
+	disarm_poller(d, place->p_base.p_waiter);
+	uwait_unlock(&d->d_lock);
+	unet__tell(&told, READY);
+}
+
+/* Under d_lock: ends all waits, and the turns. */
+void unet__release(struct descriptor *d, struct told *told)
+{
+	struct uwait_node *n;
+
+	for (int i = IN; i <= OUT; i++)
+		while ((n = pop_waiters(d, i, ~0u, false, told)))
+			add_told(told, n);
+	end_line(d);
+}
+
+/* Sleeps for RETRY, but not beyond the deadline, which must not have come. */
+int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline)
+{
+	int64_t until = usync_after(RETRY);
+	struct timespec t = { 0, RETRY };
+	struct uwaiter *w;
+	int before;
+
+	if (deadline <= 0 || until - RETRY >= deadline)
+		return -ETIMEDOUT;
+	if (ustack_self()) {
+		w = uwait_prepare_lean(until < deadline ? until : deadline, false);
+		if (uwait_error(w))
+			return uwait_error(w);
+		uwait_note(w, kind, (void *)(intptr_t)fd, __builtin_return_address(0));
+		uwait_begin(w);
+		return uwait_block(w);
+	}
+	before = defer_cancel();
+	nanosleep(&t, NULL);
+	allow_cancel(before);
+	return 0;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usync_select.c: select, over channels and descriptors. The places are those of
+ * src/sync/chan.h.
+ *
+ * If a channel's case can be done at once, there are no places. Else each case gets one,
+ * before a descriptor is tried, since a descriptor's place keeps the generation that the
+ * whole call uses. That place is a poll's in the queue of the descriptor: its grant
+ * transfers nothing, and all cases are tried again.
+ */
+#include <stdio.h>
+
+#include "../sync/chan.h"
+#include "../base/check.h"
+#include "../base/sim.h"
+#include "net.h"
+
+enum {
+	CASES_MAX = 65536,
+	MIXED     = SELECT_TIRED + 1,   /* there are descriptors */
+};
+
+/* The value of a descriptor's place. */
+struct descriptor_case {
+	int      d_fd;
+	uint32_t d_generation;
+};
+
+static struct descriptor_case *descriptor_of(struct chan_place *p)
+{
+	return (struct descriptor_case *)(void *)p->p_value;
+}
+
+static struct chan_place *place_behind(struct chan_place *p)
+{
+	return (struct chan_place *)(void *)((char *)p + place_size(p->p_size));
+}
+
+/* NULL: there is no other. */
+static struct chan_place *next_place(struct chan_place *p)
+{
+	return p->p_last ? NULL : place_behind(p);
+}
+
+/* Tells of as many cases as there is room for. */
+static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
+{
+	static const char *const ways[2][2] = { { " to receive", " to send" },
+						{ " to read", " to write" } };
+	struct chan_place *p = first_place(w);
+	size_t n = 0, room = sizeof why->y_more;
+
+	why->y_how = ways[!p->p_chan][p->p_sends];
+	while (n < room && (p = next_place(p)))
+		n += p->p_chan
+			? (size_t)snprintf(why->y_more + n, room - n, " or channel %p%s",
+					   p->p_chan, ways[0][p->p_sends])
+			: (size_t)snprintf(why->y_more + n, room - n,
+					   " or descriptor %d%s",
+					   descriptor_of(p)->d_fd, ways[1][p->p_sends]);
+}
+
+#define CHANNEL(how)    { .k_name = "channel", .k_how = how, .k_tell = tell_channels }
+#define DESCRIPTOR(how) { .k_name = "descriptor", .k_how = how, \
+			  .k_tell = tell_channels, .k_number = true }
+
+/*
+ * The kinds of waits, by the first case and whether there are others. Readers from
+ * outside of the process call nothing, so name, object and way are right without k_tell.
+ */
+static const struct uwait_kind channel_cases[2][2] = {
+	{ CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
+	{ CHANNEL(" to send"), CHANNEL(" to send, or others") },
+};
+static const struct uwait_kind descriptor_cases[2][2] = {
+	{ DESCRIPTOR(" to read"), DESCRIPTOR(" to read, or others") },
+	{ DESCRIPTOR(" to write"), DESCRIPTOR(" to write, or others") },
+};
+static const struct uwait_kind no_case = { .k_name = "no channel" };
+
+/* For reports. p: the first place, or NULL. */
+static void note(struct uwaiter *w, struct chan_place *p, const void *where)
+{
+	if (!p)
+		uwait_note(w, &no_case, NULL, where);
+	else if (p->p_chan)
+		uwait_note(w, &channel_cases[p->p_sends][!p->p_last], p->p_chan, where);
+	else
+		uwait_note(w, &descriptor_cases[p->p_sends][!p->p_last],
+			   (const void *)(intptr_t)descriptor_of(p)->d_fd, where);
+}
+
+static void check_cases(const struct usync_case *cases, size_t n, const void *where)
+{
+	check(n ? cases : NULL, BUFFER, "usync_select");
+	for (size_t i = 0; i < n; i++)
+		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
+			usync__check_value(cases[i].s_chan, cases[i].s_value,
+					   "usync_select", where);
+		else if (cases[i].s_chan && cases[i].s_chan->c_size)
+			check(cases[i].s_value, BUFFER, "usync_select");
+}
+
+static bool may_send(const struct usync_case *cases, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
+			return true;
+	return false;
+}
+
+/* Select with descriptors. */
+
+static bool is_descriptor(const struct usync_case *k)
+{
+	return k->s_op >= USYNC_READABLE && k->s_fd >= 0;
+}
+
+/* A case to be tried first: by the clock's last digits, which a simulation has not. */
+static inline size_t any(size_t n)
+{
+	return SIMULATED ? sim__choose("the first case", n) : (size_t)uevents_now() % n;
+}
+
+/*
+ * Does a case that can be done at once. The first that is tried counts the call. 0: *done
+ * is the result; SELECT_BUSY; SELECT_TIRED; MIXED: the turn of *done has come, a
+ * descriptor's.
+ */
+static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
+{
+	size_t first = n > 1 ? any(n) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct usync_case *k = &cases[(first + i) % n];
+		int rc;
+
+		if (!k->s_chan) {
+			if (!is_descriptor(k))
+				continue;
+			*done = (int)(k - cases);
+			return MIXED;
+		}
+		rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
+		if (rc == SELECT_TIRED)
+			return SELECT_TIRED;
+		if (rc != SELECT_BUSY) {
+			k->s_rc = rc;
+			*done = (int)(k - cases);
+			return 0;
+		}
+		counts = false;
+		uwait_unlock(&k->s_chan->c_lock);
+	}
+	return SELECT_BUSY;
+}
+
+/* Bytes of all places; SIZE_MAX: more than there is. */
+static size_t places_size(const struct usync_case *cases, size_t n)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t value = cases[i].s_chan ? cases[i].s_chan->c_size
+			: sizeof(struct descriptor_case);
+
+		if ((cases[i].s_chan || is_descriptor(&cases[i]))
+		    && __builtin_add_overflow(size, place_size(value), &size))
+			return SIZE_MAX;
+	}
+	return size;
+}
+
+static int fill_descriptor(struct uwaiter *w, struct chan_place *p,
+			   const struct usync_case *k)
+{
+	*p = (struct chan_place){ .p_place = { .p_base = { .p_waiter = w } },
+				  .p_size = sizeof(struct descriptor_case),
+				  .p_sends = k->s_op == USYNC_WRITABLE };
+	descriptor_of(p)->d_fd = k->s_fd;
+	return unet__select_begin(k->s_fd, &descriptor_of(p)->d_generation);
+}
+
+/* Makes the places, one for each case that can be done. *first: NULL if there is none. */
+static int make_places(const struct usync_case *cases, size_t n,
+		       struct chan_place **first)
+{
+	struct chan_place *p, *last = NULL;
+	struct uwaiter *w = uwait_self();
+	size_t size = places_size(cases, n);
+	int rc = 0;
+
+	*first = NULL;
+	if (!w || (size > 0 && !uwait_room(w, size)))
+		return -ENOMEM;
+	if (size == 0)
+		return 0;
+	p = *first = first_place(w);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct usync_case *k = &cases[i];
+
+		if (!k->s_chan && !is_descriptor(k))
+			continue;
+		last = p;
+		if (k->s_chan)
+			fill_place(w, p, k->s_chan, k->s_op, k->s_value);
+		else
+			rc = fill_descriptor(w, p, k);
+		p->p_case = (uint16_t)i;
+		p->p_last = false;
+		p = place_behind(p);
+	}
+	last->p_last = true;
+	return rc;
+}
+
+static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadline,
+		     bool counts)
+{
+	const struct descriptor_case *d = descriptor_of(p);
+	int rc;
+
+	if (!k->s_chan)
+		return unet__select_try(p->p_place.p_base.p_waiter, d->d_fd, p->p_sends,
+					d->d_generation, deadline, counts);
+	rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
+	if (rc == SELECT_BUSY)
+		uwait_unlock(&k->s_chan->c_lock);
+	return rc;
+}
+
+/* As try_all(), of the places from that of the case `from' on. */
+static int try_places(struct chan_place *first, struct usync_case *cases, size_t from,
+		      int64_t deadline, bool counts, int *done)
+{
+	struct chan_place *p = first, *begin;
+
+	while (!p->p_last && p->p_case < from)
+		p = next_place(p);
+	begin = p;
+	do {
+		struct usync_case *k = &cases[p->p_case];
+		int rc = try_place(p, k, deadline, counts);
+
+		if (rc == SELECT_TIRED)
+			return SELECT_TIRED;
+		if (rc != SELECT_BUSY) {
+			*done = (int)(k - cases);
+			if (rc == 0 || k->s_chan || rc == -EBADF)
+				k->s_rc = rc;
+			else
+				*done = rc;
+			return 0;
+		}
+		counts = false;
+		p = p->p_last ? first : next_place(p);
+	} while (p != begin);
+	return SELECT_BUSY;
+}
+
+/*
+ * Whether a partner other than `w', or the buffer, has what the case needs. Under c_lock.
+ */
+static inline bool could(const struct usync_case *k, const struct uwaiter *w)
+{
+	const struct usync_chan *c = k->s_chan;
+	const struct uwait_node *n;
+
+	if (c->c_closed || c->c_count != (k->s_op == USYNC_SEND ? c->c_capacity : 0))
+		return true;
+	n = k->s_op == USYNC_SEND ? c->c_receivers.q_first : c->c_senders.q_first;
+	while (n && ((const struct uwait_place *)(const void *)n)->p_waiter == w)
+		n = n->n_next;
+	return n != NULL;
+}
+
+static int push_chan(const struct usync_case *k, struct chan_place *p)
+{
+	bool done;
+
+	uwait_lock(&k->s_chan->c_lock);
+	done = could(k, p->p_place.p_base.p_waiter);
+	if (!done)
+		uwait_push(queue_of(k->s_chan, k->s_op), &p->p_place.p_base.p_node);
+	uwait_unlock(&k->s_chan->c_lock);
+	return done ? -EAGAIN : 0;
+}
+
+/*
+ * From the first push on, partners may claim the waiter. 0; -EAGAIN: a case can be done
+ * at once, so not all are pushed; an error.
+ */
+static int push_all(struct chan_place *p, const struct usync_case *cases)
+{
+	int rc = 0;
+
+	for (; p && rc == 0; p = next_place(p)) {
+		const struct descriptor_case *d = descriptor_of(p);
+
+		rc = p->p_chan ? push_chan(&cases[p->p_case], p)
+			: unet__select_enter(&p->p_place, d->d_fd, p->p_sends,
+					     d->d_generation);
+	}
+	return rc == -EBADF ? -EAGAIN : rc;     /* try_places() finds the closed one */
+}
+
+/*
+ * Takes all nodes out of their queues; a partner has taken out that of its case, of which
+ * the channel may be gone.
+ */
+static void remove_all(struct chan_place *p, const struct usync_case *cases, int result)
+{
+	for (; p; p = next_place(p)) {
+		const struct usync_case *k = &cases[p->p_case];
+
+		if (!k->s_chan) {
+			unet__select_leave(&p->p_place, descriptor_of(p)->d_fd,
+					   p->p_sends);
+		} else if (p->p_case + SELECT_RESULTS != result) {
+			uwait_lock(&k->s_chan->c_lock);
+			uwait_remove(queue_of(k->s_chan, k->s_op),
+				     &p->p_place.p_base.p_node);
+			uwait_unlock(&k->s_chan->c_lock);
+		}
+	}
+}
+
+/*
+ * Returns the index of the channel's case that was granted; -EAGAIN: a descriptor is
+ * ready, or was closed, so all are tried again.
+ */
+static int end_select(struct chan_place *p, struct usync_case *cases, int result)
+{
+	struct usync_case *k;
+
+	if (result < SELECT_RESULTS)
+		return -EAGAIN;
+	k = &cases[result - SELECT_RESULTS];
+	while (p->p_case + SELECT_RESULTS != result)
+		p = next_place(p);
+	k->s_rc = usync__end(p, k->s_value);
+	return (int)(k - cases);
+}
+
+/* The index of the case that was done; -EAGAIN: all are to be tried; an error. */
+static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t deadline,
+		    bool mixed, const void *where)
+{
+	struct uwaiter *w = uwait_prepare_lean(deadline, mixed);
+	struct uevents *e;
+	int rc = uwait_error(w);
+
+	if (rc == 0 && mixed)
+		rc = uwait_events(w, &e);       /* made before the wait can be granted */
+	if (rc)
+		return rc;
+	note(w, first, where);
+	uwait_begin(w);
+	rc = push_all(first, cases);
+	if (rc == 0 || !uwait_withdraw(w)) {
+		rc = uwait_block(w);
+		remove_all(first, cases, rc);
+		return rc < 0 ? rc : end_select(first, cases, rc);
+	}
+	remove_all(first, cases, rc);
+	return rc;
+}
+
+/* mixed: there are descriptors, and from the case `from' on none was tried. */
+static int select_places(struct usync_case *cases, size_t n, int64_t deadline,
+			 const void *where, bool mixed, size_t from)
+{
+	bool waited = false, counts = deadline != 0 || !may_send(cases, n);
+	struct chan_place *first;
+	int busy = SELECT_BUSY, rc = make_places(cases, n, &first);
+
+	if (rc)
+		return rc;
+	if (mixed)
+		busy = try_places(first, cases, from, deadline, counts, &rc);
+	if (busy == SELECT_TIRED) {
+		rc = usched__yield_tired(deadline);
+		busy = rc ? 0 : try_places(first, cases, from, deadline, false, &rc);
+	}
+	while (busy) {
+		rc = waited && deadline != USCHED_NEVER && uevents_now() >= deadline
+			? -ETIMEDOUT : wait_any(first, cases, deadline, mixed, where);
+		waited = true;
+		busy = rc == -EAGAIN
+			&& try_places(first, cases, any(n), deadline, false, &rc);
+	}
+	return rc;
+}
+
+UWAIT_CALL int usync_select(struct usync_case *cases, size_t n, int64_t deadline)
+{
+	int busy, rc;
+
+	if (n > CASES_MAX)
+		return -EINVAL;
+	check_cases(cases, n, __builtin_return_address(0));
+	busy = try_all(cases, n, deadline != 0 || !may_send(cases, n), &rc);
+	if (busy == SELECT_TIRED) {
+		rc = usched__yield_tired(deadline);
+		busy = rc ? 0 : try_all(cases, n, false, &rc);
+	}
+	if (busy == SELECT_BUSY && deadline <= 0)
+		return -ETIMEDOUT;
+	return busy ? select_places(cases, n, deadline, __builtin_return_address(0),
+				    busy == MIXED, (size_t)rc) : rc;
+}

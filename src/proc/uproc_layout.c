@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* uproc_layout.c: what readers from outside of a process go by: src/proc/layout.h. */
+#include "../../arch/arch.h"
+#include "layout.h"
+#include "proc.h"
+#include "../../uwait.h"
+
+/* IDLE and WAKING of uwait.c. In other states a wait is not granted yet. */
+enum { UWAITER_IDLE = 0, UWAITER_WAKING = 2 };
+
+/* Bits of u_deep: its bit fields, by the ABIs of both machines. */
+enum { USTACK_CANCELLED = 1, USTACK_ATTACHED = 2, USTACK_OUTSIDE = 4 };
+
+/* Used: nothing reads it in the program. */
+__attribute__((used, aligned(16)))
+const struct usched__layout usched__layout = {
+	.l_magic     = L_MAGIC,
+	.l_version   = L_VERSION,
+	.l_self      = { &usched__layout },
+	.l_list      = { &uproc__schedulers },
+	.l_names     = { &uproc__names },
+	.l_parked    = { PARKED },
+	.l_resumed   = { .function = usched__resumed },
+	.l_return_at = { &usched__return_at },
+	.l_trace     = { &uproc__observer.o_layout },
+	.l_name = {
+		MEMBER(uprocs, r_other), MEMBER(uprocs, r_proc), MEMBER(uprocs, r_stride),
+		MEMBER(uprocs, r_moving),
+		PART(uprocs, "c_processors", r_conf.c_processors),
+		PART(uprocs, "c_arenas", r_images.i_class[0].c_arenas),
+
+		SIZE(uimage_arena),
+		MEMBER(uimage_arena, a_next), MEMBER(uimage_arena, a_size),
+		MEMBER(uimage_arena, a_carved),
+		NUMBER(UIMAGE_CHUNK), NUMBER(UIMAGE_HEAD),
+		MEMBER(uimage_chunk, k_first), MEMBER(uimage_chunk, k_size),
+		MEMBER(uimage_chunk, k_rest), MEMBER(uimage_chunk, k_count),
+
+		MEMBER(uproc_rest, t_joiner),
+		MEMBER(uproc, p_head), MEMBER(uproc, p_tail), MEMBER(uproc, p_inbox),
+		MEMBER(uproc, p_started), MEMBER(uproc, p_ended), MEMBER(uproc, p_credit),
+		MEMBER(uproc, p_ring),
+
+		SIZE(usched),
+		MEMBER(usched, s_home), MEMBER(usched, s_current),
+		MEMBER(usched, s_native), MEMBER(usched, s_new),
+		PART(usched, "s_switches", s_stats.s_switches),
+		PART(usched, "s_launches", s_stats.s_launches),
+		PART(usched, "s_evictions", s_stats.s_evictions),
+		PART(usched, "s_loads", s_stats.s_loads),
+		PART(usched, "s_bytes", s_stats.s_bytes),
+		PART(usched, "s_preempted", s_stats.s_preempted),
+		PART(usched, "s_moves", s_stats.s_moves),
+
+		MEMBER(usched_stack, k_bottom), MEMBER(usched_stack, k_resident),
+		MEMBER(usched_stack, k_sched), MEMBER(usched_stack, k_size),
+
+		SIZE(ustack),
+		MEMBER(ustack, u_top), MEMBER(ustack, u_pc), MEMBER(ustack, u_stack),
+		MEMBER(ustack, u_fp), MEMBER(ustack, u_bp), MEMBER(ustack, u_func),
+		MEMBER(ustack, u_deep), MEMBER(ustack, u_tokens), MEMBER(ustack, u_image),
+		PART(ustack, "i_frames", u_image.i_frames),
+		PART(ustack, "i_size", u_image.i_size),
+		NUMBER(USTACK_CANCELLED), NUMBER(USTACK_ATTACHED), NUMBER(USTACK_OUTSIDE),
+		NUMBER(UPROC_WAITING), NUMBER(UPROC_JOINING), NUMBER(UPROC_NEWS),
+
+		SIZE(uwaiter),
+		PART(uwaiter, "a_func", w_attachment.a_func),
+		MEMBER(uwaiter, w_thread), MEMBER(uwaiter, w_deadline),
+		MEMBER(uwaiter, w_kind), MEMBER(uwaiter, w_object),
+		MEMBER(uwaiter, w_where), MEMBER(uwaiter, w_state),
+		NUMBER(UWAITER_IDLE), NUMBER(UWAITER_WAKING),
+		MEMBER(uwait_kind, k_name), MEMBER(uwait_kind, k_how),
+		MEMBER(uwait_kind, k_number), MEMBER(uwait_kind, k_held),
+
+		SIZE(uproc_name),
+		MEMBER(uproc_name, n_thread), MEMBER(uproc_name, n_text),
+		MEMBER(uproc_name, n_next),
+	},
+};

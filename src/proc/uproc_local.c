@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_local.c: whether a thread may leave its native thread. Compilers keep addresses
+ * of errno and of other thread-local variables in frames, across calls that switch. They
+ * may, for in C a function has one native thread. So before a thread that has run moves,
+ * its live frames, where the switch has put its registers, too, are looked through for
+ * words that are addresses within what belongs to the native thread:
+ *
+ *  - the static TLS of the program and of the libraries that were loaded with it;
+ *  - the dynamic TLS of libraries that were loaded later, as far as it has been used;
+ *  - the control block, which the thread pointer and pthread_self() point to.
+ *
+ * A word that only looks like such an address, or that is not used any more, keeps a
+ * thread where it is, until its next move. What is elsewhere is not seen: such an address
+ * in the heap, or one less than a constant that the code adds. doc/moving.md has more.
+ *
+ * In the child of a fork, libc's lock of the list of libraries may be closed for good. If
+ * there were schedulers before the fork, threads that have run stay where they are.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* dl_iterate_phdr() */
+#endif
+#include <link.h>
+
+#include "../watch/watch.h"
+#include "proc.h"
+
+enum {
+	DEPTH   = 16 << 10,     /* bytes of frames that are looked through, at most */
+	CONTROL = 4096,         /* bytes before and behind the thread pointer */
+	NEAR    = 1 << 20,      /* bytes between static TLS and the thread pointer */
+};
+
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+
+/* Sanitizers would take a look at another function's frame for a mistake. */
+#if defined __clang__
+#define UNCHECKED __attribute__((no_sanitize("address", "memory", "thread")))
+#else
+#define UNCHECKED __attribute__((no_sanitize_address, no_sanitize_thread))
+#endif
+
+/* What the ABI keeps, or else what libc takes for it. */
+static uintptr_t thread_pointer(void)
+{
+#if __has_builtin(__builtin_thread_pointer)
+	return (uintptr_t)__builtin_thread_pointer();
+#else
+	return (uintptr_t)pthread_self();
+#endif
+}
+
+static void widen(struct uproc_local *r, uintptr_t begin, uintptr_t end)
+{
+	r->l_begin = begin < r->l_begin ? begin : r->l_begin;
+	r->l_end = end > r->l_end ? end : r->l_end;
+}
+
+/* One more range; of static TLS, the first becomes larger. */
+static int note_tls(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct uproc_locals *l = (struct uproc_locals *)arg;
+	uintptr_t begin = (uintptr_t)info->dlpi_tls_data, end = begin;
+
+	(void)size;
+	for (int i = 0; begin && i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS)
+			end = begin + info->dlpi_phdr[i].p_memsz;
+	if (begin == end)
+		return 0;
+	if (end - l->l_range[0].l_begin + NEAR < 2 * NEAR)
+		widen(&l->l_range[0], begin, end);
+	else if (l->l_count < UPROC_LOCALS)
+		l->l_range[l->l_count++] = (struct uproc_local){ begin, end };
+	else
+		l->l_full = true;
+	return l->l_full;
+}
+
+bool uproc__local_lost;
+
+void uproc__note_locals(struct uproc_locals *l)
+{
+	uintptr_t self = (uintptr_t)pthread_self(), pointer = thread_pointer();
+
+	*l = (struct uproc_locals){ .l_count = 2 };
+	l->l_range[0] = (struct uproc_local){ self - CONTROL, self + CONTROL };
+	l->l_range[1] = (struct uproc_local){ pointer - CONTROL, pointer + CONTROL };
+	if (uproc__local_lost)
+		l->l_full = true;
+	else
+		dl_iterate_phdr(note_tls, l);
+}
+
+static bool is_local(const struct uproc_locals *l, uintptr_t word)
+{
+	for (unsigned i = 0; i < l->l_count; i++)
+		if (word - l->l_range[i].l_begin
+		    < l->l_range[i].l_end - l->l_range[i].l_begin)
+			return true;
+	return false;
+}
+
+/* Its stack is one that is not shared, and grows down; a switch keeps two words apart. */
+UNCHECKED bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack *u)
+{
+	const uintptr_t *word = (const uintptr_t *)(const void *)usched__top(u);
+	const uintptr_t *bottom = (const uintptr_t *)(const void *)u->u_stack->k_bottom;
+
+	if (l->l_full || (uintptr_t)bottom - (uintptr_t)word > DEPTH
+	    || is_local(l, (uintptr_t)u->u_fp) || is_local(l, (uintptr_t)u->u_bp))
+		return true;
+	for (; word < bottom; word++) {
+		uintptr_t copy = *word;
+
+		watch_copied(u->u_stack, &copy);
+		if (is_local(l, copy))
+			return true;
+	}
+	return false;
+}

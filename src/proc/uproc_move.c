@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_move.c: threads that move to idle processors. doc/moving.md has the protocol, and
+ * says why it is right; the numbers here are its steps.
+ *
+ *	idle processor q                        busy processor p
+ *	asks:     its bit in r_asking,          gives:    takes the bit, counts places,
+ *	          ASKED in the inbox of p                 marks threads, pushes them to
+ *	                                                  the inbox of q
+ *	threads arrive: writes its name         p_ended: they have left
+ *
+ * A thread that is woken from another processor can be drawn there, too: the same steps
+ * for one thread, with its waker's processor for q.
+ *
+ * New threads may always leave. Others leave unless c_stay, if they are on an unshared
+ * stack, which goes with them. When the thread has ended, the stack goes back to where it
+ * was added, or the processor that gives would have none left. It does so by p_foreign
+ * and p_returned, at a look: the end of the thread still runs on it.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
+#include "policy.h"
+#include "proc.h"
+#include "../base/when.h"
+
+enum {
+	SCAN   = 2 * POLICY_PLACES,     /* threads in the queue that are looked at */
+	NOTE_MAX = UINT16_MAX,            /* the most that a stack can note */
+};
+
+void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy)
+{
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
+
+	p->p_moves = policy->y_moves && conf->c_processors > 1;
+	p->p_sched.s_moves = p->p_moves && !conf->c_stay
+			     && conf->c_processors <= NOTE_MAX;
+	p->p_sched.s_number = (uint16_t)uproc__index(p);
+}
+
+/* ---- The processor that asks ---- */
+
+static uint64_t *asking_of(const struct uproc *p)
+{
+	return &p->p_procs->r_asking[uproc__index(p) / ASKING_BITS];
+}
+
+static uint64_t asking_bit(const struct uproc *p)
+{
+	return (uint64_t)1 << uproc__index(p) % ASKING_BITS;
+}
+
+/* Threads in the queue of `p' that might move. The numbers may be of different age. */
+static uint32_t movable(const struct uproc *p)
+{
+	size_t queued = GET(p->p_tail) - GET(p->p_head);
+	uint32_t fresh = p->p_sched.s_moves ? UINT32_MAX : uproc__new_of(p);
+
+	return queued < fresh ? (uint32_t)queued : fresh;
+}
+
+/* Steps 1 and 2. */
+void uproc__ask(struct uproc *p)
+{
+	struct uproc_thread *empty = NULL;
+	struct uprocs *r = p->p_procs;
+	size_t all = r->r_conf.c_processors;
+	struct uproc *of = NULL;
+	uint32_t best = 0;
+
+	uproc__return_stacks(p);
+	if (!p->p_moves)
+		return;
+	if (!(GET(*asking_of(p)) & asking_bit(p)))
+		FETCH_OR(asking_of(p), asking_bit(p));
+	p->p_asks = 1;
+	for (size_t i = 0; i < policy_looks(all); i++) {
+		struct uproc *o = uproc_at(r, policy_look(uproc__index(p), all,
+							  p->p_searches, i));
+		uint32_t ready = movable(o);
+
+		if (policy_asks(ready, best)) {
+			best = ready;
+			of = o;
+		}
+	}
+	p->p_searches++;
+	if (of)
+		CAS(&of->p_inbox, &empty, ASKED);
+}
+
+/* Ends what `p' asks. False: it was ended already, by a processor that gives some. */
+static bool end_asking(struct uproc *p)
+{
+	return FETCH_AND(asking_of(p), ~asking_bit(p)) & asking_bit(p);
+}
+
+void uproc__stop_asking(struct uproc *p, int64_t now)
+{
+	if (!p->p_asks)
+		return;
+	p->p_asks = 0;
+	if (end_asking(p))
+		return;
+	policy_get(&p->p_load, now);
+}
+
+/* A thread begins, or has begun, on another processor than the one that counts it. */
+static void pass(struct uproc *p, bool elsewhere)
+{
+	__atomic_store_n(&p->p_passed, p->p_passed + elsewhere, __ATOMIC_RELAXED);
+}
+
+/* Step 9. */
+void uproc__arrive(struct uproc *p, struct uproc_thread *t)
+{
+	bool began = t->t_stack.u_stack != &p->p_procs->r_moving->p_sched.s_new;
+
+	usched_move(&t->t_stack, &p->p_sched);
+	if (!began && GET(t->t_stack.u_mail) & UPROC_MAIL_START)
+		return;
+	pass(p, began);
+	if (began)
+		policy_arrive(&p->p_load, &t->t_stack);
+	UPROC_COUNT(p->p_sched.s_stats.s_moves, 1);
+	usched__tell(&p->p_sched, USCHED_ARRIVES, &t->t_stack, NULL);
+}
+
+/* ---- The processor that gives ---- */
+
+static uint32_t count_asking(const struct uprocs *r)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i <= r->r_conf.c_processors / ASKING_BITS; i++)
+		count += (uint32_t)__builtin_popcountll(GET(r->r_asking[i]));
+	return count;
+}
+
+/*
+ * Whether the thread that blocks is in the queue, as the newest: it yields. Its frames
+ * are in use, so it stays; else the oldest does, which is to run now.
+ */
+static bool yields(const struct uproc *p)
+{
+	const struct ustack *self = p->p_sched.s_current;
+
+	return self && &p->p_queue[(p->p_tail - 1) & p->p_mask]->t_stack == self;
+}
+
+/* Whether `t' may leave, `as_new' or as one that has run; then it is marked: step 5. */
+static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
+		   struct uproc_locals *l)
+{
+	struct ustack *u = &t->t_stack;
+	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;
+	bool is_new = u->u_stack == &p->p_sched.s_new;
+	uint32_t mail = GET(u->u_mail);
+	const uint32_t bars = ~(uint32_t)(UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE
+					  | UPROC_MAIL_NAMED | UPROC_MAIL_UNJOINED);
+
+	if (u->u_tokens < 0 || mail & bars || !usched_may_move(u))
+		return false;
+	if (is_new != as_new)
+		return false;
+	if (!is_new && l->l_count == 0)
+		uproc__note_locals(l);
+	if (!is_new && uproc__keeps_local(l, u))
+		return false;
+	if (a && !(a->a_ops->a_leave && a->a_ops->a_leave(a)))
+		return false;
+	return CAS(&u->u_mail, &mail, mail | UPROC_MAIL_MOVED);
+}
+
+/* Steps 6 and 7. */
+static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t)
+{
+	pass(p, t->t_stack.u_stack == &p->p_sched.s_new);
+	usched_move(&t->t_stack, &p->p_procs->r_moving->p_sched);
+	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
+	uproc__push_inbox(q, t);
+}
+
+/* New ones, the newest `most': those that were started in a row stay together. */
+static uint32_t give_new(struct uproc *p, struct uproc *q, uint32_t most)
+{
+	bool last_stays = yields(p);
+	size_t end = p->p_tail - last_stays, begin = end;
+	struct uproc_thread *last = p->p_queue[(p->p_tail - 1) & p->p_mask];
+	struct uproc_locals none = { 0 };
+
+	while (end - begin < most && begin > p->p_head + !last_stays
+	       && leaves(p, p->p_queue[(begin - 1) & p->p_mask], true, &none))
+		begin--;
+	for (size_t i = begin; i < end; i++)
+		push_moving(p, q, p->p_queue[i & p->p_mask]);
+	if (last_stays)
+		p->p_queue[begin & p->p_mask] = last;
+	UPROC_COUNT(p->p_tail, begin - end);
+	return (uint32_t)(end - begin);
+}
+
+/* Of the first `scan' in the queue those that are left move to its newer end. */
+static void close_gaps(struct uproc *p, size_t scan)
+{
+	size_t to = p->p_head + scan;
+
+	for (size_t i = p->p_head + scan; i-- != p->p_head; ) {
+		struct uproc_thread *t = p->p_queue[i & p->p_mask];
+
+		if (t)
+			p->p_queue[--to & p->p_mask] = t;
+	}
+	__atomic_store_n(&p->p_head, to, __ATOMIC_RELAXED);
+}
+
+/* Those that have run, the oldest. */
+static uint32_t give_others(struct uproc *p, struct uproc *q, uint32_t most)
+{
+	size_t scan = p->p_tail - p->p_head;
+	struct uproc_locals l = { 0 };
+	uint32_t given = 0;
+
+	if (scan > SCAN)
+		scan = SCAN;
+	for (size_t i = !yields(p); i < scan && given < most; i++) {
+		struct uproc_thread **at = &p->p_queue[(p->p_head + i) & p->p_mask];
+		struct uproc_thread *t = *at;
+
+		if (!leaves(p, t, false, &l))
+			continue;
+		*at = NULL;
+		push_moving(p, q, t);
+		given++;
+	}
+	if (given > 0)
+		close_gaps(p, scan);
+	return given;
+}
+
+typedef uint32_t give_fn(struct uproc *p, struct uproc *q, uint32_t most);
+
+/* Steps 4 to 7, with a place for each. The number of threads given. */
+static uint32_t give_counted(give_fn *give, struct uproc *p, struct uproc *q,
+			     uint32_t most)
+{
+	uint32_t given = 0;
+
+	if (most > 0 && uproc__count_started(q, most) == 0) {
+		given = give(p, q, most);
+		FETCH_ADD(&q->p_started, given - most);
+	}
+	return given;
+}
+
+static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
+{
+	uint32_t ours = uproc_count(p), theirs = uproc_count(q), given;
+	bool waited = p->p_waits > p->p_head;
+
+	if (!end_asking(q))
+		return 0;                       /* another one gives */
+	given = give_counted(give_new, p, q,
+			     policy_new(most, ours, theirs, waited));
+	if (given == 0 && p->p_sched.s_moves)
+		given = give_counted(give_others, p, q, policy_others(most));
+	if (given == 0)
+		FETCH_OR(asking_of(q), asking_bit(q));
+	return given;
+}
+
+/* The next one first. */
+void uproc__give(struct uproc *p)
+{
+	struct uprocs *r = p->p_procs;
+	size_t all = r->r_conf.c_processors;
+	uint32_t asking;
+
+	if (GET(*asking_of(p)) & asking_bit(p))
+		end_asking(p);                  /* a giver was late, and had none */
+	asking = count_asking(r);
+	for (size_t i = 1; i < all && asking > 0; i++) {
+		struct uproc *q = uproc_at(r, (uproc__index(p) + i) % all);
+		uint32_t most;
+
+		if (!(GET(*asking_of(q)) & asking_bit(q)))
+			continue;
+		most = policy_share(movable(p), asking--);
+		if (most == 0)
+			break;
+		p->p_barren = give_to(p, q, most) == 0;
+	}
+}
+
+/* ---- Threads that follow others ---- */
+
+/*
+ * A thread that has just come draws what it wakes first, so a group follows a member that
+ * was given away. Else, now and then, one of two processors draws.
+ */
+static bool draws(struct uproc *p, const struct uproc *o)
+{
+	struct uproc_load *l = &p->p_load;
+	unsigned why = policy_cross(l, p->p_sched.s_current);
+
+	if (why & POLICY_DUE) {
+		l->l_noticed = when_now();
+		policy_measure(l, l->l_noticed, p->p_sched.s_stats.s_switches);
+	}
+	if (!why || (why == POLICY_DUE
+		     && !policy_gathers(l, movable(p), &o->p_load, movable(o), p < o)))
+		return false;
+	return policy_draws(l, &o->p_load);
+}
+
+void uproc__draw(struct uproc *o, const struct uproc_thread *t)
+{
+	struct uproc *p = uproc_self();
+	uint32_t none = 0;
+
+	if (!o->p_sched.s_moves || !p || p == o || p->p_procs != o->p_procs)
+		return;
+	if (GET(o->p_drawer) || !draws(p, o)
+	    || !CAS(&o->p_drawer, &none, (uint32_t)uproc__index(p) + 1))
+		return;
+	__atomic_store_n(&o->p_drawn, t, __ATOMIC_RELAXED);
+	p->p_load.l_drew++;
+}
+
+struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t)
+{
+	struct uproc *q;
+
+	if (GET(p->p_drawn) != t)
+		return NULL;
+	q = uproc_at(p->p_procs, GET(p->p_drawer) - 1);
+	__atomic_store_n(&p->p_drawn, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&p->p_drawer, 0, __ATOMIC_RELEASE);
+	return q;
+}
+
+bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
+{
+	struct uproc_locals l = { 0 };
+
+	if (uproc__count_started(q, 1))
+		return false;
+	if (!leaves(p, t, false, &l)) {
+		FETCH_ADD(&q->p_started, -(uint32_t)1);
+		return false;
+	}
+	push_moving(p, q, t);
+	if (p->p_head == p->p_tail)
+		policy_lose(&p->p_load, when_now());
+	return true;
+}
+
+/* ---- Stacks ---- */
+
+/*
+ * `u' has ended, and mail may be on its way. The record does not name the stack any more,
+ * which may leave with the next thread: then the mail would follow it.
+ */
+void uproc__leave_stack(struct uproc *p, struct ustack *u)
+{
+	struct usched_stack *k = u->u_stack;
+
+	if (k == &p->p_sched.s_new || k->k_shared)
+		return;
+	__atomic_store_n(&u->u_stack, &p->p_sched.s_native, __ATOMIC_RELEASE);
+	if (k->k_number == p->p_sched.s_number)
+		return;
+	usched_drop_stack(k);
+	k->k_next = p->p_foreign;
+	p->p_foreign = k;
+}
+
+static void send_home(struct uproc *p, struct usched_stack *k)
+{
+	struct usched_stack **list = &uproc_at(p->p_procs, k->k_number)->p_returned;
+	struct usched_stack *first = LOAD(*list);
+
+	do
+		k->k_next = first;
+	while (!CAS(list, &first, k));
+}
+
+void uproc__exchange_stacks(struct uproc *p)
+{
+	struct usched_stack *k = p->p_foreign, *next;
+	const char *here = (const char *)__builtin_frame_address(0);
+
+	for (p->p_foreign = NULL; k; k = next) {
+		next = k->k_next;
+		if ((uintptr_t)k->k_bottom - (uintptr_t)here > k->k_size) {
+			send_home(p, k);
+			continue;
+		}
+		k->k_next = p->p_foreign;
+		p->p_foreign = k;
+	}
+	for (k = SWAP(&p->p_returned, NULL); k; k = next) {
+		next = k->k_next;
+		usched_take_stack(&p->p_sched, k);
+	}
+}

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uprocs.c: schedulers over processors: their configuration, their begin and their end,
+ * and the list of all of the process, for reports and for debuggers. They are in it from
+ * the end of uprocs_create() until uprocs_destroy() takes them apart.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* CPU_COUNT */
+#endif
+#include "../../uproc.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../arch/arch.h"
+#include "layout.h"
+#include "proc.h"
+#include "quota.h"
+#include "../base/when.h"
+
+enum {
+	FIRST_STACKS       = 64,
+	SIM_STACKS         = 4,         /* in a simulation, as each run copies mappings */
+	DEFAULT_STACKS     = 1024,      /* of a processor, */
+	DEFAULT_ALL_STACKS = 16 << 10,  /* of all: the system limits mappings */
+	DEFAULT_STACK_SIZE = 256 << 10, /* bytes */
+	UIMAGE_MAX         = 64 << 10,  /* bytes in a record */
+	PATIENCE           = 50000,     /* ns: the cost of a sleep and a wake */
+	PINNED             = 200000,    /* ns between looks at r_pins */
+	CACHE_LINES        = 128,       /* bytes fetched together */
+	SLICE_MIN          = 10000,     /* ns */
+	STALL_MIN          = 1000000,   /* ns, */
+};
+
+#ifdef USCHED_CHECK
+enum { STALL_DEFAULT = 25000000 };      /* and unless it is set */
+#else
+enum { STALL_DEFAULT = 0 };             /* none */
+#endif
+
+#define SPAN_MAX ((int64_t)1 << 62)             /* ns, of c_slice and of c_stall */
+
+/* ns. It takes two of these, and a moment, until a peak is gone: less than 10 s. */
+#define UNUSED ((int64_t)3000000000)
+
+_Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
+
+struct uproc_observer uproc__observer;
+
+struct uprocs *uproc__schedulers;       /* list_lock */
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- The configuration ---- */
+
+static unsigned processors_allowed(void)
+{
+	unsigned quota = quota_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+#ifdef CPU_COUNT
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof set, &set) == 0)
+		n = CPU_COUNT(&set);
+#endif
+	if (n < 1)
+		n = 1;
+	return (unsigned long)n < quota ? (unsigned)n : quota;
+}
+
+static unsigned default_stacks(unsigned processors)
+{
+	unsigned share = DEFAULT_ALL_STACKS / processors;
+
+	if (share < FIRST_STACKS)
+		return FIRST_STACKS;
+	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
+}
+
+/* Whether a time is none, or not too short, and can be added to the present one. */
+static bool is_span(int64_t ns, int64_t min)
+{
+	return ns == 0 || (ns >= min && ns <= SPAN_MAX);
+}
+
+static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
+{
+	*conf = given ? *given : (struct uprocs_conf){ 0 };
+	if (conf->c_processors == 0)
+		conf->c_processors = processors_allowed();
+	if (conf->c_stacks == 0)
+		conf->c_stacks = default_stacks(conf->c_processors);
+	if (conf->c_alone == 0)
+		conf->c_alone = DEFAULT_ALL_STACKS;
+	if (conf->c_stack_size == 0)
+		conf->c_stack_size = conf->c_stacks == USCHED_NATIVE ?
+			(size_t)UPROC_NATIVE_STACK : (size_t)DEFAULT_STACK_SIZE;
+	if (conf->c_image == 0)
+		conf->c_image = usched__shallow;
+	if (conf->c_image < sizeof(struct usched_image))
+		conf->c_image = sizeof(struct usched_image);
+	if (conf->c_stall == 0)
+		conf->c_stall = STALL_DEFAULT;
+	if (conf->c_stall == USCHED_QUIET)
+		conf->c_stall = 0;
+	if (conf->c_processors > INT_MAX || conf->c_image > UIMAGE_MAX
+	    || conf->c_stack_size < USCHED_STACK_MIN
+	    || conf->c_stack_size > USCHED_STACK_MAX
+	    || !is_span(conf->c_slice, SLICE_MIN) || !is_span(conf->c_stall, STALL_MIN))
+		return -EINVAL;
+	if (conf->c_signal == 0)
+		conf->c_signal = SIGURG;
+	if (ONE_NATIVE || conf->c_embed)
+		conf->c_processors = 1;
+	return 0;
+}
+
+/* ---- The list of schedulers ---- */
+
+static void enlist_scheduler(struct uprocs *r)
+{
+	/* Mentioned: linkers that collect unused sections leave it out otherwise. */
+	__asm__ volatile("" : : "r"(&usched__layout));
+	lock(&list_lock);
+	r->r_number = uproc__schedulers ? uproc__schedulers->r_number + 1 : 0;
+	r->r_other = uproc__schedulers;
+	uproc__schedulers = r;
+	unlock(&list_lock);
+}
+
+/* Returns when no inspection has it any more. */
+static void delist(struct uprocs *r)
+{
+	const struct timespec pause = { .tv_nsec = PINNED };
+	struct uprocs **at = &uproc__schedulers;
+
+	lock(&list_lock);
+	while (*at != r)
+		at = &(*at)->r_other;
+	*at = r->r_other;
+	unlock(&list_lock);
+	while (LOAD(r->r_pins) > 0)             /* seldom, and for a second at most */
+		nanosleep(&pause, NULL);
+}
+
+size_t uprocs__pin(struct uprocs **all, size_t room)
+{
+	size_t n = 0;
+
+	lock(&list_lock);
+	for (struct uprocs *r = uproc__schedulers; r; r = r->r_other)
+		if (n++ < room) {
+			all[n - 1] = r;
+			FETCH_ADD(&r->r_pins, 1);
+		}
+	unlock(&list_lock);
+	return n;
+}
+
+/* Once it has no pin it may be freed. */
+void uprocs__unpin(struct uprocs *r)
+{
+	FETCH_ADD(&r->r_pins, -(uint32_t)1);
+}
+
+/* What they had is not freed: a change may have been under way. */
+void uproc__forked(void)
+{
+	list_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	uproc__local_lost |= uproc__schedulers != NULL;
+	uproc__schedulers = NULL;
+	uproc__forget_names();
+}
+
+/* ---- A scheduler ---- */
+
+/* The first n, whose native threads have ended or never began. */
+static void free_procs(struct uprocs *r, size_t n)
+{
+	while (n-- > 0) {
+		usched_fini(&uproc_at(r, n)->p_sched);
+		uproc__fini(uproc_at(r, n));
+	}
+	uproc__fini(r->r_moving);
+	free(r->r_asking);
+	free(r->r_proc);
+}
+
+static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
+{
+	size_t all = r->r_conf.c_processors, n = 0, size;
+	int rc = -ENOMEM;
+
+	if (__builtin_mul_overflow(all + 1, r->r_stride, &size))
+		return rc;
+	r->r_proc = (struct usched *)aligned_alloc(CACHE_LINES, size);
+	r->r_asking = (uint64_t *)calloc(all / ASKING_BITS + 1, sizeof *r->r_asking);
+	if (r->r_proc && r->r_asking) {
+		memset(r->r_proc, 0, size);
+		r->r_moving = uproc_at(r, all);
+		rc = uproc__init(r->r_moving, r, policy);
+		if (rc)
+			uproc__fini(r->r_moving);
+	}
+	if (rc) {
+		free(r->r_asking);
+		free(r->r_proc);
+		return rc;
+	}
+	for (; n < all && rc == 0; n += rc == 0) {
+		rc = uproc__init(uproc_at(r, n), r, policy);
+		if (rc == 0)
+			rc = uproc__make_parts(uproc_at(r, n));
+		if (rc)
+			uproc__fini(uproc_at(r, n));
+	}
+	if (rc)
+		free_procs(r, n);
+	return rc;
+}
+
+/* The first stacks of each processor; c_stacks are mapped at once if they are `given'. */
+static void plan_stacks(struct uprocs *r, bool given, bool moves)
+{
+	r->r_stacks = moves && r->r_conf.c_processors > 1 ? 2 * FIRST_STACKS
+		: FIRST_STACKS;
+	if (SIMULATED && !given) {
+		r->r_stacks = SIM_STACKS;
+		r->r_conf.c_stacks = SIM_STACKS << (UPROC_STEPS - 1);
+	}
+	r->r_mapped = given ? r->r_conf.c_stacks : r->r_stacks;
+	if (r->r_stacks > r->r_mapped)
+		r->r_stacks = r->r_mapped;
+}
+
+/* Makes the records, the processors, and their native threads. */
+static int begin(struct uprocs *r, const struct uproc_policy *policy)
+{
+	int rc = uimage_pool_init(&r->r_images,
+				  offsetof(struct ustack, u_image) + r->r_conf.c_image,
+				  sizeof(struct uproc_rest));
+
+	if (rc)
+		return rc;
+	uimage_pool_keep(&r->r_images, offsetof(struct ustack, u_mail), UPROC_MAIL_KNOWN);
+	rc = make_procs(r, policy);
+	if (rc == 0) {
+		rc = uproc__start_natives(r);
+		if (rc == 0)
+			return 0;
+		free_procs(r, r->r_conf.c_processors);
+	}
+	uimage_pool_fini(&r->r_images);
+	return rc;
+}
+
+static void free_parts(struct uprocs *r)
+{
+	pthread_cond_destroy(&r->r_changed);
+	pthread_mutex_destroy(&r->r_lock);
+	free(r);
+}
+
+int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *policy,
+		  struct uprocs **procs)
+{
+	struct uprocs_conf all;
+	struct uprocs *r;
+	int rc = complete(&all, conf);
+
+	*procs = NULL;
+	if (rc)
+		return rc;
+	if (SIMULATED && sim__joins(conf, procs))
+		return 0;
+	if (SIMULATED)
+		sim__conform(&all, &policy);
+	r = (struct uprocs *)malloc(sizeof *r);
+	if (!r)
+		return -ENOMEM;
+	*r = (struct uprocs){
+		.r_conf    = all,
+		.r_alones  = { .o_lock = PTHREAD_MUTEX_INITIALIZER },
+		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
+			      * CACHE_LINES,
+		.r_unused  = UNUSED,
+		.r_deadline = INT64_MAX,
+		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
+	};
+	when_init_cond(&r->r_changed);
+	if (all.c_processors > 1 && all.c_processors <= processors_allowed())
+		r->r_patience = PATIENCE;
+	plan_stacks(r, conf && conf->c_stacks, policy->y_moves && !all.c_stay);
+	rc = begin(r, policy);
+	if (rc) {
+		free_parts(r);
+		return rc;
+	}
+	enlist_scheduler(r);
+	*procs = r;
+	return 0;
+}
+
+static void abort_left(void *record, void *unused)
+{
+	struct uproc_thread *t = (struct uproc_thread *)record;
+
+	(void)unused;
+	if (t->t_stack.u_func)
+		ustack_abort(&t->t_stack);
+}
+
+int uprocs_destroy(struct uprocs *r, int64_t deadline)
+{
+	int rc;
+
+	if (uproc_self())
+		return SIMULATED ? sim__leaves(deadline) : -EPERM;
+	rc = uproc__await(r, NULL, NULL, deadline);
+	if (rc && rc != -EDEADLK)
+		return rc;
+	delist(r);
+	if (rc == 0)                            /* what an inspection has started */
+		rc = uproc__await(r, NULL, NULL, INT64_MAX);
+	uproc__stop_natives(r, r->r_conf.c_processors);
+	if (rc)
+		uimage_pool_walk(&r->r_images, abort_left, NULL);
+	free_procs(r, r->r_conf.c_processors);
+	uproc__unmap_alones(&r->r_alones);
+	uimage_pool_fini(&r->r_images);
+	free_parts(r);
+	return rc;
+}
+
+void uprocs_stats(struct uprocs *r, struct usched_stats *out)
+{
+	*out = (struct usched_stats){ 0 };
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		struct usched_stats one;
+
+		usched_stats(&uproc_at(r, i)->p_sched, &one);
+		out->s_switches += one.s_switches;
+		out->s_launches += one.s_launches;
+		out->s_evictions += one.s_evictions;
+		out->s_loads += one.s_loads;
+		out->s_bytes += one.s_bytes;
+		out->s_preempted += one.s_preempted;
+		out->s_moves += one.s_moves;
+		if (one.s_deepest > out->s_deepest)
+			out->s_deepest = one.s_deepest;
+		out->s_images += one.s_images;
+		out->s_image_bytes += one.s_image_bytes;
+	}
+}
+
+void uproc__observe(const struct uproc_observer *o)
+{
+	struct uproc_observer *all = &uproc__observer;
+
+	if (o->o_map) {
+		all->o_map = o->o_map;
+		all->o_adopt = o->o_adopt;
+		all->o_leave = o->o_leave;
+		all->o_unmap = o->o_unmap;
+	}
+	if (o->o_wanted) {
+		all->o_look = o->o_look;
+		all->o_post = o->o_post;
+		all->o_free = o->o_free;
+		all->o_layout = o->o_layout;
+		all->o_wanted = o->o_wanted;
+	}
+}

@@ -1,0 +1,792 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usync.c: mutexes, reader-writer locks, conditions, semaphores, groups, keys. Channels
+ * are in usync_chan.c.
+ *
+ * All have the same shape: a spin lock, a few words of state, and a queue of waiters. A
+ * change of the state is made on behalf of the first waiter: a mutex is unlocked into the
+ * hands of the next owner, a value is put where the receiver will find it. So a thread
+ * that wakes up has what it waited for, and does not try again; only a mutex may be
+ * overtaken between processors: see there. The order is always
+ *
+ * 	lock; pop the first waiter that can be claimed; give; unlock; finish
+ *
+ * The waiter goes on last of all, since it may free the object.
+ *
+ * Where the object is busy:
+ *
+ * 	rc = uwait_queue_up(w, lock, queue);    unlocks, blocks
+ *
+ * After an error this takes the waiter out again, and the caller looks whether the next
+ * one can go on. So a wait that has no memory to block harms no other, and no image is
+ * reserved for it. Only a condition does that, since its mutex has to be taken again.
+ */
+#include "../../usync.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../wait/budget.h"
+#include "../base/check.h"
+
+enum {
+	AGAIN       = 1,                /* the result of a wait: see again() */
+	MUTEX_LOOKS = 4,                /* at a mutex before a wait */
+	MUTEX_GAP   = 1000,             /* ns */
+};
+
+enum {
+	ROUNDS   = 4,                   /* of destructors, the least of POSIX */
+	KEYS_MIN = 4,
+};
+
+/* Not inlined, so that the callers' frames are small. */
+#define APART __attribute__((noinline))
+
+/* Bytes of frames of retake(), beyond what ustack_reserve() adds. */
+#ifdef __OPTIMIZE__
+enum { COND_ROOM = 64 };
+#else
+enum { COND_ROOM = 512 };
+#endif
+
+/* In m_owner; names have none of them, and readers of k_held leave them out. */
+#define WAITED   ((uintptr_t)1)
+#define WOKEN    ((uintptr_t)2)
+#define BITS     (WAITED | WOKEN)
+#define KEPT     ((uintptr_t)4)
+
+_Static_assert(offsetof(struct usync_mutex, m_owner) == 0
+	       && offsetof(struct usync_rwlock, r_owner) == 0, "see k_held");
+
+/* The calls of k_tell and k_again. In reports, what is not atomic is left out without the
+   lock. */
+
+static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
+{
+	const struct usync_mutex *m = (const struct usync_mutex *)w->w_object;
+
+	uintptr_t holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS;
+
+	why->y_holder = holder != KEPT ? holder : 0;
+}
+
+/* For the waiter on its way. True: it was free or kept, and is the caller's. */
+static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self)
+{
+	while (!(*owner & ~(BITS | KEPT)))
+		if (__atomic_compare_exchange_n(&m->m_owner, owner,
+						self | (*owner & WAITED), 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			m->m_passed = 0;
+			return true;
+		}
+	return false;
+}
+
+/* So long that the owner is not slowed down: each look takes its cache line away. */
+static void pass_time(void)
+{
+	int64_t end = uevents_now() + MUTEX_GAP;
+
+	while (uevents_now() < end)
+		;
+}
+
+/* k_again: `w' was the first waiter, and is on its way. */
+static int again(struct uwaiter *w, const void *object)
+{
+	struct usync_mutex *m = (struct usync_mutex *)(uintptr_t)object;
+	uintptr_t owner;
+	int rc;
+
+	for (int i = 0; i < MUTEX_LOOKS; i++) {
+		owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+		if (arrive(m, &owner, w->w_name))
+			return 0;
+		pass_time();
+	}
+	uwait_lock(&m->m_lock);
+	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+	do
+		if (arrive(m, &owner, w->w_name)) {
+			uwait_unlock(&m->m_lock);
+			return 0;
+		}
+	while (!__atomic_compare_exchange_n(&m->m_owner, &owner,
+					    (owner | WAITED) & ~WOKEN, 0,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	rc = w->w_outside ? 0 : usched__error(w->w_thread);
+	if (rc) {
+		uwait_unlock(&m->m_lock);
+		return rc;
+	}
+	w->w_tag = true;
+	return uwait_queue_first(w, &m->m_lock, &m->m_queue);
+}
+
+static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
+{
+	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)w->w_object;
+	uint32_t readers;
+
+	why->y_how = w->w_tag ? " to write" : " to read";
+	if (!uwait_try_lock(&l->r_lock))
+		return;
+	readers = l->r_readers;
+	why->y_holder = l->r_owner;
+	uwait_unlock(&l->r_lock);
+	if (readers > 0)
+		snprintf(why->y_more, sizeof why->y_more, ", readers: %lu",
+			 (unsigned long)readers);
+}
+
+/* The first writer, or the readers before it: a list to be finished. */
+static struct uwait_node *admit(struct usync_rwlock *l)
+{
+	struct uwait_node *list = NULL, **end = &list, *n;
+
+	while (!l->r_owner && (n = l->r_queue.q_first)
+	       && !(uwait_of(n)->w_tag && l->r_readers > 0)
+	       && l->r_readers < UINT32_MAX) {
+		uwait_remove(&l->r_queue, n);
+		if (!uwait_claim(uwait_of(n)))
+			continue;
+		if (uwait_of(n)->w_tag)
+			l->r_owner = uwait_of(n)->w_name;
+		else
+			l->r_readers++;
+		n->n_next = NULL;
+		*end = n;
+		end = &n->n_next;
+	}
+	return list;
+}
+
+static void finish_all(struct uwait_node *list)
+{
+	struct uwait_node *next;
+
+	for (; list; list = next) {
+		next = list->n_next;
+		uwait_finish(uwait_of(list), 0);
+	}
+}
+
+/* Readers may go on behind a writer that gave up. */
+static void readmit(const void *object)
+{
+	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)object;
+	struct uwait_node *admitted;
+
+	uwait_lock(&l->r_lock);
+	admitted = admit(l);
+	uwait_unlock(&l->r_lock);
+	finish_all(admitted);
+}
+
+static void tell_group(const struct uwaiter *w, struct ustack_why *why)
+{
+	struct usync_group *g = (struct usync_group *)(uintptr_t)w->w_object;
+	uint32_t count;
+
+	if (!uwait_try_lock(&g->g_lock))
+		return;
+	count = g->g_count;
+	uwait_unlock(&g->g_lock);
+	snprintf(why->y_more, sizeof why->y_more, ", not done: %lu",
+		 (unsigned long)count);
+}
+
+static const struct uwait_kind
+	mutex      = { .k_name = "mutex", .k_tell = tell_mutex,
+		   .k_again = again, .k_held = true },
+	rwlock = { .k_name = "reader-writer lock", .k_tell = tell_rwlock,
+		   .k_left = readmit, .k_held = true },
+	cond       = { .k_name = "condition" },
+	sem        = { .k_name = "semaphore" },
+	group_wait = { .k_name = "group", .k_tell = tell_group },
+	scope_wait = { .k_name = "scope", .k_tell = tell_group },
+	never_wait = { .k_name = "a time that never comes", .k_sleeps = true };
+
+int64_t usync_after(int64_t ns)
+{
+	int64_t now = ns < USYNC_SECOND ? uevents_now() : uevents_next_tick();
+
+	if (ns <= 0)
+		return now;
+	return ns < USCHED_NEVER - now ? now + ns : USCHED_NEVER;
+}
+
+UWAIT_CALL int usync_sleep_until(int64_t deadline)
+{
+	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
+	int rc = uwait_error(w);
+
+	if (rc)
+		return rc;
+	if (SIMULATED)
+		sim__sleeps(deadline);
+	uwait_note(w, &never_wait, NULL, __builtin_return_address(0));
+	uwait_begin(w);
+	return uwait_block(w);
+}
+
+/* True: it was free, with `owner' in m_owner, and is the caller's. */
+static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t self)
+{
+	while (!(owner & ~BITS))
+		if (__atomic_compare_exchange_n(&m->m_owner, &owner, self | owner, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* The owner is on another processor: it may be free soon. True: it is the caller's. */
+APART static bool look_longer(struct usync_mutex *m, uintptr_t self)
+{
+	for (int i = 0; i < MUTEX_LOOKS; i++) {
+		pass_time();
+		if (overtake(m, __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED), self))
+			return true;
+	}
+	__atomic_store_n(&m->m_far, 0, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* Inlined: usync_cond_wait() has no frame to spare. */
+__attribute__((always_inline))
+static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
+{
+	uintptr_t owner, next;
+
+	uwait_lock(&m->m_lock);
+	owner = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED);
+	do
+		next = owner & ~BITS ? owner | WAITED : owner | w->w_name;
+	while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+	if (owner & ~BITS) {
+		w->w_tag = false;
+		return uwait_queue_up(w, &m->m_lock, &m->m_queue);
+	}
+	uwait_unlock(&m->m_lock);
+	return 0;
+}
+
+/*
+ * Mutex. m_owner is a name with bits, and changes by compare-and-swap; WAITED is set
+ * under m_lock.
+ *
+ *	name            held
+ *	name | WAITED   held, there are waiters
+ *	WOKEN           free; the first waiter was woken, and is in no queue
+ *	name | WOKEN    held by a thread that overtook it
+ *	KEPT            kept for it: it was overtaken USYNC_OVERTAKES times
+ *
+ * WAITED may be set in all of them. A waiter on the caller's processor is handed the
+ * mutex, since it could not run before a thread there blocks. One that is far is woken
+ * with AGAIN, and comes to again(). It waits once more at most, before the others, with
+ * w_tag set; then it is handed the mutex.
+ */
+
+/* 0: it was free, and is the caller's; -EDEADLK; -ETIMEDOUT. */
+static inline int take_mutex(struct usync_mutex *m, uintptr_t self)
+{
+	uintptr_t owner = 0;
+
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED) || overtake(m, owner, self))
+		return took("mutex", m, 0);
+	return (owner & ~BITS) == self ? -EDEADLK : -ETIMEDOUT;
+}
+
+int usync__mutex_try(struct usync_mutex *m)
+{
+	return take_mutex(m, uwait_name());
+}
+
+UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
+{
+	uintptr_t self = uwait_name();
+	struct uwaiter *w;
+	int rc;
+
+	check(m, OBJECT, __func__);
+	budget_rest();
+	rc = take_mutex(m, self);
+	if (rc != -ETIMEDOUT)
+		return rc;
+	if (__atomic_load_n(&m->m_far, __ATOMIC_RELAXED) && deadline > 0
+	    && look_longer(m, self))
+		return took("mutex", m, 0);
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
+	if (rc)
+		return rc;
+	uwait_note(w, &mutex, m, __builtin_return_address(0));
+	return took("mutex", m, mutex_wait(w, m));
+}
+
+/* To the first waiter. False: there is none, and WAITED is clear. */
+static bool pass_mutex(struct usync_mutex *m, uintptr_t self)
+{
+	struct uwaiter *w;
+	uintptr_t owner;
+	bool far;
+
+	uwait_lock(&m->m_lock);
+	w = uwait_pop(&m->m_queue);
+	far = w && !w->w_tag && uwait_is_far(w);
+	owner = !w ? self : far ? WOKEN : w->w_name;
+	if (w)
+		m->m_passed = far;
+	if (far)
+		__atomic_store_n(&m->m_far, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->m_owner, owner | (m->m_queue.q_first ? WAITED : 0),
+			 __ATOMIC_RELEASE);
+	uwait_unlock(&m->m_lock);
+	if (w)
+		uwait_finish(w, far ? AGAIN : 0);
+	return w;
+}
+
+APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t owner)
+{
+	uintptr_t next;
+
+	do {
+		if ((owner & ~BITS) != self)
+			return -EPERM;
+		if ((owner & BITS) == WAITED) {
+			if (pass_mutex(m, self))
+				return 0;
+			owner = self;
+		}
+		next = owner & BITS;
+		if (next & WOKEN && m->m_passed++ >= USYNC_OVERTAKES)
+			next = KEPT | (owner & WAITED);
+	} while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	return 0;
+}
+
+/*
+ * A waiter that gave up may leave WAITED. Then it is cleared, and the mutex unlocked as
+ * if there were no waiters. That is one access; after it another thread may free the
+ * mutex.
+ */
+int usync_mutex_unlock(struct usync_mutex *m)
+{
+	uintptr_t self = uwait_name(), owner = self;
+
+	check(m, OBJECT, __func__);
+	if (CHECKING && (__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) == self)
+		gave(m);
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
+					__ATOMIC_RELAXED))
+		return 0;
+	return unlock_waited(m, self, owner);
+}
+
+/* Takes it if it is free. self: a writer's name; 0: to read. */
+static int rwlock_try(struct usync_rwlock *l, uintptr_t self)
+{
+	if (l->r_owner || l->r_queue.q_first)
+		return l->r_owner == uwait_name() ? -EDEADLK : 0;
+	if (self && l->r_readers == 0)
+		l->r_owner = self;
+	else if (!self && l->r_readers == UINT32_MAX)
+		return -EOVERFLOW;
+	else if (!self)
+		l->r_readers++;
+	else
+		return 0;
+	return 1;
+}
+
+static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
+		       const void *where)
+{
+	struct uwaiter *w;
+	int rc;
+
+	budget_rest();
+	uwait_lock(&l->r_lock);
+	rc = rwlock_try(l, self);
+	uwait_unlock(&l->r_lock);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
+	if (rc)
+		return rc;
+	uwait_lock(&l->r_lock);
+	rc = rwlock_try(l, self);
+	if (rc) {
+		uwait_unlock(&l->r_lock);
+		return rc < 0 ? rc : 0;
+	}
+	w->w_tag = self != 0;
+	uwait_note(w, &rwlock, l, where);
+	return uwait_queue_up(w, &l->r_lock, &l->r_queue);
+}
+
+/* Reader-writer lock: all under r_lock. w_tag: 1 for a writer. */
+
+UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
+{
+	check(l, OBJECT, __func__);
+	return took("rwlock", l,
+		    rwlock_lock(l, 0, deadline, __builtin_return_address(0)));
+}
+
+UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
+{
+	check(l, OBJECT, __func__);
+	return took("rwlock", l, rwlock_lock(l, uwait_name(), deadline,
+					     __builtin_return_address(0)));
+}
+
+int usync_rwlock_unlock(struct usync_rwlock *l)
+{
+	struct uwait_node *admitted;
+
+	check(l, OBJECT, __func__);
+	uwait_lock(&l->r_lock);
+	if (l->r_owner ? l->r_owner != uwait_name() : l->r_readers == 0) {
+		uwait_unlock(&l->r_lock);
+		return -EPERM;
+	}
+	gave(l);
+	if (l->r_owner)
+		l->r_owner = 0;
+	else
+		l->r_readers--;
+	admitted = admit(l);
+	uwait_unlock(&l->r_lock);
+	finish_all(admitted);
+	return 0;
+}
+
+static struct uwait_node *pop_all(struct uwait_queue *q)
+{
+	struct uwait_node *list = NULL, **end = &list;
+	struct uwaiter *w;
+
+	while ((w = uwait_pop(q))) {
+		w->w_node.n_next = NULL;
+		*end = &w->w_node;
+		end = &w->w_node.n_next;
+	}
+	return list;
+}
+
+/* Takes the mutex, whatever it takes, and returns rc. */
+APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
+{
+	uintptr_t owner = 0;
+	bool shield;
+
+	if (__atomic_compare_exchange_n(&m->m_owner, &owner, w->w_name, 0,
+					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return rc;
+	shield = uwait_shield(w, true);
+	w->w_deadline = USCHED_NEVER;
+	w->w_counts = false;
+	uwait_note(w, &mutex, m, w->w_where);
+	while (mutex_wait(w, m))
+		;
+	uwait_shield(w, shield);
+	return rc;
+}
+
+APART static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex *m)
+{
+	uwait_lock(&c->c_lock);
+	usync_mutex_unlock(m);
+	return retake(w, m, uwait_queue_up(w, &c->c_lock, &c->c_queue));
+}
+
+/* Condition. */
+
+/*
+ * What is reserved is enough for the frames of retake(), so that cannot fail for lack of
+ * an image: R4.
+ */
+UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
+			       int64_t deadline)
+{
+	struct uwaiter *w;
+	int rc;
+
+	check(c, OBJECT, __func__);
+	check(m, OBJECT, __func__);
+	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) != uwait_name())
+		return -EPERM;
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
+	if (rc == 0 && !w->w_outside)
+		rc = ustack_reserve(COND_ROOM);
+	if (rc)
+		return rc;
+	uwait_note(w, &cond, c, __builtin_return_address(0));
+	rc = cond_wait(w, c, m);
+	took("mutex", m, 0);
+	return rc;
+}
+
+void usync_cond_signal(struct usync_cond *c)
+{
+	struct uwaiter *w;
+
+	check(c, OBJECT, __func__);
+	uwait_lock(&c->c_lock);
+	w = uwait_pop(&c->c_queue);
+	uwait_unlock(&c->c_lock);
+	if (w)
+		uwait_finish(w, 0);
+}
+
+void usync_cond_broadcast(struct usync_cond *c)
+{
+	struct uwait_node *list;
+
+	check(c, OBJECT, __func__);
+	uwait_lock(&c->c_lock);
+	list = pop_all(&c->c_queue);
+	uwait_unlock(&c->c_lock);
+	finish_all(list);
+}
+
+/* Semaphore. While there are waiters the count is 0. */
+
+static bool sem_take(struct usync_sem *s)
+{
+	if (s->s_count == 0)
+		return false;
+	s->s_count--;
+	return true;
+}
+
+UWAIT_CALL int usync_sem_wait(struct usync_sem *s, int64_t deadline)
+{
+	struct uwaiter *w;
+	bool taken;
+	int rc;
+
+	check(s, OBJECT, __func__);
+	budget_rest();
+	uwait_lock(&s->s_lock);
+	taken = sem_take(s);
+	uwait_unlock(&s->s_lock);
+	if (taken)
+		return 0;
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
+	if (rc)
+		return rc;
+	uwait_note(w, &sem, s, __builtin_return_address(0));
+	uwait_lock(&s->s_lock);
+	if (!sem_take(s))
+		return uwait_queue_up(w, &s->s_lock, &s->s_queue);
+	uwait_unlock(&s->s_lock);
+	return 0;
+}
+
+int usync_sem_post(struct usync_sem *s)
+{
+	struct uwaiter *w;
+	int rc = 0;
+
+	check(s, OBJECT, __func__);
+	uwait_lock(&s->s_lock);
+	w = uwait_pop(&s->s_queue);
+	if (!w && s->s_count == UINT32_MAX)
+		rc = -EOVERFLOW;
+	else if (!w)
+		s->s_count++;
+	uwait_unlock(&s->s_lock);
+	if (w)
+		uwait_finish(w, 0);
+	return rc;
+}
+
+/* Group. */
+
+int usync_group_add(struct usync_group *g, uint32_t n)
+{
+	int rc = 0;
+
+	check(g, OBJECT, __func__);
+	uwait_lock(&g->g_lock);
+	if (n > UINT32_MAX - g->g_count)
+		rc = -EOVERFLOW;
+	else
+		g->g_count += n;
+	uwait_unlock(&g->g_lock);
+	return rc;
+}
+
+int usync_group_done(struct usync_group *g)
+{
+	struct uwait_node *list = NULL;
+	int rc = 0;
+
+	check(g, OBJECT, __func__);
+	uwait_lock(&g->g_lock);
+	if (g->g_count == 0)
+		rc = -EINVAL;
+	else if (--g->g_count == 0)
+		list = pop_all(&g->g_queue);
+	uwait_unlock(&g->g_lock);
+	finish_all(list);
+	return rc;
+}
+
+/* Inlined: it waits in the frame of the public call. */
+__attribute__((always_inline))
+static inline int wait_group(struct usync_group *g, const struct uwait_kind *kind,
+			     const void *where, int64_t deadline)
+{
+	struct uwaiter *w;
+	bool none;
+	int rc;
+
+	budget_rest();
+	uwait_lock(&g->g_lock);
+	none = g->g_count == 0;
+	uwait_unlock(&g->g_lock);
+	if (none)
+		return 0;
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
+	if (rc)
+		return rc;
+	uwait_note(w, kind, g, where);
+	uwait_lock(&g->g_lock);
+	if (g->g_count > 0)
+		return uwait_queue_up(w, &g->g_lock, &g->g_queue);
+	uwait_unlock(&g->g_lock);
+	return 0;
+}
+
+UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
+{
+	check(g, OBJECT, __func__);
+	return wait_group(g, &group_wait, __builtin_return_address(0), deadline);
+}
+
+UWAIT_CALL int usync__scope_wait(struct usync_group *g, const void *where,
+				 int64_t deadline)
+{
+	return wait_group(g, &scope_wait, where, deadline);
+}
+
+/* Keys: a few pairs, in no order. */
+
+struct value {
+	const struct usync_key *v_key;
+	void                   *v_value;
+};
+
+struct values {
+	struct uwait_values v_base;     /* first */
+	size_t v_count;
+	size_t v_room;
+	struct value v_all[];
+};
+
+static struct values *values_of(const struct uwaiter *w)
+{
+	return w->w_more ? (struct values *)(void *)w->w_more->m_values : NULL;
+}
+
+static struct value *find_value(const struct uwaiter *w, const struct usync_key *key)
+{
+	struct values *v = values_of(w);
+
+	for (size_t i = 0; v && i < v->v_count; i++)
+		if (v->v_all[i].v_key == key)
+			return &v->v_all[i];
+	return NULL;
+}
+
+/* Destructors may set values, so nothing is kept across a call. */
+static void destroy_values(struct uwaiter *w)
+{
+	bool more = true;
+
+	for (int round = 0; more && round < ROUNDS; round++) {
+		more = false;
+		for (size_t i = 0; i < values_of(w)->v_count; i++) {
+			struct value *v = &values_of(w)->v_all[i];
+			void *value = v->v_value;
+
+			v->v_value = NULL;
+			if (!value || !v->v_key->k_destroy)
+				continue;
+			more = true;
+			v->v_key->k_destroy(value);
+		}
+	}
+}
+
+static struct value *add_value(struct uwaiter *w)
+{
+	struct values *v = values_of(w);
+	size_t room = v ? v->v_room : 0;
+
+	if (!w->w_more && !uwait_room(w, 0))
+		return NULL;
+	if (!v || v->v_count == room) {
+		room = room ? room * 2 : KEYS_MIN;
+		v = (struct values *)realloc(v, sizeof *v + room * sizeof v->v_all[0]);
+		if (!v)
+			return NULL;
+		if (!w->w_more->m_values)
+			v->v_count = 0;
+		v->v_room = room;
+		v->v_base.v_end = destroy_values;
+		w->w_more->m_values = &v->v_base;
+	}
+	return &v->v_all[v->v_count++];
+}
+
+int usync_key_set(const struct usync_key *key, void *value)
+{
+	struct uwaiter *w = uwait_self();
+	struct value *v;
+
+	check(key, OBJECT, __func__);
+	if (!w)
+		return -ENOMEM;
+	v = find_value(w, key);
+	if (!v && !value)
+		return 0;
+	if (!v)
+		v = add_value(w);
+	if (!v)
+		return -ENOMEM;
+	*v = (struct value){ key, value };
+	return 0;
+}
+
+void *usync__key_of(const struct ustack *u, const struct usync_key *key)
+{
+	const struct uwaiter *w = uwait__attached(u);
+	const struct value *v = w ? find_value(w, key) : NULL;
+
+	return v ? v->v_value : NULL;
+}
+
+void *usync_key_get(const struct usync_key *key)
+{
+	const struct uwaiter *w = uwait_self();
+	const struct value *v = w ? find_value(w, key) : NULL;
+
+	check(key, OBJECT, __func__);
+	return v ? v->v_value : NULL;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usync_chan.c: channels: chan.h. Send and receive are most of the waits, so they
+ * have frames of their own, small ones.
+ */
+#include <stdlib.h>
+
+#include "chan.h"
+#include "../base/check.h"
+
+#define CHAN_MAX ((size_t)1 << 30)      /* bytes */
+
+_Static_assert((int)USYNC_BUDGET == BUDGET_MAX, "calls of a channel");
+
+/* Not inlined, so that its frame is small. */
+#define APART __attribute__((noinline))
+
+static const struct uwait_kind channel_waits[] = {
+	[USYNC_RECV] = { .k_name = "channel", .k_how = " to receive" },
+	[USYNC_SEND] = { .k_name = "channel", .k_how = " to send" },
+};
+
+/* The i-th place of the buffer. */
+static char *slot(struct usync_chan *c, size_t i)
+{
+	return c->c_buffer + (c->c_first + i) % c->c_capacity * c->c_size;
+}
+
+static void finish_place(struct chan_place *p)
+{
+	uwait_finish(p->p_place.p_base.p_waiter, p->p_case + SELECT_RESULTS);
+}
+
+int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
+{
+	struct usync_chan *made;
+
+	*c = NULL;
+	if (size > CHAN_MAX || capacity > CHAN_MAX
+	    || (size && capacity > CHAN_MAX / size))
+		return -EINVAL;
+	made = (struct usync_chan *)calloc(1, sizeof *made + size * capacity);
+	if (!made)
+		return -ENOMEM;
+	made->c_size = size;
+	made->c_capacity = capacity;
+	*c = made;
+	return 0;
+}
+
+void usync_chan_destroy(struct usync_chan *c)
+{
+	free(c);
+}
+
+void usync__check_value(const struct usync_chan *c, const void *value,
+			const char *call, const void *where)
+{
+	void *pointer;
+
+	check(c, OBJECT, call);
+	check(c->c_size ? value : NULL, BUFFER, call);
+	check_inside(value, c->c_size, call, where);
+	if (!CHECKING || c->c_size != sizeof pointer)
+		return;
+	memcpy(&pointer, value, sizeof pointer);
+	check(pointer, VALUE, call);
+}
+
+/* Under c_lock. *peer is to be finished after the unlock. */
+static int try_send(struct usync_chan *c, const void *value, struct chan_place **peer)
+{
+	if (c->c_closed)
+		return -EPIPE;
+	*peer = (struct chan_place *)(void *)uwait_pop_place(&c->c_receivers);
+	if (*peer)
+		copy_value((*peer)->p_value, value, c->c_size);
+	else if (c->c_count == c->c_capacity)
+		return SELECT_BUSY;
+	else
+		copy_value(slot(c, c->c_count++), value, c->c_size);
+	return 0;
+}
+
+static int try_recv(struct usync_chan *c, void *value, struct chan_place **peer)
+{
+	bool kept = c->c_count > 0;
+
+	if (kept) {
+		copy_value(value, slot(c, 0), c->c_size);
+		c->c_first = (c->c_first + 1) % c->c_capacity;
+		c->c_count--;
+	}
+	*peer = (struct chan_place *)(void *)uwait_pop_place(&c->c_senders);
+	if (*peer)
+		copy_value(kept ? slot(c, c->c_count++) : value, (*peer)->p_value,
+			   c->c_size);
+	else if (!kept)
+		return c->c_closed ? -EPIPE : SELECT_BUSY;
+	return 0;
+}
+
+/* Under c_lock: it has to wait, and without a partner elsewhere that may come at once. */
+static bool blocks(struct usync_chan *c, enum usync_op op)
+{
+	size_t limit = op == USYNC_SEND ? c->c_capacity : 0;
+
+	return !c->c_closed && !c->c_far && c->c_count == limit
+		&& !queue_of(c, op == USYNC_SEND ? USYNC_RECV : USYNC_SEND)->q_first;
+}
+
+int usync__try(struct usync_chan *c, enum usync_op op, void *value, bool counts)
+{
+	struct budget *b = &c->c_budgets[op];
+	struct chan_place *peer = NULL;
+	int rc;
+
+	uwait_lock(&c->c_lock);
+	if (counts && budget_counts(b) && (b->b_calls >= BUDGET_MAX || !blocks(c, op))
+	    && usched__tires(b)) {
+		uwait_unlock(&c->c_lock);
+		return SELECT_TIRED;
+	}
+	rc = op == USYNC_SEND ? try_send(c, value, &peer) : try_recv(c, value, &peer);
+	if (rc == SELECT_BUSY)
+		return SELECT_BUSY;
+	if (peer && !c->c_far)
+		c->c_far = uwait_is_far(peer->p_place.p_base.p_waiter);
+	uwait_unlock(&c->c_lock);
+	if (peer)
+		finish_place(peer);
+	return rc;
+}
+
+int usync__end(const struct chan_place *p, void *value)
+{
+	if (p->p_closed)
+		return -EPIPE;
+	if (!p->p_sends)
+		copy_value(value, p->p_value, p->p_size);
+	return 0;
+}
+
+APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
+{
+	int rc = uwait_block(w);
+	struct chan_place *p = first_place(w);
+
+	if (rc < 0) {
+		uwait_lock(&c->c_lock);
+		uwait_remove(queue_of(c, p->p_sends ? USYNC_SEND : USYNC_RECV),
+			     &p->p_place.p_base.p_node);
+		uwait_unlock(&c->c_lock);
+		return rc;
+	}
+	return usync__end(p, value);
+}
+
+/*
+ * The waiter's one place says what it wants to do. Between processors the partner is
+ * likely to come at once: then neither of them needs mail, nor a block. A wait that may
+ * not block leaves the budget alone.
+ */
+APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
+{
+	struct chan_place *p = first_place(w);
+	enum usync_op op = p->p_sends ? USYNC_SEND : USYNC_RECV;
+	int rc = usync__try(c, op, value, false);
+	bool far;
+
+	if (rc != SELECT_BUSY)
+		return rc;
+	far = c->c_far;
+	if (far) {
+		c->c_far = false;
+		uwait_begin_awake(w);
+	} else {
+		budget_renew(&c->c_budgets[op]);
+		uwait_begin(w);
+	}
+	uwait_push(queue_of(c, op), &p->p_place.p_base.p_node);
+	uwait_unlock(&c->c_lock);
+	if (far && uwait_linger(w))
+		return usync__end(p, value);
+	return block_one(w, c, value);
+}
+
+/* rc: of the first attempt, SELECT_BUSY or SELECT_TIRED. */
+APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
+		      int64_t deadline, const void *where, int rc)
+{
+	struct uwaiter *w;
+	struct chan_place *p;
+
+	if (rc == SELECT_TIRED) {
+		if (usched__yield_tired(deadline))
+			return -ECANCELED;
+		rc = usync__try(c, op, value, false);
+		if (rc != SELECT_BUSY)
+			return rc;
+	}
+	uwait_unlock(&c->c_lock);
+	w = uwait_prepare_lean(deadline, false);
+	rc = uwait_error(w);
+	if (rc)
+		return rc;
+	p = (struct chan_place *)uwait_room(w, place_size(c->c_size));
+	if (!p)
+		return -ENOMEM;
+	fill_place(w, p, c, op, value);
+	p->p_case = 0;
+	p->p_last = true;
+	uwait_note(w, &channel_waits[op], c, where);
+	return wait_one(w, c, value);
+}
+
+UWAIT_CALL int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
+{
+	void *from = (void *)(uintptr_t)value;          /* a sender only reads it */
+	int rc;
+
+	usync__check_value(c, value, __func__, __builtin_return_address(0));
+	rc = usync__try(c, USYNC_SEND, from, deadline != 0);
+	return rc <= 0 ? rc : select_one(c, USYNC_SEND, from, deadline,
+					 __builtin_return_address(0), rc);
+}
+
+UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline)
+{
+	int rc;
+
+	check(c, OBJECT, __func__);
+	check(c->c_size ? value : NULL, BUFFER, __func__);
+	rc = usync__try(c, USYNC_RECV, value, true);
+	return rc <= 0 ? rc : select_one(c, USYNC_RECV, value, deadline,
+					 __builtin_return_address(0), rc);
+}
+
+int usync_chan_close(struct usync_chan *c)
+{
+	struct uwait_queue *queues[] = { &c->c_senders, &c->c_receivers };
+	struct uwait_node *list = NULL, **end = &list, *n;
+	struct uwait_place *p;
+	int rc = 0;
+
+	check(c, OBJECT, __func__);
+	uwait_lock(&c->c_lock);
+	if (c->c_closed)
+		rc = -EPIPE;
+	c->c_closed = true;
+	for (int i = 0; i < 2; i++)
+		while ((p = uwait_pop_place(queues[i]))) {
+			((struct chan_place *)(void *)p)->p_closed = 1;
+			p->p_node.n_next = NULL;
+			*end = &p->p_node;
+			end = &p->p_node.n_next;
+		}
+	uwait_unlock(&c->c_lock);
+	while ((n = list)) {
+		list = n->n_next;
+		finish_place((struct chan_place *)(void *)n);
+	}
+	return rc;
+}
+
+size_t usync_chan_count(struct usync_chan *c)
+{
+	size_t count;
+
+	uwait_lock(&c->c_lock);
+	count = c->c_count;
+	uwait_unlock(&c->c_lock);
+	return count;
+}

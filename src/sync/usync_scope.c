@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * usync_scope.c: scopes. uwait_scope.c has what ends waits; this has the tree,
+ * and threads that are started in a scope.
+ *
+ * The deadline of a scope is no timer of its own. A wait in it has a timer anyway, which
+ * is set to the scope's deadline if that is earlier. So a scope costs nothing until a
+ * thread in it waits, and belongs to no processor.
+ *
+ * The end of a scope goes down the tree. The caller that sets p_ended tells its members
+ * and takes the scopes within out of c_inner, ends each, and puts those that it has ended
+ * itself on its list of work. So at most one lock is held, for some members at a time,
+ * and there is no recursion. What enters, or is created within, after p_ended was set,
+ * finds it set: both are done under the lock that the one that tells takes afterwards.
+ */
+#include "../../usync.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "../wait/budget.h"
+#include "../base/check.h"
+
+enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
+
+struct usync_scope {
+	struct usync_group  c_group;    /* threads of usync_scope_start(); first, so that
+					   reports name the scope */
+	struct uwait_scope  c_waits;    /* its lock is that of c_inner, too */
+	uint32_t            c_holds;    /* atomic */
+	int32_t             c_error;    /* atomic: of usync_scope_cancel(); or 0 */
+	struct usync_scope *c_outer;    /* held; or NULL */
+	struct uwait_node   c_node;     /* in its c_inner */
+	struct uwait_queue  c_inner;    /* those that were not told of the end */
+	struct usync_scope *c_work;     /* the next in a list of work */
+	struct usched      *c_on;       /* where native threads start, or NULL */
+	bool                c_limited;  /* constant */
+	struct usync_sem    c_room;     /* if so: for threads */
+};
+
+/* A thread in a scope, and what it calls if the scope has started it. */
+struct scope_member {
+	struct uwait_member b_base;     /* first */
+	struct usched__wrap b_wrap;     /* of a thread that the scope has started */
+	int               (*b_func)(void *arg);
+	void              (*b_serve)(int fd, void *arg);        /* or this */
+	int                 b_fd;
+	void               *b_arg;
+};
+
+static struct usync_scope *scope_of(struct uwait_scope *p)
+{
+	return (struct usync_scope *)(void *)
+		((char *)p - offsetof(struct usync_scope, c_waits));
+}
+
+static struct usync_scope *scope_at(struct uwait_node *n)
+{
+	return (struct usync_scope *)(void *)
+		((char *)n - offsetof(struct usync_scope, c_node));
+}
+
+void usync_scope_release(struct usync_scope *scope)
+{
+	struct usync_scope *outer;
+
+	while (scope && __atomic_sub_fetch(&scope->c_holds, 1, __ATOMIC_ACQ_REL) == 0) {
+		outer = scope->c_outer;
+		if (outer) {
+			uwait_lock(&outer->c_waits.p_lock);
+			uwait_remove(&outer->c_inner, &scope->c_node);
+			uwait_unlock(&outer->c_waits.p_lock);
+		}
+		free(scope);
+		scope = outer;
+	}
+}
+
+/* p_left. */
+static void left(struct uwait_member *m)
+{
+	struct usync_scope *c = scope_of(m->e_scope);
+	struct scope_member *b = (struct scope_member *)(void *)m;
+
+	gave(b);
+	if (b->b_wrap.w_begin) {
+		if (c->c_limited)
+			usync_sem_post(&c->c_room);
+		usync_group_done(&c->c_group);
+	}
+	free(b);
+	usync_scope_release(c);
+}
+
+struct usync_scope *usync_scope_hold(struct usync_scope *scope)
+{
+	__atomic_fetch_add(&scope->c_holds, 1, __ATOMIC_RELAXED);
+	return scope;
+}
+
+int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
+		       int64_t deadline)
+{
+	struct usync_scope_how how = { .h_parent = parent };
+
+	return usync_scope_create_with(&how, scope, deadline);
+}
+
+int usync_scope_create_with(const struct usync_scope_how *how,
+			    struct usync_scope **scope, int64_t deadline)
+{
+	struct usync_scope *c, *parent = how->h_parent;
+
+	uwait__check_deadline(deadline);
+	*scope = NULL;
+	budget_give_way(0);
+	if (deadline <= 0)
+		return -ETIMEDOUT;
+	c = (struct usync_scope *)calloc(1, sizeof *c);
+	if (!c)
+		return -ENOMEM;
+	c->c_holds = 1;
+	c->c_on = how->h_on;
+	c->c_limited = how->h_limit > 0;
+	c->c_room.s_count = how->h_limit;
+	c->c_waits.p_left = left;
+	c->c_waits.p_deadline = deadline;
+	c->c_waits.p_ended = USCHED_NEVER;
+	if (parent) {
+		c->c_outer = usync_scope_hold(parent);
+		if (parent->c_waits.p_deadline < deadline)
+			c->c_waits.p_deadline = parent->c_waits.p_deadline;
+		uwait_lock(&parent->c_waits.p_lock);
+		uwait_push(&parent->c_inner, &c->c_node);
+		c->c_waits.p_ended = __atomic_load_n(&parent->c_waits.p_ended,
+						     __ATOMIC_ACQUIRE);
+		uwait_unlock(&parent->c_waits.p_lock);
+	}
+	*scope = c;
+	return 0;
+}
+
+int usync_scope_enter(struct usync_scope *scope)
+{
+	struct scope_member *b = (struct scope_member *)calloc(1, sizeof *b);
+	int rc;
+
+	if (!b)
+		return -ENOMEM;
+	rc = uwait_enter(&scope->c_waits, &b->b_base);
+	if (rc)
+		free(b);
+	else
+		usync_scope_hold(scope);
+	return took("scope", b, rc);
+}
+
+int usync_scope_leave(void)
+{
+	return uwait_leave();
+}
+
+/* False: it had ended, or its deadline has come: then each wait ends by itself. */
+static bool end_scope(struct usync_scope *c, int64_t when)
+{
+	int64_t never = USCHED_NEVER;
+
+	return when < c->c_waits.p_deadline
+		&& __atomic_compare_exchange_n(&c->c_waits.p_ended, &never, when, 0,
+					       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+static bool hold_live(struct usync_scope *c)
+{
+	uint32_t holds = __atomic_load_n(&c->c_holds, __ATOMIC_RELAXED);
+
+	while (holds > 0)
+		if (__atomic_compare_exchange_n(&c->c_holds, &holds, holds + 1, 0,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* Held; or NULL. Those that are about to be freed are left out. */
+static struct usync_scope *take_inner(struct usync_scope *c)
+{
+	struct usync_scope *inner = NULL;
+
+	uwait_lock(&c->c_waits.p_lock);
+	while (!inner && c->c_inner.q_first) {
+		inner = scope_at(c->c_inner.q_first);
+		uwait_remove(&c->c_inner, &inner->c_node);
+		if (!hold_live(inner))
+			inner = NULL;
+	}
+	uwait_unlock(&c->c_waits.p_lock);
+	return inner;
+}
+
+/* `c', which the caller has ended and holds for this: tells all in it and within. */
+static void spread_end(struct usync_scope *c, int64_t when)
+{
+	struct usync_scope *work, *inner;
+
+	c->c_work = NULL;
+	for (; c; c = work) {
+		work = c->c_work;
+		while (uwait_end_some(&c->c_waits, TOLD_AT_ONCE))
+			;
+		while ((inner = take_inner(c))) {
+			if (end_scope(inner, when)) {
+				inner->c_work = work;
+				work = inner;
+			} else {
+				usync_scope_release(inner);
+			}
+		}
+		usync_scope_release(c);
+	}
+}
+
+void usync_scope_cancel(struct usync_scope *scope, int error)
+{
+	int64_t when = uevents_now();
+	int none = 0;
+
+	if (uwait_scope_error(&scope->c_waits) == 0)
+		__atomic_compare_exchange_n(&scope->c_error, &none, error, 0,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	if (end_scope(scope, when))
+		spread_end(usync_scope_hold(scope), when);
+}
+
+/* The thread's first function. */
+static void run_member(struct usched__wrap *w)
+{
+	struct scope_member *b = (struct scope_member *)(void *)
+		((char *)w - offsetof(struct scope_member, b_wrap));
+	struct uwait_member *m = &b->b_base;
+	struct usync_scope *c = scope_of(m->e_scope);
+	int rc = uwait_enter(m->e_scope, m);
+	bool in = rc == 0;
+
+	if (b->b_serve)         /* outside, too: the descriptor is its */
+		b->b_serve(b->b_fd, b->b_arg);
+	else if (in)
+		rc = b->b_func(b->b_arg);
+	if (rc < 0 && !b->b_serve)
+		usync_scope_cancel(c, rc);
+	if (in)
+		uwait_leave();
+	else
+		left(m);
+}
+
+/* `where': the return address of the program's call. NULL: no memory. */
+static struct scope_member *new_member(struct usync_scope *scope,
+				       const struct ustack_how *how,
+				       int (*func)(void *arg), void *arg,
+				       const void *where)
+{
+	struct scope_member *b = (struct scope_member *)calloc(1, sizeof *b);
+	void (*runs)(void) = how->h_serve ? (void (*)(void))how->h_serve
+		: (void (*)(void))func;
+
+	if (b)
+		*b = (struct scope_member){
+			.b_base = { .e_scope = &usync_scope_hold(scope)->c_waits },
+			.b_wrap = { run_member, (void (*)(void *))runs, where },
+			.b_func = func, .b_serve = how->h_serve, .b_fd = how->h_fd,
+			.b_arg = arg,
+		};
+	return b;
+}
+
+static int start_member(struct usync_scope *scope, const struct ustack_how *how,
+			int (*func)(void *arg), void *arg, struct ustack **thread,
+			const void *where)
+{
+	struct ustack_how in = how ? *how : (struct ustack_how){ 0 };
+	struct usched *on = usched__here()->s_current ? NULL : scope->c_on;
+	struct scope_member *b;
+	int rc = 0;
+
+	check_inside(arg, ITS_BLOCK, "usync_scope_start", where);
+	if (in.h_serve ? func || in.h_fd < 0 || in.h_fd == INT_MAX : !func)
+		return -EINVAL;
+	if (scope->c_limited)
+		rc = usync_sem_wait(&scope->c_room, scope->c_waits.p_deadline);
+	if (rc)
+		return rc;
+	b = new_member(scope, &in, func, arg, where);
+	rc = !b ? -ENOMEM : scope->c_limited ? usync_scope_error(scope) : 0;
+	in.h_serve = NULL;
+	if (rc == 0)
+		rc = usync_group_add(&scope->c_group, 1);
+	if (rc == 0) {
+		rc = on ? on->s_start(on, &in, usched__wrapped, &b->b_wrap, thread)
+			: ustack_start_with(&in, usched__wrapped, &b->b_wrap, thread);
+		if (rc)
+			usync_group_done(&scope->c_group);
+	}
+	if (rc) {
+		if (scope->c_limited)
+			usync_sem_post(&scope->c_room);
+		usync_scope_release(b ? scope : NULL);
+		free(b);
+	}
+	return rc;
+}
+
+UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg),
+				 void *arg, struct ustack **thread)
+{
+	check(arg, ARGUMENT, __func__);
+	return start_member(scope, NULL, func, arg, thread, __builtin_return_address(0));
+}
+
+UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
+				      const struct ustack_how *how,
+				      int (*func)(void *arg), void *arg,
+				      struct ustack **thread)
+{
+	check(arg, ARGUMENT, __func__);
+	return start_member(scope, how, func, arg, thread, __builtin_return_address(0));
+}
+
+UWAIT_CALL int usync_scope_wait(struct usync_scope *scope, int64_t deadline)
+{
+	const struct uwaiter *w = uwait_self();
+	struct uwait_member *m = w && w->w_scoped ? w->w_more->m_inner : NULL;
+
+	check(scope, OBJECT, __func__);
+	for (; m; m = m->e_outer)
+		if (scope_of(m->e_scope) == scope
+		    && ((struct scope_member *)(void *)m)->b_wrap.w_begin)
+			return -EDEADLK;
+	return usync__scope_wait(&scope->c_group, __builtin_return_address(0), deadline);
+}
+
+int usync_scope_error(const struct usync_scope *scope)
+{
+	int error = __atomic_load_n(&scope->c_error, __ATOMIC_ACQUIRE);
+
+	return error ? error : uwait_scope_error(&scope->c_waits);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ustack.c: the calls of ustack.h. They find the dispatcher of the calling thread, or of
+ * the one that is named, and ask its scheduler, by the call-backs. Without one they are
+ * refused: -ENOTSUP.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* strerror_r() with a constant text */
+#endif
+#include <limits.h>
+#include <string.h>
+
+#include "budget.h"
+#include "../core/dispatch.h"
+#include "../base/sim.h"
+#include "../../uwait.h"
+
+extern inline int ustack_wait(void);
+extern inline int ustack_wake(struct ustack *u);
+
+BY_THREADS int usched__stay(int rc)
+{
+	struct usched *s = usched__current;
+
+	if (s->s_current && s->s_unpick)
+		s->s_unpick(s);
+	return rc;
+}
+
+BY_THREADS int ustack_yield(void)
+{
+	struct usched *s = usched__current;
+	int rc;
+
+	CALLED(__func__);
+	if (!s->s_current)
+		return -EPERM;
+	rc = usched__error(s->s_current);
+	if (rc)
+		return rc;
+	if (SIMULATED)
+		sim__yields(__builtin_return_address(0));
+	return s->s_yield ? s->s_yield(s) : -ENOTSUP;
+}
+
+BY_THREADS int ustack_start(void (*func)(void *), void *arg, struct ustack **thread)
+{
+	return ustack_start_with(NULL, func, arg, thread);
+}
+
+BY_THREADS int ustack_start_with(const struct ustack_how *how, void (*func)(void *),
+				 void *arg, struct ustack **thread)
+{
+	struct usched *s = usched__current;
+
+	CALLED("ustack_start()");
+	if (!s->s_current)
+		return -EPERM;
+	return s->s_start ? s->s_start(s, how, func, arg, thread) : -ENOTSUP;
+}
+
+BY_THREADS int ustack_control(int own)
+{
+	struct usched *s = usched__current;
+	int before = (s->s_owns & (USCHED_OWNS | USCHED_EACH)) != 0;
+
+	CALLED(__func__);
+	if (!s->s_current)
+		return -EPERM;
+	usched__check_control(s);
+	if (own && !before)
+		usched__own_control(s, usched__control());
+	else if (!own && before)
+		usched__share_control(s);
+	return before;
+}
+
+uint64_t usched__control_words(const uint64_t *set)
+{
+	uint64_t words = usched__control();
+
+	if (set && *set != words)
+		usched__set_control(*set);
+	return words;
+}
+
+int ustack_attach(struct ustack_attachment *l)
+{
+	struct ustack *u = usched__current->s_current;
+
+	CALLED(__func__);
+	if (!u)
+		return -EPERM;
+	if (u->u_attached)
+		return -EBUSY;
+	l->a_func = u->u_func;
+	u->u_attachment = l;
+	u->u_attached = 1;
+	return 0;
+}
+
+/* ---- Join, detach, cancel ---- */
+
+/* The scheduler has no such call; or the thread has `ended', and its memory is gone. */
+static int refuse_thread(const struct usched *s, int ended)
+{
+	return s == usched__gone() ? ended : -ENOTSUP;
+}
+
+APART static int join_thread(struct ustack *u, const void *where, void **value,
+			     int64_t deadline)
+{
+	const struct ustack *self = usched__current->s_current;
+	struct usched *s = ustack_sched(u);
+	int rc, error;
+
+	if (!s->s_join || (self && usched__current->s_join != s->s_join))
+		return refuse_thread(s, -EINVAL);
+	if (!self || deadline <= 0)
+		return budget_give_way(0),
+			s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
+	do {
+		if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
+			return uwait_join(u, where, value, deadline);
+		if (self->u_cancelled)
+			return -ECANCELED;
+		rc = s->s_join(s, u, where, value, USCHED_NEVER);
+	} while (rc == -EAGAIN);
+	error = usched__error(self);
+	return rc == -EDEADLK && error ? error : rc;
+}
+
+BY_THREADS int ustack_join(struct ustack *u, void **value, int64_t deadline)
+{
+	CALLED(__func__);
+	return join_thread(u, __builtin_return_address(0), value, deadline);
+}
+
+int ustack_detach(struct ustack *u)
+{
+	struct usched *s = ustack_sched(u);
+
+	CALLED(__func__);
+	return s->s_detach ? s->s_detach(s, u) : refuse_thread(s, -EINVAL);
+}
+
+int ustack_cancel(struct ustack *u)
+{
+	struct usched *s = ustack_sched(u);
+
+	CALLED(__func__);
+	return s->s_cancel ? s->s_cancel(s, u) : refuse_thread(s, -ESRCH);
+}
+
+void ustack_cancel_here(struct ustack *u)
+{
+	struct usched *s = usched__of(u);
+
+	u->u_cancelled = 1;
+	if (u->u_attached)
+		u->u_attachment->a_ops->a_cancel(u->u_attachment);
+	if (s->s_interrupt && usched__error(u))
+		s->s_interrupt(s, u);
+}
+
+BY_THREADS int ustack_cancelled(void)
+{
+	const struct ustack *u = usched__current->s_current;
+
+	CALLED(__func__);
+	if (!u || !u->u_cancelled)
+		return 0;
+	return u->u_attached ? u->u_attachment->a_ops->a_cancelled(u->u_attachment) : 1;
+}
+
+/* ---- Exit ---- */
+
+/*
+ * A thread that runs needs no image, so that is the place for the value. ustack_init()
+ * forgets the mark, and so does a block in a destructor: it is made last.
+ */
+BY_THREADS int ustack_exit(void *value)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current;
+
+	CALLED(__func__);
+	if (!u)
+		return -EPERM;
+	if (u->u_attached)
+		u->u_attachment->a_ops->a_end(u->u_attachment);
+	s = usched__current;                    /* that may have switched */
+	if (usched__runs(s) != u)
+		s->s_coroutines->c_settle(s, 0);
+	usched__drop_image(s, u, u);
+	u->u_image = (struct usched_image){ value, 0 };
+	u->u_top = (char *)(uintptr_t)EXITED;
+	usched__quit();
+}
+
+void *ustack_value(const struct ustack *u)
+{
+	return u->u_top == (char *)(uintptr_t)EXITED ? u->u_image.i_frames : NULL;
+}
+
+/* ---- Errors ---- */
+
+/* Returns the system's text for a positive number. */
+static const char *system_text(int error)
+{
+	static const char unknown[] = "unknown error";
+#ifdef __GLIBC__
+	char buffer[64];
+	const char *text = strerror_r(error, buffer, sizeof buffer);
+
+	return text == buffer ? unknown : text;
+#else
+	const char *text = strerror(error);     /* of musl: constant */
+
+	return text ? text : unknown;
+#endif
+}
+
+const char *ustack_error(int rc)
+{
+	switch (rc) {
+	case -ETIMEDOUT:
+		return "the deadline has passed";
+	case -ECANCELED:
+		return "the thread or its scope was cancelled";
+	case -EPIPE:
+		return "end of input, or the channel or connection is closed";
+	case -EDEADLK:
+		return "deadlock: the wait could not end";
+	case -EOVERFLOW:
+		return "a counter, as of tokens, is at its limit";
+	case -ESRCH:
+		return "the thread or coroutine has ended";
+	case -EBADF:
+		return "the descriptor is not open, or its use has ended";
+	case -ETIME:
+		return "the connection timed out";
+	case -EMSGSIZE:
+		return "the line or message is too long";
+	case -EXDEV:
+		return "it belongs to another processor";
+	case -EFAULT:
+		return "the caller cannot block here, or the address is bad";
+	case -EPERM:
+		return "not permitted: no thread, not the owner, or the system refuses";
+	default:
+		return rc < 0 ? system_text(rc == INT_MIN ? INT_MAX : -rc) : "no error";
+	}
+}

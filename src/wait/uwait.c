@@ -1,0 +1,830 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uwait.c: waiters.
+ *
+ *	IDLE --uwait_begin()--> WAITING --uwait_claim()--> WAKING --uwait_finish()--> IDLE
+ *	       the waiter        |   ^   one of several             the same
+ *	                        LOOKED   describe()
+ *
+ * A waiter that may not have to block is AWAKE at first, and looks at w_state:
+ *
+ *	IDLE --uwait_begin_awake()--> AWAKE --claim--> GIVING --finish--> IDLE
+ *	                              AWAKE --uwait_linger()--> WAITING
+ *
+ * A waiter goes on, and may end, only when it is IDLE: then no other uses it.
+ *
+ * Invariants
+ *  - A waiter is granted under the lock of a queue it is in, or on its own native
+ *    thread (deadline, cancel): so it cannot be granted for a wait that is long over.
+ *  - Wakes are counted. A block that another wake has ended is repeated, and the token is
+ *    given back. So a program may use wakes beside. A grant whose wake no block took,
+ *    since there was no memory to block, leaves w_owed to the next wait.
+ *  - No wake is sent to a waiter that was AWAKE when it was claimed: it does not block.
+ *    Cancels and timers are taken in by dispatches, so they do not come meanwhile.
+ *  - The frames of a blocked thread are most of what it costs. So callers end in a jump
+ *    to here where they can, and little is kept across the block. What is not the usual
+ *    case is left to settle_wait(), a jump as well.
+ *  - The timer stays armed when a wait ends, for the next is likely to end later: then
+ *    there is nothing to do. When it expires too early it is armed again.
+ *  - An object may be freed once a wait for it was granted. So a wait that is described
+ *    is LOOKED meanwhile, and claims wait for the end of that.
+ *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
+ *    The timer, a cancel and the end of a scope end it by s_interrupt; uwait__end_of()
+ *    and w_late say which.
+ */
+#define USCHED_INLINE_SWITCH    /* so functions that wait are not inlined: uswitch.h */
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "budget.h"
+#include "../base/check.h"
+#include "wait.h"
+
+enum {
+	ALIGN = 16,                     /* bytes: rooms grow by so many */
+	FEW   = 8,                      /* waiters, of which a simulation wakes one */
+};
+
+/* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
+#ifdef __OPTIMIZE__
+enum { ROOM = 0 };
+#else
+enum { ROOM = 128 };
+#endif
+
+/* Not inlined, so that the caller saves no registers for it. */
+#define APART __attribute__((noinline))
+
+/* Not inlined, for the reason in uhere.h. */
+#define BY_THREADS __attribute__((noinline))
+
+void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
+{
+	struct uwait_node *prev = n->n_prev == n ? NULL : n->n_prev;
+
+	if (!n->n_prev)
+		return;
+	if (prev)
+		prev->n_next = n->n_next;
+	else
+		q->q_first = n->n_next;
+	if (n->n_next)
+		n->n_next->n_prev = prev ? prev : n->n_next;
+	else
+		q->q_last = prev;
+	n->n_prev = NULL;
+}
+
+/* After an error. q: where the waiter queued up, or NULL. */
+static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
+{
+	if (!q)
+		return w->w_result;
+	uwait_lock(lock);
+	uwait_remove(q, &w->w_node);
+	uwait_unlock(lock);
+	if (w->w_kind && w->w_kind->k_left)
+		w->w_kind->k_left(w->w_object);
+	return w->w_result;
+}
+
+/* q: where the waiter queued up, or NULL. */
+int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
+{
+	if (w->w_result < 0)
+		return leave_queue(w, lock, q);
+	if (q && w->w_result > 0 && w->w_kind && w->w_kind->k_again)
+		return w->w_kind->k_again(w, w->w_object);
+	return w->w_result;
+}
+
+/* The result of a wait whose deadline has come. */
+int uwait__late(const struct uwaiter *w)
+{
+	return w->w_kind && w->w_kind->k_sleeps && !w->w_clipped ? 0 : -ETIMEDOUT;
+}
+
+static struct uwaiter *waiter_of(struct ustack_attachment *l)
+{
+	return (struct uwaiter *)(void *)l;
+}
+
+static void end_waiter(struct ustack_attachment *l)
+{
+	struct uwaiter *w = waiter_of(l);
+
+	uwait__leave_scopes(w);
+	if (w->w_more && w->w_more->m_values)
+		w->w_more->m_values->v_end(w);
+}
+
+static int error_of(const struct ustack_attachment *l)
+{
+	return uwait__end_of((const struct uwaiter *)(const void *)l);
+}
+
+static int is_cancelled(const struct ustack_attachment *l)
+{
+	return ((const struct uwaiter *)(const void *)l)->w_cancelled;
+}
+
+bool uwait_claim(struct uwaiter *w)
+{
+	uint8_t state = WAITING;
+	unsigned spins = 0;
+
+	while (!__atomic_compare_exchange_n(&w->w_state, &state,
+					    state == WAITING ? WAKING : GIVING, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (state == LOOKED) {
+			relax(&spins);
+			state = WAITING;
+		} else if (state != WAITING && state != AWAKE) {
+			return false;
+		}
+	}
+	return true;
+}
+
+void uwait_finish(struct uwaiter *w, int result)
+{
+	struct uwait_native *n = native_of(w);
+
+	w->w_result = result;
+	if (!w->w_outside) {
+		if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == WAKING)
+			ustack_wake(w->w_thread);
+		__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
+		return;
+	}
+	pthread_mutex_lock(&n->n_lock);
+	__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
+	if (n->n_polls)
+		n->n_events->e_interrupt(n->n_events);
+	else
+		pthread_cond_signal(&n->n_granted);
+	pthread_mutex_unlock(&n->n_lock);
+}
+
+static void cancel_waiter(struct ustack_attachment *l)
+{
+	struct uwaiter *w = waiter_of(l);
+
+	if (!w->w_cancelled && w->w_more)
+		w->w_more->m_when = uevents_now();
+	w->w_cancelled = true;
+	if (!w->w_shield && !w->w_joins && uwait_claim(w))
+		uwait_finish(w, -ECANCELED);
+}
+
+static void disarm(struct uwaiter *w)
+{
+	struct uevents *e = usched__of(w->w_thread)->s_events;
+
+	if (w->w_expiry.x_prev)
+		e->e_disarm(e, &w->w_expiry);
+}
+
+/* The wait is over, or never began. */
+static inline void uncount(struct uwaiter *w)
+{
+	if (!w->w_counted)
+		return;
+	w->w_counted = false;
+	uevents_count(usched__of(w->w_thread)->s_events, -1);
+}
+
+/*
+ * The thread moves to another dispatcher. A wait that is granted may not be over yet: its
+ * time and its count are this dispatcher's, and end here.
+ */
+static int move_on(struct ustack_attachment *l)
+{
+	struct uwaiter *w = waiter_of(l);
+
+	if (w->w_joins || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+		return 0;
+	disarm(w);
+	uncount(w);
+	return 1;
+}
+
+void uwait__free_more(struct uwaiter *w)
+{
+	if (w->w_more)
+		free(w->w_more->m_values);
+	free(w->w_more);
+}
+
+static void free_waiter(struct ustack_attachment *l)
+{
+	struct uwaiter *w = waiter_of(l);
+	struct usched *s = usched__of(w->w_thread);
+
+	uncount(w);                             /* aborted while it waited */
+	uwait__leave_scopes(w);
+	disarm(w);
+	if (w->w_more && w->w_more->m_inside)
+		s->s_coroutines->c_abandon(w->w_more->m_inside, w->w_thread);
+	uwait__free_more(w);
+	s->s_free(s, w->w_thread, w, w->w_size);
+}
+
+/* The scheduler describes joins. */
+static void describe(struct ustack_attachment *l, struct ustack_why *why)
+{
+	struct uwaiter *w = waiter_of(l);
+	const struct uwait_kind *kind = w->w_kind;
+	uint8_t state = WAITING;
+
+	if (w->w_joins)
+		return;
+	if (!__atomic_compare_exchange_n(&w->w_state, &state, LOOKED, 0, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED)) {
+		why->y_woken = state == WAKING || state == GIVING;
+		return;
+	}
+	why->y_where = w->w_where;
+	why->y_kind = "a grant";
+	if (kind) {
+		why->y_kind = kind->k_name;
+		why->y_how = kind->k_how ? kind->k_how : "";
+		why->y_object = w->w_object;
+		why->y_number = kind->k_number;
+		if (kind->k_sleeps && !kind->k_number && w->w_deadline != USCHED_NEVER)
+			why->y_kind = "a time";
+	}
+	if (kind && kind->k_tell)
+		kind->k_tell(w, why);
+	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
+}
+
+/* Not static: other files know waiters by it. */
+const struct ustack_attachment_ops uwait__ops = {
+	.a_end = end_waiter, .a_error = error_of, .a_cancelled = is_cancelled,
+	.a_cancel = cancel_waiter, .a_leave = move_on,
+	.a_free = free_waiter, .a_describe = describe,
+};
+
+/* From the scheduler's memory, which goes back to the system: libc's may not. */
+static struct uwaiter *new_waiter(void)
+{
+	struct ustack *u = ustack_self();
+	struct usched *s = usched__of(u);
+	size_t size = sizeof(struct uwaiter);
+	struct uwaiter *w = (struct uwaiter *)s->s_alloc(s, u, &size);
+
+	if (!w)
+		return NULL;
+	memset(w, 0, sizeof *w);
+	w->w_attachment.a_ops = &uwait__ops;
+	w->w_thread = u;
+	w->w_size = (uint32_t)size;
+	w->w_cancelled = u->u_cancelled;
+	ustack_attach(&w->w_attachment);
+	return w;
+}
+
+struct uwaiter *uwait_self(void)
+{
+	struct ustack *u = ustack_self();
+
+	if (!u)
+		return uwait__native();
+	return u->u_attached ? waiter_of(u->u_attachment) : new_waiter();
+}
+
+/* The spell of the running thread, a new one since a switch; NULL: no thread runs. */
+static struct usched_spell *spell_now(void)
+{
+	struct usched *s = usched__here();
+	struct usched_spell *l = &s->s_spell;
+
+	if (!s->s_current)
+		return NULL;
+	if (l->l_switches != (uint32_t)s->s_stats.s_switches) {
+		l->l_switches = (uint32_t)s->s_stats.s_switches;
+		l->l_calls = 0;
+		l->l_since = 0;
+	}
+	return l;
+}
+
+/*
+ * Looks at the clock: ns since the last look in this spell, at least 1; 0: there was
+ * none; SPELL_OVER: the thread is to yield.
+ */
+static int32_t look_at_clock(struct usched_spell *l)
+{
+	int64_t now = uevents_now(), gap = l->l_since ? now - l->l_looked : 0;
+
+	l->l_looked = now;
+	if (gap == 0)
+		l->l_since = now;
+	return now - l->l_since < SPELL ? (int32_t)gap : SPELL_OVER;
+}
+
+APART static bool look_tired(struct usched_spell *l)
+{
+	if (l->l_calls > CALLS_MAX)
+		l->l_calls = CALLS_MAX;
+	return look_at_clock(l) == SPELL_OVER || l->l_calls == CALLS_MAX;
+}
+
+BY_THREADS bool usched__is_tired(void)
+{
+	struct usched_spell *l = spell_now();
+
+	return l && ++l->l_calls > CALLS_FREE && look_tired(l);
+}
+
+BY_THREADS bool usched__is_over(void)
+{
+	struct usched_spell *l = spell_now();
+	int32_t gap = look_at_clock(l);
+
+	l->l_left = gap > LOCKS_LONG ? 0 : LOCKS - 1;
+	return gap == SPELL_OVER;
+}
+
+int usched__yield_tired(int64_t deadline)
+{
+	int rc = ustack_yield(), before;
+	struct usched_spell *l;
+
+	if (rc == -ECANCELED && (before = ustack_shield(1)) >= 0) {
+		ustack_yield();
+		ustack_shield(before);
+	}
+	l = spell_now();
+	if (l) {
+		l->l_calls = CALLS_FREE;
+		l->l_left = 0;
+		l->l_since = l->l_looked = uevents_now();
+	}
+	return rc == -ECANCELED && deadline > 0 ? rc : 0;
+}
+
+BY_THREADS bool usched__tires(struct budget *b)
+{
+	struct usched_spell *l = spell_now();
+	int32_t gap = l ? look_at_clock(l) : 0;
+	unsigned calls = b->b_calls, pace = b->b_pace ? b->b_pace : 1;
+	unsigned passed = calls - b->b_looked;
+
+	if (gap > PACE_LONG)
+		pace = 1;
+	else if (gap > 0 && (unsigned)gap * pace < PACE_SHORT * passed && pace < PACE_MAX)
+		pace *= 2;
+	b->b_pace = (uint8_t)pace;
+	b->b_looked = (uint8_t)calls;
+	calls += gap == 0 ? 1 : pace;           /* what one call takes is known soon */
+	b->b_next = (uint8_t)(calls < BUDGET_MAX ? calls : BUDGET_MAX);
+	if (gap != SPELL_OVER && b->b_calls < BUDGET_MAX)
+		return false;
+	budget_renew(b);
+	b->b_calls = gap == SPELL_OVER;         /* the call that yields */
+	return true;
+}
+
+BY_THREADS uintptr_t uwait_name(void)
+{
+	struct ustack *u = usched__current->s_current;
+
+	if (CHECKING || !u
+	    || !(__atomic_load_n(&u->u_mail, __ATOMIC_RELAXED) & USTACK_KNOWN))
+		u = ustack_self();
+	return u ? (uintptr_t)u : (uintptr_t)pthread_self();
+}
+
+#ifdef USCHED_CHECK
+enum {
+	CLOCK_STEP = 1000000000,        /* ns: more than those of coarse clocks */
+	IDIOM      = 1000,              /* ns: less than this stands for the past */
+};
+
+static int64_t began;                   /* ns: no deadline of the program is earlier */
+
+__attribute__((constructor)) static void note_beginning(void)
+{
+	began = uevents_now() - CLOCK_STEP;
+}
+
+void uwait__check_deadline(int64_t deadline)
+{
+	static bool told;
+	const struct ustack *u = usched__here()->s_current;
+
+	if (deadline < IDIOM || deadline >= began
+	    || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+		return;
+	fprintf(stderr, "usched: ");
+	if (u && OBSERVER(o_introduce))
+		OBSERVER(o_introduce)(u);
+	else
+		fprintf(stderr, "a native thread");
+	fprintf(stderr, " waits until %" PRId64 " ns, which was before the program "
+		"began: deadlines are times of CLOCK_MONOTONIC, as usync_after() gives "
+		"them\n", deadline);
+}
+#endif
+
+static struct uwaiter *no_waiter(int rc)
+{
+	return (struct uwaiter *)(intptr_t)rc;
+}
+
+struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
+{
+	struct uevents *e;
+	struct uwaiter *w;
+	int rc;
+
+	uwait__check_deadline(deadline);
+	if (deadline <= 0)
+		return no_waiter(-ETIMEDOUT);
+	w = uwait_self();
+	if (!w)
+		return no_waiter(-ENOMEM);
+	w->w_deadline = deadline;
+	w->w_kind = NULL;
+	w->w_counts = false;
+	w->w_clipped = false;
+	if (w->w_outside) {
+		native_of(w)->n_polls = false;
+		rc = w->w_scoped ? uwait__look_around(w) : 0;
+		return rc ? no_waiter(rc) : w;
+	}
+	if (w->w_thread->u_cancelled) {
+		rc = uwait__look_around(w);
+		if (rc)
+			return no_waiter(rc);
+		deadline = w->w_deadline;
+	}
+	if (!outside && deadline == USCHED_NEVER)
+		return w;
+	rc = uevents_of(usched__of(w->w_thread), &e);
+	if (rc)
+		return no_waiter(rc);
+	w->w_counts = true;
+	return w;
+}
+
+static int prepare(struct uwaiter **w, int64_t deadline, bool outside)
+{
+	int rc;
+
+	*w = uwait_prepare_lean(deadline, outside);
+	rc = uwait_error(*w);
+	return rc || (*w)->w_outside ? rc : ustack_reserve(ROOM);
+}
+
+int uwait_prepare(struct uwaiter **w, int64_t deadline)
+{
+	return prepare(w, deadline, false);
+}
+
+int uwait_prepare_outside(struct uwaiter **w, int64_t deadline)
+{
+	return prepare(w, deadline, true);
+}
+
+int uwait_events(struct uwaiter *w, struct uevents **e)
+{
+	struct uwait_native *n = native_of(w);
+	int rc = 0;
+
+	if (!w->w_outside) {
+		*e = usched__of(w->w_thread)->s_events;
+		return 0;
+	}
+	if (!n->n_events)
+		rc = uevents_create(&n->n_events);
+	/* Only once in a wait: the granter reads it as soon as a node is in a queue. */
+	if (rc == 0 && !n->n_polls)
+		n->n_polls = true;
+	*e = n->n_events;
+	return rc;
+}
+
+void uwait_begin(struct uwaiter *w)
+{
+	/* To granters the queue's lock orders it, but not to those that end scopes. */
+	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
+}
+
+void uwait_begin_awake(struct uwaiter *w)
+{
+	__atomic_store_n(&w->w_state, w->w_outside ? WAITING : AWAKE, __ATOMIC_RELEASE);
+}
+
+bool uwait_linger(struct uwaiter *w)
+{
+	uint8_t state = AWAKE;
+	unsigned spins = 0;
+	struct usched *s;
+
+	if (w->w_outside)
+		return false;
+	s = usched__of(w->w_thread);
+	if ((!s->s_linger || !s->s_linger(s, &w->w_state, AWAKE))
+	    && __atomic_compare_exchange_n(&w->w_state, &state, WAITING, 0,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return false;
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+		relax(&spins);
+	return true;
+}
+
+void *uwait_room(struct uwaiter *w, size_t size)
+{
+	struct uwait_more *more = w->w_more;
+
+	if (more && size <= more->m_size)
+		return more + 1;
+	if (size > SIZE_MAX - ALIGN - sizeof *more)
+		return NULL;
+	size = (size + ALIGN - 1) / ALIGN * ALIGN;
+	more = (struct uwait_more *)malloc(sizeof *more + size);
+	if (!more)
+		return NULL;
+	if (w->w_more)
+		*more = *w->w_more;
+	else
+		memset(more, 0, sizeof *more);
+	more->m_size = size;
+	free(w->w_more);
+	w->w_more = more;
+	return more + 1;
+}
+
+static void arm(struct uwaiter *w);
+
+static void expired(struct uexpiry *x)
+{
+	struct uwaiter *w = (struct uwaiter *)(void *)
+		((char *)x - offsetof(struct uwaiter, w_expiry));
+	struct usched *s = usched__of(w->w_thread);
+
+	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
+		return;
+	if (w->w_deadline > x->x_when) {
+		arm(w);                         /* it was armed by an earlier wait */
+	} else if (w->w_joins) {
+		w->w_late = true;
+		s->s_interrupt(s, w->w_thread);
+	} else if (uwait_claim(w)) {
+		uwait_finish(w, uwait__late(w));
+	}
+}
+
+/* Arms for the deadline. If it is armed for an earlier time, expired() will. */
+static void arm(struct uwaiter *w)
+{
+	struct uevents *e = usched__of(w->w_thread)->s_events;
+	struct uexpiry *x = &w->w_expiry;
+
+	if (w->w_deadline == USCHED_NEVER || (x->x_prev && x->x_when <= w->w_deadline))
+		return;
+	disarm(w);
+	x->x_when = w->w_deadline;
+	e->e_arm(e, x, expired);
+}
+
+/*
+ * Before a wait that counts, for its deadline and all else outside; and before one in a
+ * scope.
+ */
+APART static void expect(struct uwaiter *w)
+{
+	if (w->w_counts) {
+		arm(w);
+		w->w_counted = true;
+		uevents_count(usched__of(w->w_thread)->s_events, 1);
+	}
+	if (w->w_scoped && !w->w_joins)
+		uwait__look_back(w);
+}
+
+bool uwait_withdraw(struct uwaiter *w)
+{
+	uint8_t state = WAITING;
+
+	return __atomic_compare_exchange_n(&w->w_state, &state, IDLE, 0, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/* The wait has blocked once, with `rc'. */
+APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
+			     struct uwait_queue *q)
+{
+	int blocks = -(int)w->w_owed;
+	unsigned spins = 0;
+
+	for (;; rc = ustack_wait()) {
+		blocks += !rc;
+		/* Only if no image was reserved, or a smaller one: R4. */
+		if (rc && uwait_withdraw(w)) {
+			w->w_result = rc;
+			blocks++;               /* as if: there will be no wake */
+		}
+		if (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
+			break;
+	}
+	uncount(w);
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+		relax(&spins);
+	for (; blocks > 1; blocks--)
+		ustack_wake(w->w_thread);
+	w->w_owed = (uint8_t)(1 - blocks < UINT8_MAX ? 1 - blocks : UINT8_MAX);
+	return uwait__outcome(w, lock, q);
+}
+
+/* In most cases one wake ends the wait, the granter's. */
+__attribute__((always_inline))
+static inline int block_waiter(struct uwaiter *w, struct uwait_lock *lock,
+			       struct uwait_queue *q)
+{
+	int rc;
+
+	if (w->w_outside)
+		return uwait__block_natively(w, lock, q);
+	if (w->w_counts || w->w_scoped)
+		expect(w);
+	rc = ustack_wait();
+	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
+	    || (lock ? w->w_result != 0 : w->w_result < 0))
+		return settle_wait(w, rc, lock, q);
+	uncount(w);
+	return w->w_result;
+}
+
+UWAIT_CALL int uwait_block(struct uwaiter *w)
+{
+	if (!w->w_kind)
+		w->w_where = __builtin_return_address(0);
+	return block_waiter(w, NULL, NULL);
+}
+
+void uwait_push(struct uwait_queue *q, struct uwait_node *n)
+{
+	n->n_next = NULL;
+	n->n_prev = q->q_last ? q->q_last : n;
+	if (q->q_last)
+		q->q_last->n_next = n;
+	else
+		q->q_first = n;
+	q->q_last = n;
+}
+
+UWAIT_CALL int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock,
+			      struct uwait_queue *q)
+{
+	if (!w->w_kind)
+		w->w_where = __builtin_return_address(0);
+	uwait_begin(w);
+	uwait_push(q, &w->w_node);
+	uwait_unlock(lock);
+	return block_waiter(w, lock, q);
+}
+
+static void push_first(struct uwait_queue *q, struct uwait_node *n)
+{
+	n->n_next = q->q_first;
+	n->n_prev = n;
+	if (q->q_first)
+		q->q_first->n_prev = n;
+	else
+		q->q_last = n;
+	q->q_first = n;
+}
+
+UWAIT_CALL int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock,
+				 struct uwait_queue *q)
+{
+	uwait_begin(w);
+	push_first(q, &w->w_node);
+	uwait_unlock(lock);
+	return block_waiter(w, lock, q);
+}
+
+int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline)
+{
+	struct usched *s = ustack_sched(u);
+	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
+	int rc = uwait_error(w), error;
+
+	if (rc)
+		return rc;
+	w->w_late = false;
+	__atomic_store_n(&w->w_joins, true, __ATOMIC_RELAXED);
+	if (w->w_counts)
+		expect(w);
+	do
+		if ((w->w_scoped && uwait__has_ended(w)) || usched__error(w->w_thread)
+		    || w->w_late)
+			rc = -EDEADLK;
+		else
+			rc = s->s_join(s, u, where, value, USCHED_NEVER);
+	while (rc == -EAGAIN);
+	__atomic_store_n(&w->w_joins, false, __ATOMIC_RELAXED);
+	uncount(w);
+	error = usched__error(w->w_thread);
+	if (rc == -EDEADLK && (error || w->w_late))
+		rc = error ? error : -ETIMEDOUT;
+	return rc;
+}
+
+bool uwait_shield(struct uwaiter *w, bool on)
+{
+	struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
+	bool before = w->w_shield;
+
+	for (; m; m = m->e_outer) {
+		uwait_lock(&m->e_scope->p_lock);
+		m->e_shield = on;
+		uwait_unlock(&m->e_scope->p_lock);
+	}
+	w->w_shield = on;
+	return before;
+}
+
+int ustack_shield(int on)
+{
+	struct uwaiter *w = uwait_self();
+
+	return w ? uwait_shield(w, on) : -ENOMEM;
+}
+
+void uwait__uncancel(void)
+{
+	struct ustack *u = ustack_self();
+	struct uwaiter *w = u ? uwait__attached(u) : NULL;
+
+	if (w)
+		w->w_cancelled = false;
+	if (u)
+		u->u_cancelled = w && w->w_scoped;
+}
+
+bool uwait_is_far(const struct uwaiter *w)
+{
+	return __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == GIVING || w->w_outside
+		|| usched__of(w->w_thread) != usched__here();
+}
+
+/* The first; in a simulation of POSIX threads one of the first few. */
+static struct uwait_node *first_of(const struct uwait_queue *q)
+{
+	struct uwait_node *n = q->q_first;
+	size_t count = 0;
+
+	if (!SIMULATED)
+		return n;
+	for (; n && count < FEW; n = n->n_next)
+		count++;
+	n = q->q_first;
+	for (count = count > 1 ? sim__woken(count) : 0; count > 0; count--)
+		n = n->n_next;
+	return n;
+}
+
+struct uwaiter *uwait_pop(struct uwait_queue *q)
+{
+	struct uwait_node *n;
+
+	do {
+		n = first_of(q);
+		if (!n)
+			return NULL;
+		uwait_remove(q, n);
+	} while (!uwait_claim(uwait_of(n)));
+	return uwait_of(n);
+}
+
+struct uwait_place *uwait_pop_place(struct uwait_queue *q)
+{
+	struct uwait_place *p;
+
+	do {
+		p = (struct uwait_place *)(void *)q->q_first;
+		if (!p)
+			return NULL;
+		uwait_remove(q, &p->p_node);
+	} while (!uwait_claim(p->p_waiter));
+	return p;
+}
+
+void uwait_lock_slow(struct uwait_lock *l)
+{
+	unsigned spins = 0;
+
+	do {
+		while (__atomic_load_n(&l->l_held, __ATOMIC_RELAXED))
+			relax(&spins);
+	} while (__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE));
+}

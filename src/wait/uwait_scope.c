@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uwait_scope.c: how scopes end waits. usync_scope.c has the tree of
+ * scopes, and what programs call.
+ *
+ * A scope is a queue: its members are in it while they are in the scope, and whatever
+ * they wait for may be ended under its lock. The end is noted in p_ended first, and then
+ * states are read; a waiter that is in scopes first waits, and then reads p_ended: one of
+ * them sees the other. Not while it is AWAKE.
+ *
+ * A thread may be in several scopes, and be cancelled besides. The earliest of these
+ * causes is the one that its waits return.
+ */
+#include "wait.h"
+
+/* When it ended; or USCHED_NEVER. */
+static int64_t end_of_scope(const struct uwait_scope *p)
+{
+	int64_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+
+	if (p->p_deadline < ended && uevents_now() >= p->p_deadline)
+		return p->p_deadline;
+	return ended;
+}
+
+/* What ends the waits of `w': the earliest cause. 0: nothing does. */
+int uwait__end_of(const struct uwaiter *w)
+{
+	const struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
+	int64_t first = w->w_cancelled ? w->w_more ? w->w_more->m_when : 0 : USCHED_NEVER;
+	int rc = w->w_cancelled ? -ECANCELED : 0;
+
+	if (w->w_shield)
+		return 0;
+	for (; m; m = m->e_outer) {
+		int64_t when = end_of_scope(m->e_scope);
+
+		if (when < first) {
+			first = when;
+			rc = when == m->e_scope->p_deadline ? -ETIMEDOUT : -ECANCELED;
+		}
+	}
+	return rc;
+}
+
+/* For a waiter that may be cancelled, or in scopes. Returns the error, or 0. */
+int uwait__look_around(struct uwaiter *w)
+{
+	int rc = uwait__end_of(w);
+
+	if (rc == 0 && w->w_scoped && !w->w_shield
+	    && w->w_more->m_inner->e_deadline < w->w_deadline) {
+		w->w_deadline = w->w_more->m_inner->e_deadline;
+		w->w_clipped = true;
+	}
+	return rc;
+}
+
+int uwait_scope_error(const struct uwait_scope *p)
+{
+	int64_t when = end_of_scope(p);
+
+	if (when == USCHED_NEVER)
+		return 0;
+	return when == p->p_deadline ? -ETIMEDOUT : -ECANCELED;
+}
+
+int uwait_enter(struct uwait_scope *p, struct uwait_member *m)
+{
+	struct uwaiter *w = uwait_self();
+	struct uevents *e;
+	int rc;
+
+	if (!w || (!w->w_more && !uwait_room(w, 0)))
+		return -ENOMEM;
+	if (!w->w_outside && p->p_deadline != USCHED_NEVER) {
+		rc = uevents_of(usched__of(w->w_thread), &e);
+		if (rc)
+			return rc;
+	}
+	m->e_scope = p;
+	m->e_waiter = w;
+	m->e_outer = w->w_more->m_inner;
+	m->e_deadline = p->p_deadline;
+	if (m->e_outer && m->e_outer->e_deadline < m->e_deadline)
+		m->e_deadline = m->e_outer->e_deadline;
+	w->w_more->m_inner = m;
+	w->w_scoped = true;
+	if (!w->w_outside)
+		w->w_thread->u_cancelled = 1;
+	uwait_lock(&p->p_lock);
+	m->e_shield = w->w_shield;
+	uwait_push(&p->p_members, &m->e_node);
+	uwait_unlock(&p->p_lock);
+	return 0;
+}
+
+/* Told or not: the waiter is not claimed, for it runs. */
+static void leave_scope(struct uwaiter *w)
+{
+	struct uwait_member *m = w->w_more->m_inner;
+	struct uwait_scope *p = m->e_scope;
+
+	w->w_more->m_inner = m->e_outer;
+	if (!m->e_outer) {
+		w->w_scoped = false;
+		if (!w->w_outside)
+			w->w_thread->u_cancelled = w->w_cancelled;
+	}
+	uwait_lock(&p->p_lock);
+	uwait_remove(&p->p_members, &m->e_node);
+	uwait_unlock(&p->p_lock);
+	p->p_left(m);
+}
+
+int uwait_leave(void)
+{
+	struct uwaiter *w = uwait_self();
+
+	if (!w || !w->w_scoped)
+		return -EPERM;
+	leave_scope(w);
+	return 0;
+}
+
+void uwait__leave_scopes(struct uwaiter *w)
+{
+	while (w->w_scoped)
+		leave_scope(w);
+}
+
+/*
+ * Under p_lock of a scope in which `w' is, so it stays. If its wait has not begun, that
+ * looks at p_ended first, and so does one that is AWAKE, before it is WAITING.
+ */
+static void end_wait(struct uwaiter *w)
+{
+	uint8_t state = WAITING;
+	unsigned spins = 0;
+	struct usched *s;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!w->w_outside && __atomic_load_n(&w->w_joins, __ATOMIC_RELAXED)) {
+		s = ustack_sched(w->w_thread);
+		s->s_interrupt(s, w->w_thread);
+		return;
+	}
+	while (!__atomic_compare_exchange_n(&w->w_state, &state, WAKING, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (state != LOOKED)
+			return;
+		relax(&spins);
+		state = WAITING;
+	}
+	uwait_finish(w, -ECANCELED);
+}
+
+bool uwait_end_some(struct uwait_scope *p, unsigned n)
+{
+	struct uwait_member *m;
+
+	uwait_lock(&p->p_lock);
+	do {
+		m = (struct uwait_member *)(void *)p->p_members.q_first;
+		if (m) {
+			uwait_remove(&p->p_members, &m->e_node);
+			if (!m->e_shield)
+				end_wait(m->e_waiter);
+		}
+	} while (m && --n > 0);
+	uwait_unlock(&p->p_lock);
+	return m;
+}
+
+/* The other side: the wait has begun, or a join is about to. */
+bool uwait__has_ended(const struct uwaiter *w)
+{
+	const struct uwait_member *m = w->w_more->m_inner;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (; m && !w->w_shield; m = m->e_outer)
+		if (__atomic_load_n(&m->e_scope->p_ended, __ATOMIC_ACQUIRE)
+		    != USCHED_NEVER)
+			return true;
+	return false;
+}
+
+void uwait__look_back(struct uwaiter *w)
+{
+	if (uwait__has_ended(w) && uwait_claim(w))
+		uwait_finish(w, -ECANCELED);
+}

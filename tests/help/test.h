@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* test.h: what all test programs include. */
+#ifndef USCHED_TEST_H
+#define USCHED_TEST_H
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* Whether descriptors are found by kqueue(2); for those that wrap kevent(2). */
+#ifdef USCHED_KQUEUE
+#include <sys/types.h>
+#include <sys/event.h>
+
+enum { KQUEUE = 1 };
+
+#define KEVENT(name) \
+	int name(int kq, const struct kevent *changes, int n_changes, \
+		 struct kevent *events, int n, const struct timespec *timeout)
+#define KEVENT_CALL (kq, changes, n_changes, events, n, timeout)
+#else
+enum { KQUEUE = 0 };
+#endif
+
+/*
+ * Ends the program with a message and status 1 if it runs longer than twenty times
+ * `seconds', which should be enough: machines may be busy, or simulated. A test that
+ * hangs is a test that fails. Call it first in each test.
+ */
+void test_timeout(unsigned seconds);
+
+/*
+ * n divided by USCHED_TEST_SCALE, a number in the environment, but at least
+ * `least': for the large counts of tests that also run under slow machines.
+ */
+size_t test_scale(size_t n, size_t least);
+
+/* Whether counts are divided: valgrind and emulators map memory in their own way. */
+int test_is_scaled(void);
+
+/* For X_start_with(): a how with these members; on processor `n'; for a descriptor. */
+#define TEST_HOW(...)     (&(struct ustack_how){ __VA_ARGS__ })
+#define TEST_ON(n)        TEST_HOW(.h_processor = USCHED_ON(n))
+#define TEST_FD(func, fd) TEST_HOW(.h_serve = (func), .h_fd = (fd))
+
+/* Mappings, bytes of address space, those in memory, and open descriptors. */
+size_t test_mappings(void);
+size_t test_address_space(void);
+size_t test_resident(void);
+size_t test_descriptors(void);
+
+/* Entries of a directory, "." and ".." included. */
+size_t test_entries(const char *directory);
+
+/* Whether valgrind runs this. */
+int test_on_valgrind(void);
+
+/*
+ * Whether an emulator runs this, and failed the program of that name in emulator/: by
+ * USCHED_TEST_FAILS in the environment. The programs have nothing of usched.
+ */
+int test_emulator_fails(const char *name);
+
+/* Whether a sanitizer is in here, which adds instructions, memory and time. */
+int test_is_sanitized(void);
+
+/* Whether threads run in any order; under stress each block evicts: src/core/stress.h. */
+int test_is_stressed(void);
+
+/* SINGLE_THREAD: threads run inside joins, not beside the native thread that tests. */
+int test_is_single(void);
+
+/* Whether gcov or gprof counts what runs, by atomic instructions. */
+int test_is_counted(void);
+
+/* Whether the dynamic linker names functions, as it does not in static programs. */
+int test_is_dynamic(void);
+
+/* Whether threads can have stacks other than the native one here. */
+int test_has_stacks(void);
+
+/* Skips the case where poll(2) finds descriptors: it has none for a loop. */
+void test_needs_embed(void);
+
+/* For the line that the program prints at its end: threads that moved and gave way. */
+struct usched_stats;
+void test_counted(const struct usched_stats *stats);
+
+/*
+ * As pthread_create(), whose calls in programs of tests.mk come here. While the machine
+ * has no native thread to give, the call tries again, for seconds; then the program is
+ * skipped: the status is 77.
+ */
+int test_create_native(pthread_t *native, const pthread_attr_t *attr,
+		       void *(*func)(void *), void *arg);
+
+/* Lets others run: a thread yields, and so does a native thread. 0. */
+int test_give_way(void);
+
+/*
+ * A number of the sequence that starts at `seed'; the same everywhere. (Marsaglia's
+ * xorshift, Journal of Statistical Software 8(14), 2003.)
+ */
+uint32_t test_random(uint32_t *seed);
+
+/*
+ * Calls func(arg) below `depth' calls, whose frames have up to `most' bytes of locals.
+ * Their content is checked afterwards.
+ */
+void test_descend(uint32_t *seed, uint32_t depth, size_t most, void (*func)(void *),
+		  void *arg);
+
+/*
+ * Runs func() in a child of a process one of whose native threads has libc's lock of the
+ * list of libraries: the lock stays closed there. Fails if func() does not return.
+ */
+void test_in_child_with_libraries_held(void (*func)(void));
+
+/* All of a file, to be freed. Closes it. */
+char *test_contents(FILE *file);
+
+/* Defines a test that calls each(body). */
+#define TEST_CASE(name, each, body)             \
+	static void name(void **state)          \
+	{                                       \
+		(void)state;                    \
+		test_timeout(120);              \
+		each(body);                     \
+	}
+
+/* A random test's seed: printed when something fails or times out, if not 0. */
+extern uint32_t test_seed;
+
+/* Like assert_int_equal(), for use in threads and from any native thread. */
+#define TEST_EQUAL(a, b) test_equal((intmax_t)(a), (intmax_t)(b), #a " == " #b, \
+				    __FILE__, __LINE__)
+/* Likewise for conditions. */
+#define TEST_TRUE(a) test_equal(!!(a), 1, #a, __FILE__, __LINE__)
+
+/*
+ * cmocka's own assertions jump out of the test, which a thread that is not
+ * cmocka's must not do: this ends the program with a message and status 1.
+ */
+void test_equal(intmax_t a, intmax_t b, const char *what, const char *file,
+		int line);
+
+#endif /* USCHED_TEST_H */
