@@ -28,7 +28,7 @@ import serverlib
 from serverlib import until
 
 BLOCK = re.compile(r"(?:<!-- (run.*?) -->\n)?```(\w*)\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.S)
-LIBRARIES = ("usched", ""), ("usched-sim", ""), ("usched-tls", "tls/")
+LIBRARIES = ("usched", "packaging/"), ("usched-sim", "packaging/"), ("usched-tls", "tls/")
 
 
 class Tutorial(pagelib.Page):
