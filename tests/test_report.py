@@ -7,12 +7,11 @@ What is about pictures is skipped without matplotlib.
 
 import html.parser
 import os
-import shutil
 import subprocess
 import sys
 import unittest
 
-from test_graph import NO_PICTURES, ROOT, Case, bytes_of, text_of
+from test_graph import NO_PICTURES, ROOT, Case, bytes_of, clone, text_of
 
 MACHINE = """\
 date: 2026-01-02 03:04:05 +0000
@@ -238,9 +237,7 @@ class Pictures(Report):
 
     # report.sh with a bench.sh that measures nothing, as make bench calls it.
     def test_make_bench(self):
-        os.mkdir("scripts")
-        for name in "graph.py", "scripts/report.py", "scripts/report.sh":
-            shutil.copy(os.path.join(ROOT, name), name)
+        clone(".", "scripts/report.py", "scripts/report.sh", "doc/benchmarks.md")
         with open("bench.sh", "w") as file:
             file.write(f'#!/bin/sh\necho "$*" >&2\ncat >"results/ring.csv" <<END\n{RING}END\n')
         os.chmod("bench.sh", 0o755)
