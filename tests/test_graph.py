@@ -166,6 +166,42 @@ class Refusals(Case):
                          "clone/.venv/bin/python3\n")
 
 
+@unittest.skipIf(NO_PICTURES, NO_PICTURES)
+class Published(Case):
+    """The commands of doc/benchmarks.md, as they stand there, with programs that are made up."""
+
+    def commands(self, *words):
+        return subprocess.run(words, capture_output=True, text=True, env={
+            **{name: value for name, value in os.environ.items() if name != "BUILD"},
+            "PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}", "PROCS": "2"})
+
+    def test_commands(self):
+        clone(".", "bench.sh", "bench/workloads.sh", "usched.h", "scripts/report.py",
+              "scripts/report.sh", "doc/benchmarks.md")
+        lines = re.search(r"^\./bench\.sh \| .*\n.*graph\.py.*\n",
+                          text_of("doc/benchmarks.md"), re.M)[0]
+        self.assertIn(lines.splitlines()[1], text_of("graph.py"))
+        texts = {"bin/python3": f'exec {sys.executable} "$@"'}
+        texts.update((f"build/{name}", "echo 0.5") for name in (
+            "rmain", "rmain.1t", "rmain.readme", "lmain", "lmain.setjmp"))
+        for name, text in texts.items():
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+            with open(name, "w") as file:
+                file.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(name, 0o755)
+        done = self.commands("sh", "scripts/report.sh")  # what make bench does
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for times in 1, 2:
+            done = self.commands("bash", "-e", "-o", "pipefail", "-c", lines)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(text_of("results").count("\n"), 32 * times)
+            self.assertEqual(len([line for line in text_of("c2-table.md").splitlines()
+                                  if line.startswith("| U")]), 9)
+            self.assertIn("one run" if times == 1 else "mean of 2 runs",
+                          " ".join(Drawing("c2.svg").texts))
+        self.assertEqual(len(os.listdir("runs")), 3)
+
+
 class Drawing:
     """An SVG that was written."""
 
