@@ -363,11 +363,12 @@ def is_ours(name):
     return OURS.fullmatch(name) is not None
 
 
-def draw(results):
+def draw(results, width=9):
+    """With fewer inches than 6 legends are below the lines."""
     parts = list(results.parts())
-    heights = [4.2 if part.kind.curve else 0.27 * max(1, len(part.bars()))
-               for part in parts]
-    figure = new_figure(9, sum(heights) + len(parts))
+    heights = [(4.2 if width > 6 else 3.4 + 0.11 * len(part.cells)) if part.kind.curve
+               else 0.27 * max(1, len(part.bars())) for part in parts]
+    figure = new_figure(width, sum(heights) + len(parts))
     grid = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)
     for axes, part in zip(grid[:, 0], parts):
         (plot_lines if part.kind.curve else plot_bars)(axes, part)
@@ -409,17 +410,18 @@ def subtitle(first, part, numbers):
 def place_axis(axes, part):
     """The x axis: logarithmic, with zero at half of the next place. In cycle it has a
     step for each place, so that few threads have as much room as many."""
-    places = part.places()
+    places, width = part.places(), axes.figure.get_figwidth()
     drawn = [position(place, part) for place in places]
     if part.workload == "cycle":
         axes.set_xlim(-0.5, len(places) - 0.5)
-        axes.set_xticks(drawn, [label(place, places, short) for place in places])
+        every = math.ceil(0.5 * len(places) / width)
+        axes.set_xticks(drawn[::every], [label(p, places, short) for p in places[::every]])
         return
     axes.set_xscale("log")
     axes.set_xlim(*span(drawn))
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
-    if part.kind.curve is not THREADS and len(places) < 15:  # few: label each
+    if part.kind.curve is not THREADS and len(places) < min(15, 1.7 * width):  # few: label each
         axes.set_xticks(drawn, [str(p) if p % 1000 else short(p) for p, _ in places])
         axes.minorticks_off()
 
@@ -465,16 +467,17 @@ def line(axes, i, name, cells, part):
 
 
 def legend(axes, lines):
-    """A legend beside the plot, in the order of the right ends of the lines."""
+    """A legend beside the plot, in the order of the right ends of the lines; or below."""
     lines.sort(key=lambda line: line.get_ydata()[-1], reverse=True)
-    axes.legend(handles=lines, loc="upper left", bbox_to_anchor=(1.01, 1),
-                frameon=False, handlelength=4)
+    place = dict(loc="upper left", bbox_to_anchor=(1.01, 1)) if axes.figure.get_figwidth() > 6 \
+        else dict(loc="upper left", bbox_to_anchor=(0, -0.16), ncols=2)
+    axes.legend(handles=lines, frameon=False, handlelength=4, **place)
 
 
 def plot_bars(axes, part):
     entries = part.bars()
     titles(axes, part.kind.title,
-           subtitle(part.heading(), part, {bar.runs for bar in entries}))
+           subtitle(part.heading(), part, {bar.runs for bar in entries}), 1.5)
     axes.set_xlabel(part.kind.unit)
     axes.set_yticks(range(len(entries)), [bar.name for bar in entries])
     axes.tick_params(axis="y", length=0)

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import textwrap
 import zlib
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
@@ -47,8 +48,12 @@ def no_matplotlib():
             "tables need nothing")
 
 
-def titles(axes, title, text):
-    axes.set_title(title, loc="left", pad=22)
+def titles(axes, title, text, beside=0.8):
+    """Above the axes, in as many lines as they need with so many inches beside them."""
+    width = axes.figure.get_figwidth() - beside
+    text = textwrap.fill(text, int(14 * width))
+    axes.set_title(textwrap.fill(title, int(10.5 * width)), loc="left",
+                   pad=22 + 14 * text.count("\n"))
     axes.annotate(text, (0, 1), xytext=(0, 8), xycoords="axes fraction",
                   textcoords="offset points", color="0.35")
 
@@ -72,7 +77,8 @@ def short(value):
 def ticks(axis, low, high):
     """Ticks of a logarithmic axis: 1, 2, 5, 10, ..., or powers of ten if it is long."""
     from matplotlib.ticker import LogLocator, NullFormatter
-    steps = (1,) if high > 20000 * low else (1, 2, 5)
+    narrow = axis.axis_name == "x" and axis.axes.figure.get_figwidth() < 6
+    steps = (1,) if high > (50 if narrow else 20000) * low else (1, 2, 5)
     axis.set_major_locator(LogLocator(subs=steps, numticks=20))
     axis.set_major_formatter(lambda value, _: short(value))
     axis.set_minor_formatter(NullFormatter())
