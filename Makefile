@@ -5,7 +5,7 @@
 # make programs    the benchmark programs
 # make bench       runs the quick benchmark, draws it and prints the tables; installs
 #                  missing packages that it needs. WORKLOAD=all runs all benchmarks,
-#                  FULL=1 their long forms, DIR=results sets the directory;
+#                  FULL=1 their long forms, DIR=my-results sets the directory;
 #                  see scripts/report.sh
 # make check       builds and runs the tests; installs missing packages that they need.
 #                  ONLY='peers serve' runs these of tests/scripts/ alone

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""graph.py: the pictures that it makes of results, a trace and a simulation which are made up,
-and its arguments. golden.sh has its tables. Pictures are skipped without matplotlib.
+"""graph.py: the pictures that it makes of results which are made up, and its arguments.
+golden.sh has its tables. Pictures are skipped without matplotlib.
 """
 
 import contextlib
 import io
-import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,6 +116,15 @@ class Case(unittest.TestCase):
         return done.returncode, done.stdout, done.stderr
 
 
+def clone(directory, *names):
+    """What graph.py needs, and more files of those names."""
+    for name in "graph.py", "bench/workloads.py", *names:
+        os.makedirs(os.path.join(directory, os.path.dirname(name)), exist_ok=True)
+        shutil.copy(os.path.join(ROOT, name), os.path.join(directory, name))
+    shutil.copytree(os.path.join(ROOT, "tools/usched_view"),
+                    os.path.join(directory, "tools/usched_view"))
+
+
 def text_of(name):
     with open(name, encoding="utf-8") as file:
         return file.read()
@@ -146,7 +155,51 @@ class Refusals(Case):
         self.assertEqual(self.program(RESULTS, PYTHONPATH=path)[0], 0)
         status, out, err = self.program(RESULTS, "none.svg", PYTHONPATH=path)
         self.assertEqual((status, out, os.listdir()), (1, "", ["empty"]))
-        self.assertRegex(err, "^graph.py: .*matplotlib")
+        self.assertRegex(err, "^graph.py: .*pip install matplotlib")
+        clone("clone")
+        os.makedirs("clone/.venv/bin")
+        os.symlink(sys.executable, "clone/.venv/bin/python3")
+        done = subprocess.run([sys.executable, "clone/graph.py", "none.svg"], input=RESULTS,
+                              capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": path})
+        self.assertEqual(done.stderr, "graph.py: pictures need matplotlib: run this with "
+                         "clone/.venv/bin/python3\n")
+
+
+@unittest.skipIf(NO_PICTURES, NO_PICTURES)
+class Published(Case):
+    """The commands of doc/benchmarks.md, as they stand there, with programs that are made up."""
+
+    def commands(self, *words):
+        return subprocess.run(words, capture_output=True, text=True, env={
+            **{name: value for name, value in os.environ.items() if name != "BUILD"},
+            "PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}", "PROCS": "2"})
+
+    def test_commands(self):
+        clone(".", "bench.sh", "bench/workloads.sh", "usched.h", "scripts/report.py",
+              "scripts/report.sh", "doc/benchmarks.md")
+        lines = re.search(r"^\./bench\.sh \| .*\n.*graph\.py.*\n",
+                          text_of("doc/benchmarks.md"), re.M)[0]
+        self.assertIn(lines.splitlines()[1], text_of("graph.py"))
+        texts = {"bin/python3": f'exec {sys.executable} "$@"'}
+        texts.update((f"build/{name}", "echo 0.5") for name in (
+            "rmain", "rmain.1t", "rmain.readme", "lmain", "lmain.setjmp"))
+        for name, text in texts.items():
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+            with open(name, "w") as file:
+                file.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(name, 0o755)
+        done = self.commands("sh", "scripts/report.sh")  # what make bench does
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for times in 1, 2:
+            done = self.commands("bash", "-e", "-o", "pipefail", "-c", lines)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(text_of("results").count("\n"), 32 * times)
+            self.assertEqual(len([line for line in text_of("c2-table.md").splitlines()
+                                  if line.startswith("| U")]), 9)
+            self.assertIn("one run" if times == 1 else "mean of 2 runs",
+                          " ".join(Drawing("c2.svg").texts))
+        self.assertEqual(len(os.listdir("runs")), 3)
 
 
 class Drawing:
@@ -196,6 +249,13 @@ class Pictures(Case):
         self.assertEqual(drawing.root.tag, f"{SVG}svg")
         self.says(drawing, "^U$", r"^C\+\+$", '^<a & "b">$', "^POSIX$", "million operations",
                   "^threads", "N = 2")
+
+    # Each number of processors has a part, and so has each machine; both are told.
+    def test_settings(self):
+        drawing = self.draw("N, R, M, P, machine, U\n2, 2, 9, 1, a, 1.0\n2, 2, 9, 4, a, 2.0\n"
+                            "2, 2, 9, 4, b, 2.0\n")
+        self.assertEqual(drawing.parts(), 3)
+        self.says(drawing, "^P = 1, a; higher", "^P = 4, a; higher", "^P = 4, b; higher")
 
     # Whatever the order of Python's sets, and however often.
     def test_same(self):
@@ -337,172 +397,6 @@ class Pictures(Case):
             file.write("axes.facecolor: red\nsvg.fonttype: path\n")
         self.assertEqual(self.program(RESULTS, "settings.svg", MPLBACKEND="nonsense")[0], 0)
         self.assertEqual(text_of("plain.svg"), text_of("settings.svg"))
-
-
-def made_up_trace():
-    """Two threads on two processors wake each other; a third one waits."""
-    events = [{"ph": "M", "pid": 1, "tid": t, "name": "thread_name",
-               "args": {"name": f"thread <{t}>"}} for t in (1, 2, 3)]
-    events += [{"ph": "M", "pid": 2, "tid": t, "name": "thread_name",
-                "args": {"name": f"processor 0.{t}"}} for t in (0, 1)]
-
-    def add(ph, tid, ts, name, **more):
-        events.append({"ph": ph, "pid": 1, "tid": tid, "ts": ts, "name": name, **more})
-
-    for i in range(10):
-        for tid in 1, 2:
-            begin, on = 1000 * i + 500 * (tid - 1), {"processor": tid - 1}
-            for name, at, took in (("run", 0, 480), ("waits for a wake", 480, 400),
-                                   ("runnable", 880, 120)):
-                add("X", tid, begin + at, name, dur=took, args=on)
-            add("i", tid, begin + 600, "evict", s="t", args={**on, "bytes": 80})
-            add("i", tid, begin + 990, "load", s="t", args={**on, "bytes": 80})
-        add("s", 1, 1000 * i + 400, "wake", cat="wake", id=i)
-        add("f", 2, 1000 * i + 500, "wake", cat="wake", id=i, bp="e")
-    return {"otherData": {"lost": 0}, "traceEvents": events}
-
-
-class Traces(Case):
-    """graph.py trace."""
-
-    def setUp(self):
-        super().setUp()
-        self.write("trace.json", made_up_trace())
-
-    def write(self, name, trace):
-        with open(name, "w") as file:
-            json.dump(trace, file)
-
-    def test_errors(self):
-        self.write("empty.json", {"traceEvents": []})
-        self.write("other.json", [1])
-        for status, words in ((2, []), (2, ["trace.json"]), (2, ["trace.json", "t.gif"]),
-                              (2, ["trace.json", "t.svg", "2-1"]),
-                              (1, ["absent.json", "t.svg"]), (1, ["empty.json", "t.svg"]),
-                              (1, ["other.json", "t.svg"]), (1, ["trace.json", "t.svg", "90-91"])):
-            with self.subTest(words):
-                done = self.graph("", "trace", *words)
-                self.assertEqual(done[:2], (status, ""))
-                self.assertEqual(done[2].count("\n"), 1, done[2])
-                self.assertFalse(os.path.exists("t.svg"))
-
-    def test_parts(self):
-        """What is drawn: cut at both ends, and how many are runnable."""
-        trace = graph.read_trace("trace.json", (1.0, 2.95))
-        self.assertEqual(trace.used, [0, 1])
-        self.assertEqual(trace.rows(), [1, 2])
-        for on in 0, 1:
-            runs = [s for s in trace.cut("run") if s.on == on]
-            self.assertEqual(len(runs), 2)
-            self.assertTrue(all(0 <= s.start < s.end <= 1.951 for s in runs))
-        times, counts = trace.queue(0)
-        self.assertEqual(counts, [0, 1, 0, 1, 0, 0])
-        self.assertEqual([round(t, 3) for t in times], [0, 0.88, 1, 1.88, 1.95, 1.95])
-        self.assertEqual(sum(trace.start < w.start and w.end < trace.end for w in trace.wakes), 2)
-
-    @unittest.skipIf(NO_PICTURES, NO_PICTURES)
-    def test_picture(self):
-        for name in "a.svg", "b.svg":
-            self.assertEqual(self.graph("", "trace", "trace.json", name), (0, "", ""))
-        self.assertEqual(bytes_of("a.svg"), bytes_of("b.svg"))
-        texts = Drawing("a.svg").texts
-        for text in ("Processor 0.0", "Processor 0.1", "Threads", "thread <1>", "thread <2>",
-                     "runs", "runnable", "waits", "evict", "load"):
-            self.assertIn(text, texts)
-        self.assertNotIn("thread <3>", texts)
-        self.assertEqual(self.graph("", "trace", "trace.json", "c.png", "0-2"), (0, "", ""))
-
-
-def made_up_run(steps=12, failure="3 deposited, and 4 in the account"):
-    """A client asks a server again and again, and sleeps once; the last answer is lost."""
-    rows = ["step,ns,host,thread,event,what,place,choice,message,to,arrival"]
-    for step in range(1, steps + 1):
-        client = step % 2
-        host, other = ("client 10.0.0.2", "<server>")[::2 * client - 1]
-        now = 60000 * step + 10**11 * (step > 6)
-        rows.append(f'{step},{now},"{host}",{2 - client},step,"unet_read_all",f run+0x12,'
-                    f'{int(step == 4)},0," ",{now}')
-        if step > 1:
-            rows.append(f'{step},{now},"{host}",{2 - client},receive,"",,0,{step - 1},'
-                        f'"{host}",{now}')
-        rows.append(f'{step},{now},"{host}",{2 - client},send,"",,0,{step},"{other}",'
-                    f'{now + 50000}')
-    rows.append(f'{steps},{now + 500},"<server>",9,fault,"crash",,0,0," ",{now}')
-    rows.append(f',,,,end,"{failure}",,,,,')
-    return "\n".join(rows) + "\n"
-
-
-class Runs(Case):
-    """graph.py sim."""
-
-    def write(self, text):
-        with open("run.csv", "w") as file:
-            file.write(text)
-
-    def test_errors(self):
-        run = made_up_run()
-        head = run.split("\n", 1)[0] + "\n"
-        for text, says in (("", "no trace"), ("a,b\n", "no trace"), (head, "no steps"),
-                           (run + "1,2\n", "line 39: the header has 11 cells, this line 2"),
-                           (run.replace("\n2,", "\nx,", 1), "line 4: step is 'x', not a number"),
-                           (run.replace("fault", "what"), "line 37: event is 'what'")):
-            with self.subTest(says):
-                self.write(text)
-                status, out, complaint = self.graph("", "sim", "run.csv", "t.svg")
-                self.assertEqual((status, out), (1, ""))
-                self.assertIn(says, complaint)
-                self.assertEqual(complaint.count("\n"), 1)
-        self.write(run)
-        for status, words in ((2, []), (2, ["run.csv"]), (2, ["run.csv", "t.gif"]),
-                              (2, ["run.csv", "t.svg", "1-x"]), (1, ["absent.csv", "t.svg"]),
-                              (1, ["run.csv", "t.svg", "13-20"])):
-            with self.subTest(words):
-                self.assertEqual(self.graph("", "sim", *words)[:2], (status, ""))
-        self.assertFalse(os.path.exists("t.svg"))
-
-    def test_parts(self):
-        """Places, gaps, and which message is read where."""
-        self.write(made_up_run())
-        run = graph.read_run("run.csv", None)
-        self.assertEqual(run.hosts, {"client 10.0.0.2": [1], "<server>": [2]})
-        self.assertEqual(len(run.gaps), 11)
-        self.assertEqual([gap.ns for gap in run.long_gaps()], [10**11 + 60000])
-        self.assertEqual([(s.step, r and r.step) for s, r in run.messages()],
-                         [(i, i + 1) for i in range(1, 12)] + [(12, None)])
-        self.assertLess(run.places[7] - run.places[6], 20)
-        self.assertEqual(run.fault_place(run.faults[0]), run.step_place(run.steps[-1]))
-        some = graph.read_run("run.csv", (3, 5))
-        self.assertEqual((len(some.steps), some.total, some.fails), (3, 12, False))
-        self.assertEqual(len(graph.read_run("run.csv", (12, 99)).sends), 1)
-
-    def test_twice(self):
-        """A message that comes in parts, or twice."""
-        run = made_up_run(3)
-        self.write(run.replace("\n3,", '\n2,7,h,2,receive,,,0,1,"h",8\n3,', 1))
-        self.assertEqual([(s.step, r and r.step) for s, r in
-                          graph.read_run("run.csv", None).messages()],
-                         [(1, 2), (1, 2), (2, 3), (3, None)])
-
-    @unittest.skipIf(NO_PICTURES, NO_PICTURES)
-    def test_picture(self):
-        self.write(made_up_run())
-        for name in "a.svg", "b.svg":
-            self.assertEqual(self.graph("", "sim", "run.csv", name), (0, "", ""))
-        self.assertEqual(bytes_of("a.svg"), bytes_of("b.svg"))
-        few = Drawing("a.svg").texts
-        for text in ("A run that fails: 3 deposited, and 4 in the account", "<server>",
-                     "client 10.0.0.2", "thread 1", "thread 2", "crash", "fails", "no step",
-                     "message", "step", "by choice", "fault", "failure", "100 s",
-                     "virtual time, s"):
-            self.assertIn(text, few)
-        self.assertEqual(few.count("unet_read_all"), 12)
-        self.write(made_up_run(200, ""))
-        self.assertEqual(self.graph("", "sim", "run.csv", "c.svg"), (0, "", ""))
-        many = Drawing("c.svg").texts
-        self.assertEqual(many.count("unet_read_all"), 1)  # the choice
-        self.assertIn("A run", many)
-        self.assertNotIn("fails", many)
-        self.assertEqual(self.graph("", "sim", "run.csv", "d.png", "2-9"), (0, "", ""))
 
 
 @unittest.skipIf(NO_PICTURES, NO_PICTURES)

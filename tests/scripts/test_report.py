@@ -7,12 +7,11 @@ What is about pictures is skipped without matplotlib.
 
 import html.parser
 import os
-import shutil
 import subprocess
 import sys
 import unittest
 
-from test_graph import NO_PICTURES, ROOT, Case, bytes_of, text_of
+from test_graph import NO_PICTURES, ROOT, Case, bytes_of, clone, text_of
 
 MACHINE = """\
 date: 2026-01-02 03:04:05 +0000
@@ -137,10 +136,16 @@ class Pages(Report):
             self.assertIn(table, markdown)
         self.assertEqual(page.count("table"), 4)
         self.assertEqual([text for text in page.texts if text in ("U", "U1T", '<a & "b">')],
-                         ["U", "U", "U1T", '<a & "b">'])
+                         ["U", "U", "U", "U", "U1T", '<a & "b">', "U1T"])
         self.assertEqual([a for tag, a in page.found if tag == "td" and a.get("class") == "U"],
-                         3 * [{"class": "U"}])
-        self.assertIn(("th", {"class": "n"}), page.found)
+                         2 * [{"class": "U", "title": "rr on all processors"}]
+                         + [{"class": "U", "title": "rr on one processor"}])
+        self.assertIn(("th", {"class": "n", "title": "the most of the runs"}), page.found)
+        self.assertIn(("th", {"class": "n", "title": "4 threads, N·R: million operations per "
+                              "second, the mean of the runs"}), page.found)
+        self.assertEqual([text for text in page.texts if text.startswith("rr on")],
+                         ["rr on all processors", "rr on all processors",
+                          "rr on one processor"])  # in the legends
 
     def test_order(self):
         self.keep(memory="memory, threads, U\nmemory, 1, 2\n", ring=RING, cycle=CYCLE)
@@ -219,7 +224,7 @@ class Pictures(Report):
         self.keep(cycle=CYCLE, ring=RING)
         self.report()
         text, page = text_of("results/report.html"), self.page()
-        self.assertEqual(page.count("svg"), 3)
+        self.assertEqual(page.count("svg"), 6)  # one for narrow screens, too
         self.assertTrue(page.links)
         self.assertEqual([link for link in page.links if link[0] != "#"], [])
         for word in "@import", "url(", "<script", "<img":
@@ -238,9 +243,7 @@ class Pictures(Report):
 
     # report.sh with a bench.sh that measures nothing, as make bench calls it.
     def test_make_bench(self):
-        os.mkdir("scripts")
-        for name in "graph.py", "scripts/report.py", "scripts/report.sh":
-            shutil.copy(os.path.join(ROOT, name), name)
+        clone(".", "scripts/report.py", "scripts/report.sh", "doc/benchmarks.md")
         with open("bench.sh", "w") as file:
             file.write(f'#!/bin/sh\necho "$*" >&2\ncat >"results/ring.csv" <<END\n{RING}END\n')
         os.chmod("bench.sh", 0o755)
@@ -252,7 +255,7 @@ class Pictures(Report):
         self.assertIn("| U1T ", done.stdout)
         self.assertTrue(done.stdout.endswith(
             "\nNumbers, tables and pictures: results, all of it in results/report.html\n"))
-        self.assertEqual(self.page().count("svg"), 1)
+        self.assertEqual(self.page().count("svg"), 2)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ files() {
 		for pattern in "$@"; do
 			find . -name "$pattern" ! -path './build*' | sed 's|^\./||'
 		done
-	fi | grep -vE '^(build|results|bench/results|bench/peers/rust/Cargo.lock)' |
+	fi | grep -vE '^(build|runs|results|bench/results|bench/peers/rust/Cargo.lock)' |
 		while read -r file; do
 			if [ -f "$file" ]; then echo "$file"; fi
 		done
