@@ -442,6 +442,12 @@ UPROC_PRIVATE void uproc__name(const struct ustack *u, char *buffer, size_t size
 /* The thread that joins `t', or NULL. */
 UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);
 
+/* Returns the processor whose dispatcher is `s'. */
+static inline struct uproc *uproc_from(struct usched *s)
+{
+	return (struct uproc *)(void *)s;
+}
+
 /* Returns processor `i' of `r', from 0 on. From any native thread. */
 static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {
@@ -453,7 +459,7 @@ static inline struct uproc *uproc_self(void)
 {
 	struct usched *s = usched__here();
 
-	return s->s_proc && s->s_current ? (struct uproc *)(void *)s : NULL;
+	return s->s_proc && s->s_current ? uproc_from(s) : NULL;
 }
 
 /*
@@ -477,7 +483,7 @@ static inline struct uproc_thread *uproc_thread(struct ustack *u)
 /* Returns the processor of `u', which has not ended, or whose record is not free. */
 static inline struct uproc *uproc_of(const struct ustack *u)
 {
-	return (struct uproc *)(void *)usched__of(u);
+	return uproc_from(usched__of(u));
 }
 
 /* Private: adds to a counter of `p', which others may read. */
@@ -633,7 +639,7 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 static inline struct ustack *
 uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 	struct uproc_thread *t = NULL;
 
 	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)

@@ -54,7 +54,7 @@ static void put_joined(struct uproc_thread *t, void **value)
 
 void uproc__done(struct usched *s, struct ustack *u)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 	struct uproc_thread *t = uproc_thread(u);
 	uint32_t mail = GET(u->u_mail);
 
@@ -90,7 +90,7 @@ int uproc__detach(struct usched *s, struct ustack *u)
 	int rc = uproc__claim(uproc_thread(u), DETACHED);
 
 	if (rc > 0)
-		uproc__put_record((struct uproc *)(void *)s, uproc_thread(u));
+		uproc__put_record(uproc_from(s), uproc_thread(u));
 	return rc < 0 ? rc : 0;
 }
 
@@ -372,7 +372,7 @@ int uprocs_run(struct uprocs *r)
 int uproc__join(struct usched *s, struct ustack *u, const void *where, void **value,
 		int64_t deadline)
 {
-	struct uproc *self = uproc_self(), *p = (struct uproc *)(void *)s;
+	struct uproc *self = uproc_self(), *p = uproc_from(s);
 	struct uproc_thread *t = uproc_thread(u);
 	struct uproc_thread *me;
 	int rc;

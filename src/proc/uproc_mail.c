@@ -82,7 +82,7 @@ int uproc__wake(struct usched *s, struct ustack *u)
 	struct uproc_thread *t = uproc_thread(u);
 	uint32_t most;
 
-	if (s != usched__here() || !uproc__has((struct uproc *)(void *)s, t))
+	if (s != usched__here() || !uproc__has(uproc_from(s), t))
 		return uproc_post(t, UPROC_MAIL_TOKEN);
 	most = uproc_most(u->u_tokens);
 	if (((uint32_t)u->u_tokens & most) == most)
@@ -95,7 +95,7 @@ int uproc__cancel(struct usched *s, struct ustack *u)
 {
 	struct uproc_thread *t = uproc_thread(u);
 
-	if (s != usched__here() || !uproc__has((struct uproc *)(void *)s, t))
+	if (s != usched__here() || !uproc__has(uproc_from(s), t))
 		return uproc_post(t, UPROC_MAIL_CANCEL);
 	ustack_cancel_here(u);
 	return 0;
@@ -104,8 +104,7 @@ int uproc__cancel(struct usched *s, struct ustack *u)
 void uproc__interrupt(struct usched *s, struct ustack *u)
 {
 	if (s == usched__here())
-		deliver((struct uproc *)(void *)s, uproc_thread(u), UPROC_MAIL_DEADLOCK,
-			NULL);
+		deliver(uproc_from(s), uproc_thread(u), UPROC_MAIL_DEADLOCK, NULL);
 	else
 		uproc_post(uproc_thread(u), UPROC_MAIL_DEADLOCK);
 }

@@ -405,7 +405,7 @@ static void count_linger(struct uproc *p, bool gained)
  */
 int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 	int64_t end;
 
 	if (p->p_quick == 0 || p->p_left <= 1 || p->p_head != p->p_tail

@@ -119,7 +119,7 @@ void uproc__adopt_room(struct uproc *p)
 
 void uproc__unpick(struct usched *s)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 
 	SET(s->s_current->u_tokens, 0);
 	p->p_intent = UPROC_BLOCK;
@@ -211,13 +211,13 @@ void uproc__put_record(struct uproc *p, struct uproc_thread *t)
 void *uproc__alloc_image(struct usched *s, struct ustack *u, size_t *size)
 {
 	(void)u;
-	return uimage_alloc(&((struct uproc *)(void *)s)->p_images, size);
+	return uimage_alloc(&uproc_from(s)->p_images, size);
 }
 
 void uproc__free_image(struct usched *s, struct ustack *u, void *image, size_t size)
 {
 	(void)u;
-	uimage_free(&((struct uproc *)(void *)s)->p_images, image, size);
+	uimage_free(&uproc_from(s)->p_images, image, size);
 }
 
 /* ---- The inbox, and who joins ---- */

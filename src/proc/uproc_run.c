@@ -62,7 +62,7 @@ bool uproc_look(struct uproc *p)
 
 int uproc__yield(struct usched *s)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 	int rc;
 
 	p->p_intent = UPROC_YIELD;

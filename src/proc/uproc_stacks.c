@@ -62,7 +62,7 @@ void uproc__set_grow(struct uproc *p)
 /* In a launch that finds no vacant stack. */
 static void grow(struct usched *s)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 
 	s->s_grow = NULL;
 	if (uproc__add_stacks(p) == 0)

@@ -220,7 +220,7 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 int uproc__start_beside(struct usched *s, const struct ustack_how *how,
 			void (*func)(void *), void *arg, struct ustack **thread)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 	bool chosen = p->p_moves || (how && how->h_processor);
 	struct uproc_place place = { p, true };
 
