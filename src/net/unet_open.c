@@ -26,9 +26,9 @@ enum { PASSING = 16 };                  /* connections that failed, then a pause
 
 /* For reports. */
 static const struct uwait_kind
-	exhausted  = PAUSE(" to accept, for a free descriptor or memory"),
-	failing    = PAUSE(" to accept, as connections fail"),
-	queue_full = PAUSE(" to connect, for a place in the backlog");
+	exhausted  = NET_PAUSE(" to accept, for a free descriptor or memory"),
+	failing    = NET_PAUSE(" to accept, as connections fail"),
+	queue_full = NET_PAUSE(" to connect, for a place in the backlog");
 
 /* Addresses. */
 
@@ -255,7 +255,7 @@ int unet_bind(const struct unet_addr *a, unsigned flags)
 
 	check(a, BUFFER, __func__);
 	fd = bound_socket(a, SOCK_DGRAM, flags);
-	return fd < 0 ? fd : unet__enter(fd, SOCKET);
+	return fd < 0 ? fd : unet__enter(fd, NET_SOCKET);
 }
 
 /* Whether the error concerns one connection, or passes. */
@@ -287,7 +287,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	generation = generation_of(d);
 	kind = get_kind(d);  /* before the call: then the number may be reused */
 	do {
-		made = (int)net_perform(try_accept, d, IN, &o, deadline, generation);
+		made = (int)net_perform(try_accept, d, NET_IN, &o, deadline, generation);
 		if (is_exhausted(made) || (is_passing(made) && ++passed % PASSING == 0))
 			rc = unet__pause(is_exhausted(made) ? &exhausted : &failing, fd,
 					 deadline);
@@ -311,14 +311,14 @@ static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline
 	if (rc)
 		return rc;
 	generation = generation_of(d);
-	while ((rc = (int)net_perform(try_begin, d, OUT, &o, COUNTED, generation))
+	while ((rc = (int)net_perform(try_begin, d, NET_OUT, &o, NET_COUNTED, generation))
 	       == -ETIMEDOUT) {
 		rc = unet__pause(&queue_full, fd, deadline);
 		if (rc)
 			return rc;
 	}
 	if (rc > 0)
-		rc = (int)net_perform(try_connect, d, OUT, &o, deadline, generation);
+		rc = (int)net_perform(try_connect, d, NET_OUT, &o, deadline, generation);
 	return rc;
 }
 
@@ -353,7 +353,7 @@ int unet_signals(const sigset_t *set)
 
 	check(set, BUFFER, __func__);
 	fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
-	return fd < 0 ? -errno : unet__enter(fd, OTHER);
+	return fd < 0 ? -errno : unet__enter(fd, NET_OTHER);
 }
 
 int unet_signal(int fd, int64_t deadline)
