@@ -460,7 +460,7 @@ static int prepare_resume(struct usched *s, struct uco *co, void *value, int lau
 {
 	int rc = refuse_resume(co, s);
 
-	check(&co->c_value, OBJECT, "uco_resume()");
+	check(&co->c_value, CHECK_OBJECT, "uco_resume()");
 	if (rc == 0)
 		rc = begin_coroutines();
 	if (rc == 0)

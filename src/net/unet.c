@@ -17,7 +17,7 @@
 #include "../base/cancel.h"
 #include "net.h"
 
-_Static_assert((int)UNET_BUDGET == CALLS_MAX, "calls of a thread");
+_Static_assert((int)UNET_BUDGET == BUDGET_CALLS_MAX, "calls of a thread");
 
 /* Under d_lock: forgets all. All waiters are to be told. */
 static void reset(struct descriptor *d, enum kind kind, struct told *told)

@@ -75,7 +75,7 @@ int unet_addr(const char *text, struct unet_addr *a)
 	in_port_t port;
 	size_t size;
 
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	memset(a, 0, sizeof *a);
 	if (text[0] == '/' || (text[0] == '@' && text[1]))
 		return unix_addr(a, text);
@@ -112,8 +112,8 @@ char *unet_text(const struct unet_addr *a, char *text)
 	char host[INET6_ADDRSTRLEN];
 	int size;
 
-	check(a, BUFFER, __func__);
-	check(text, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
+	check(text, CHECK_BUFFER, __func__);
 	switch (a->a_sockaddr.ss_family) {
 	case AF_INET:
 		inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
@@ -240,7 +240,7 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 {
 	int fd;
 
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	fd = bound_socket(a, SOCK_STREAM, flags);
 	if (fd < 0)
 		return fd;
@@ -253,7 +253,7 @@ int unet_bind(const struct unet_addr *a, unsigned flags)
 {
 	int fd;
 
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	fd = bound_socket(a, SOCK_DGRAM, flags);
 	return fd < 0 ? fd : unet__enter(fd, NET_SOCKET);
 }
@@ -281,7 +281,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	uint32_t generation;
 	enum kind kind;
 
-	check(peer, BUFFER, __func__);
+	check(peer, CHECK_BUFFER, __func__);
 	if (rc)
 		return rc;
 	generation = generation_of(d);
@@ -326,7 +326,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 {
 	int fd, rc;
 
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	fd = open_socket(a, SOCK_STREAM, 0);
 	if (fd >= 0)
 		fd = unet__enter(fd, unet__kind_of(fd));
@@ -341,7 +341,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 
 int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline)
 {
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	return connect_at(fd, a, deadline);
 }
 
@@ -351,7 +351,7 @@ int unet_signals(const sigset_t *set)
 {
 	int fd;
 
-	check(set, BUFFER, __func__);
+	check(set, CHECK_BUFFER, __func__);
 	fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
 	return fd < 0 ? -errno : unet__enter(fd, NET_OTHER);
 }

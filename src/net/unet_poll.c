@@ -336,7 +336,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	bool waited = false;
 	int rc;
 
-	check(n ? fds : NULL, BUFFER, __func__);
+	check(n ? fds : NULL, CHECK_BUFFER, __func__);
 	if (n > POLL_MAX)
 		return -EINVAL;
 	w = uwait_self();

@@ -219,9 +219,9 @@ APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t
 
 static inline void check_iov(const struct iovec *iov, int n, const char *call)
 {
-	check(n > 0 ? iov : NULL, BUFFER, call);
+	check(n > 0 ? iov : NULL, CHECK_BUFFER, call);
 	for (int i = 0; i < n; i++)
-		check(iov[i].iov_len ? iov[i].iov_base : NULL, BUFFER, call);
+		check(iov[i].iov_len ? iov[i].iov_base : NULL, CHECK_BUFFER, call);
 }
 
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
@@ -230,7 +230,7 @@ ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
 	struct turn t;
 	ssize_t n = net_begin(fd, &d, &t);
 
-	check(size ? buffer : NULL, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
 	if (n)
 		return n;
 	n = read_step(d, buffer, size, deadline, &t);
@@ -245,7 +245,7 @@ ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
 	struct turn t;
 	ssize_t n = net_begin(fd, &d, &t);
 
-	check(size ? buffer : NULL, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
 	if (n)
 		return n;
 	n = write_step(d, buffer, size, 0, deadline, &t);
@@ -293,8 +293,8 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 	const struct op o = { .o_buffer = buffer, .o_size = size, .o_flags = flags,
 			      .o_from = from };
 
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(from, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(from, CHECK_BUFFER, __func__);
 	return flags & BESIDE ? receive_beside(try_recvfrom, fd, &o)
 		: net_perform_at(try_recvfrom, fd, NET_IN, &o, deadline);
 }
@@ -332,17 +332,17 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
 			      .o_flags = flags, .o_to = to };
 
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(to, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(to, CHECK_BUFFER, __func__);
 	return send_by(try_sendto, fd, &o, to && to->a_sockaddr.ss_family == AF_UNIX,
 		       deadline);
 }
 
 static void check_message(const struct msghdr *message, const char *call)
 {
-	check(message, BUFFER, call);
-	check(message->msg_namelen ? message->msg_name : NULL, BUFFER, call);
-	check(message->msg_controllen ? message->msg_control : NULL, BUFFER, call);
+	check(message, CHECK_BUFFER, call);
+	check(message->msg_namelen ? message->msg_name : NULL, CHECK_BUFFER, call);
+	check(message->msg_controllen ? message->msg_control : NULL, CHECK_BUFFER, call);
 	check_iov(message->msg_iov, (int)message->msg_iovlen, call);
 }
 
@@ -377,7 +377,7 @@ ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t dead
 {
 	const struct op o = { .o_buffer = offset, .o_size = size, .o_n = from };
 
-	check(offset, BUFFER, __func__);
+	check(offset, CHECK_BUFFER, __func__);
 	return net_perform_at(try_sendfile, fd, NET_OUT, &o, deadline);
 }
 
@@ -410,8 +410,8 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 	ssize_t n = net_begin(fd, &d, &t);
 	size_t got = 0;
 
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(done, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(done, CHECK_BUFFER, __func__);
 	while (got < size && n >= 0) {
 		n = read_step(d, (char *)buffer + got, size - got, deadline, &t);
 		n = n ? net_go_on(d, NET_IN, deadline, &t, n) : -EPIPE;
@@ -428,8 +428,8 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 	ssize_t n = net_begin(fd, &d, &t);
 	size_t put = 0;
 
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(done, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(done, CHECK_BUFFER, __func__);
 	while (put < size && n >= 0) {
 		n = write_step(d, (const char *)buffer + put, size - put, size - put,
 			       deadline, &t);
@@ -460,7 +460,7 @@ int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 	const size_t size = o.o_whole;
 
 	check_iov(iov, n, __func__);
-	check(done, BUFFER, __func__);
+	check(done, CHECK_BUFFER, __func__);
 	rc = n < 0 ? -EINVAL : rc;
 	while (o.o_whole > 0 && rc >= 0) {
 		rc = unet__step(try_parts, d, NET_OUT, &o, deadline, &t);
