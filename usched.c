@@ -106,7 +106,7 @@ enum {
 
 	/* Bytes of an image from s_alloc beyond u_deep, which has u_outside in it: with
 	   32 bits a stack pointer may be between two eighths. */
-	SLACK        = sizeof(void *) < DEEP_UNIT ? DEEP_UNIT : 0,
+	SLACK        = sizeof(void *) < DISPATCH_DEEP_UNIT ? DISPATCH_DEEP_UNIT : 0,
 };
 
 _Static_assert(ARCH_LOAD == 2 && ARCH_LAUNCH == 3, "OP_LOAD and OP_LAUNCH in arch/");
@@ -141,7 +141,7 @@ const struct ustack usched__none = { .u_top = NULL };
 struct usched_observer usched__observer;
 
 /* The dispatcher of native threads without one. */
-static struct usched no_dispatcher = { .s_inside = NONE };
+static struct usched no_dispatcher = { .s_inside = DISPATCH_NONE };
 
 /* For s_caught: without C++; and to have all switches go the long way. */
 static const struct usched_caught none_caught = { .c_uncaught = 0 };
@@ -195,7 +195,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 {
 	const struct usched_caught *look = usched__caught();
 
-	if (s->s_hook || OBSERVER(o_blocks) || WATCHED || CHECKED
+	if (s->s_hook || OBSERVER(o_blocks) || WATCHED || IS_CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
 	if (s->s_owns & USCHED_EACH)    /* elsewhere s_first may be different */
@@ -227,10 +227,10 @@ void usched__share_control(struct usched *s)
  */
 void usched__check_control(const struct usched *s)
 {
-	if (!CHECKED || !s->s_current || s->s_owns & (USCHED_OWNS | USCHED_EACH)
+	if (!IS_CHECKED || !s->s_current || s->s_owns & (USCHED_OWNS | USCHED_EACH)
 	    || usched__control() == s->s_first)
 		return;
-	CHECK(s->s_changed);            /* or: `u' needs ustack_control() */
+	DISPATCH_CHECK(s->s_changed);   /* or: `u' needs ustack_control() */
 	s->s_changed(s, s->s_current);
 }
 
@@ -296,14 +296,14 @@ struct usched_stack *usched__next_stack(const struct usched *s,
 void usched__count_depth(struct usched *s, size_t deep)
 {
 	if (deep > s->s_stats.s_deepest)
-		ADD(s->s_stats.s_deepest, deep - s->s_stats.s_deepest);
+		DISPATCH_ADD(s->s_stats.s_deepest, deep - s->s_stats.s_deepest);
 }
 
 size_t usched__capacity(const struct usched *s, const struct ustack *u)
 {
 	if (u->u_outside)
 		return u->u_image.i_size;
-	return STRESS(s) ? 0 : s->s_room;
+	return DISPATCH_STRESS(s) ? 0 : s->s_room;
 }
 
 bool usched__has_room(const struct usched *s, const struct ustack *u, size_t need)
@@ -316,8 +316,8 @@ APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack 
 	struct usched_image image = u->u_image;
 
 	u->u_outside = 0;
-	ADD(s->s_stats.s_images, -(uint64_t)1);
-	ADD(s->s_stats.s_image_bytes, -(uint64_t)image.i_size);
+	DISPATCH_ADD(s->s_stats.s_images, -(uint64_t)1);
+	DISPATCH_ADD(s->s_stats.s_image_bytes, -(uint64_t)image.i_size);
 	s->s_free(s, whose, image.i_frames, image.i_size);
 }
 
@@ -331,7 +331,7 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 	size_t need = watch_image(deep), size = need + SLACK;
 	void *image;
 
-	if (need <= s->s_room && !STRESS(s)) {
+	if (need <= s->s_room && !DISPATCH_STRESS(s)) {
 		usched__drop_image(s, u, whose);
 		return 0;
 	}
@@ -346,8 +346,8 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 	usched__drop_image(s, u, whose);
 	u->u_image = (struct usched_image){ image, size };
 	u->u_outside = 1;
-	ADD(s->s_stats.s_images, 1);
-	ADD(s->s_stats.s_image_bytes, size);
+	DISPATCH_ADD(s->s_stats.s_images, 1);
+	DISPATCH_ADD(s->s_stats.s_image_bytes, size);
 	return 0;
 }
 
@@ -375,9 +375,9 @@ static int make_room(struct usched *s, const char *top, size_t room)
 		return settle(s, top, room);
 	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
-	need = (need + room + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
+	need = (need + room + DISPATCH_DEEP_UNIT - 1) & -(size_t)DISPATCH_DEEP_UNIT;
 	fits = usched__has_room(s, u, need);
-	if (fits && !STRESS(s))
+	if (fits && !DISPATCH_STRESS(s))
 		return 0;
 	rc = usched__exchange_image(s, u, u, need < u->u_deep ? u->u_deep : need);
 	return fits ? 0 : rc;
@@ -404,7 +404,7 @@ int usched__fits(const struct usched *s, const char *top)
 	size_t need = stack_depth(u->u_stack->k_bottom, top);
 
 	return need <= u->u_stack->k_size       /* or another stack */
-		&& (STRESS(s) || !u->u_stack->k_shared     /* images move there */
+		&& (DISPATCH_STRESS(s) || !u->u_stack->k_shared /* images move there */
 		    || usched__has_room(s, u, need));
 }
 
@@ -432,17 +432,18 @@ void usched__evict(struct usched *s, struct usched_stack *k)
 	struct ustack *u = k->k_resident;
 	size_t deep = usched__depth(u);
 
-	CHECK(u && u->u_func && k->k_shared
-	      && watch_image(deep) <= usched__capacity(s, u)); /* R4, R6 */
+	DISPATCH_CHECK(u && u->u_func && k->k_shared
+		       && watch_image(deep) <= usched__capacity(s, u)); /* R4, R6 */
 	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
-	    && u->u_tokens != COROUTINE && usched__exchange_image(s, u, u, deep) == 0)
+	    && u->u_tokens != DISPATCH_COROUTINE
+	    && usched__exchange_image(s, u, u, deep) == 0)
 		usched__set_deep(u, deep);
 	usched__count_depth(s, deep);
-	ADD(s->s_stats.s_evictions, 1);
-	ADD(s->s_stats.s_bytes, deep);
+	DISPATCH_ADD(s->s_stats.s_evictions, 1);
+	DISPATCH_ADD(s->s_stats.s_bytes, deep);
 	watch_evict(u);
 	copy(usched__image(u), stack_low(k->k_bottom, u->u_top), deep);
-	u->u_top += AWAY;
+	u->u_top += DISPATCH_AWAY;
 }
 
 void usched__evict_blocked(struct usched *s, struct ustack *u)
@@ -461,8 +462,8 @@ void usched__load_frames(struct usched *s, struct ustack *u)
 
 	u->u_top = usched__top(u);
 	occupy(u->u_stack, u);
-	ADD(s->s_stats.s_loads, 1);
-	ADD(s->s_stats.s_bytes, deep);
+	DISPATCH_ADD(s->s_stats.s_loads, 1);
+	DISPATCH_ADD(s->s_stats.s_bytes, deep);
 	copy(stack_low(u->u_stack->k_bottom, u->u_top), usched__image(u), deep); /* R1 */
 	watch_loaded(u);
 }
@@ -532,9 +533,9 @@ UNWATCHED static void start_watched(void *thread)
 /* As deep as its image is for sure; WATCHED and s_stress: not before its first block. */
 static inline void set_room(const struct usched *s, struct ustack *u)
 {
-	u->u_deep8 = WATCHED || STRESS(s) ? 0
-		: (uint32_t)(s->s_room < DEEP_MIN ? s->s_room : DEEP_MIN) / DEEP_UNIT
-		  & DEEP_UNITS;
+	u->u_deep8 = WATCHED || DISPATCH_STRESS(s) ? 0
+		: (uint32_t)(s->s_room < DEEP_MIN ? s->s_room : DEEP_MIN)
+		  / DISPATCH_DEEP_UNIT & DISPATCH_DEEP_UNITS;
 }
 
 /* On the vacant stack `k'; if that is the head of their list there is none (R7). */
@@ -585,7 +586,7 @@ APART static struct arch_jump launch(struct usched *s, struct ustack *u)
 		place_alone(s, u);
 	else
 		place(s, u, usched__vacant_stack(s));
-	ADD(s->s_stats.s_launches, 1);
+	DISPATCH_ADD(s->s_stats.s_launches, 1);
 	s->s_func = u->u_func;
 	s->s_arg = u->u_image.i_frames;
 	if (WATCHED || u->u_image.i_size) {
@@ -619,17 +620,17 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u)
 	struct arch_jump jump;
 
 	usched__validate(s);
-	if (STRESS(s) && u != self)
+	if (DISPATCH_STRESS(s) && u != self)
 		usched__evict_blocked(s, s->s_current);
 	s->s_current = u;
 	if (!u)
 		return leave(s);
-	CHECK(u->u_func && ustack_sched(u) == s);
+	DISPATCH_CHECK(u->u_func && ustack_sched(u) == s);
 	k = u->u_stack;
-	jump = (struct arch_jump){ u, RESIDENT };
+	jump = (struct arch_jump){ u, DISPATCH_RESIDENT };
 	if (k->k_resident != u)
 		jump = k == &s->s_new ? launch(s, u) : usched__fetch(s, u);
-	ADD(s->s_stats.s_switches, self != u);
+	DISPATCH_ADD(s->s_stats.s_switches, self != u);
 	*s->s_errno = u->u_errno;               /* after the call-backs */
 	return jump;
 }
@@ -692,7 +693,7 @@ static struct arch_jump hand_over(char *top, void *arg)
 static int bind_native(struct usched *s, const char *top)
 {
 	struct usched_stack *k = &s->s_native;
-	char *bottom = stack_align(top, BOTTOM_ALIGN);
+	char *bottom = stack_align(top, DISPATCH_BOTTOM_ALIGN);
 
 	if (k->k_threads > 0 && k->k_bottom != bottom)
 		return -EINVAL;
@@ -731,7 +732,7 @@ static struct arch_jump visit(char *top, void *arg)
 
 	if (rc)
 		return (struct arch_jump){ top, rc };
-	if (STRESS(s))
+	if (DISPATCH_STRESS(s))
 		usched__evict_blocked(s, s->s_current);
 	s->s_chosen = s->s_current;
 	if (u->u_stack->k_resident != u)
@@ -842,12 +843,12 @@ APART static struct arch_jump end_visit(struct usched *s, bool away)
 	if (away) {
 		watch_vacate(u);
 		usched__vacate(s, u->u_stack);
-		u->u_top += AWAY;
+		u->u_top += DISPATCH_AWAY;
 	}
 	s->s_current = visitor;
 	*s->s_errno = visitor->u_errno;
 	if (visitor->u_stack->k_resident == visitor)
-		return (struct arch_jump){ visitor, RESIDENT };
+		return (struct arch_jump){ visitor, DISPATCH_RESIDENT };
 	return usched__fetch(s, visitor);
 }
 
@@ -1006,7 +1007,7 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
 {
 	if (!func)
 		return -EINVAL;
-	u->u_top = (char *)(uintptr_t)AWAY;
+	u->u_top = (char *)(uintptr_t)DISPATCH_AWAY;
 	__atomic_store_n(&u->u_stack, &s->s_new, __ATOMIC_RELEASE);
 	u->u_func = func;
 	u->u_deep = 0;
@@ -1085,7 +1086,7 @@ static void init_parts(struct usched *s)
 	s->s_over = 0;
 	s->s_errno = NULL;
 	s->s_caught = &none_caught;
-	s->s_inside = NONE;
+	s->s_inside = DISPATCH_NONE;
 }
 
 int usched_init(struct usched *s)

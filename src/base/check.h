@@ -82,7 +82,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	return place;
 }
 
-enum { OBJECT, BUFFER, ARGUMENT, VALUE };
+enum { CHECK_OBJECT, CHECK_BUFFER, ARGUMENT, CHECK_VALUE };
 
 #ifdef USCHED_CHECK
 #include <stdio.h>
@@ -92,7 +92,10 @@ enum { OBJECT, BUFFER, ARGUMENT, VALUE };
 #include <unistd.h>
 
 enum { CHECKING = 1 };
-enum { LOOK_INSIDE = 64, TOLD_PLACES = 64 };    /* words; calls that are told */
+enum {
+	CHECK_LOOK_INSIDE = 64,         /* words */
+	CHECK_TOLD_PLACES = 64,         /* calls that are told */
+};
 #define ITS_BLOCK SIZE_MAX              /* bytes: as many as the block has */
 
 /*
@@ -112,8 +115,8 @@ static void check(const void *pointer, int whose, const char *call)
 		[USCHED_REMOTE]  = "on a stack of another processor",
 	};
 	static const char *const kinds[] = {
-		[OBJECT] = "shared object", [BUFFER] = "buffer",
-		[ARGUMENT] = "the new thread's argument", [VALUE] = "the value",
+		[CHECK_OBJECT] = "shared object", [CHECK_BUFFER] = "buffer",
+		[ARGUMENT] = "the new thread's argument", [CHECK_VALUE] = "the value",
 	};
 	struct ustack *u;
 	enum usched_place place;
@@ -121,7 +124,7 @@ static void check(const void *pointer, int whose, const char *call)
 	if (OBSERVER(o_called))
 		OBSERVER(o_called)(call);
 	place = usched__onstack(pointer, &u, __builtin_frame_address(0));
-	if (place == USCHED_ELSEWHERE || (whose == BUFFER && place == USCHED_MINE))
+	if (place == USCHED_ELSEWHERE || (whose == CHECK_BUFFER && place == USCHED_MINE))
 		return;
 	if (u && u->u_stack->k_stays & USCHED_ALONE)    /* the frames are always there */
 		return;
@@ -172,17 +175,17 @@ __attribute__((unused))
 static void check_words(uintptr_t from, size_t size, bool deep, const char *call,
 			const void *where)
 {
-	static const void *told[TOLD_PLACES];
-	const void **last = &told[(uintptr_t)where % TOLD_PLACES];
+	static const void *told[CHECK_TOLD_PLACES];
+	const void **last = &told[(uintptr_t)where % CHECK_TOLD_PLACES];
 	const struct usched *s = usched__here();
-	uintptr_t words[LOOK_INSIDE] = { 0 };
+	uintptr_t words[CHECK_LOOK_INSIDE] = { 0 };
 	struct ustack *u;
 	size_t n;
 
 	if (!s->s_current)
 		return;
 	n = size == ITS_BLOCK ? check__block(from) : size / sizeof *words;
-	n = check__read(from, words, n < LOOK_INSIDE ? n : LOOK_INSIDE);
+	n = check__read(from, words, n < CHECK_LOOK_INSIDE ? n : CHECK_LOOK_INSIDE);
 	for (size_t i = 0; i < n; i++) {
 		const void *p = (const void *)words[i];
 
@@ -235,9 +238,9 @@ static inline void uwait__check_deadline(int64_t deadline)
 __attribute__((always_inline))
 static inline void check(const void *pointer, int whose, const char *call)
 {
-	if (SIMULATED && whose == OBJECT)
+	if (SIMULATED && whose == CHECK_OBJECT)
 		sim__called(pointer, call, __builtin_return_address(0));
-	else if (SIMULATED && whose == BUFFER)
+	else if (SIMULATED && whose == CHECK_BUFFER)
 		sim__waits(call, __builtin_return_address(0));
 }
 

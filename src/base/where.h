@@ -41,9 +41,9 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 
 /* MemorySanitizer does not see what the switch writes. */
 #if USCHED_HAS(memory_sanitizer)
-#define UNSEEN __attribute__((no_sanitize("memory")))
+#define WHERE_UNSEEN __attribute__((no_sanitize("memory")))
 #else
-#define UNSEEN
+#define WHERE_UNSEEN
 #endif
 
 /*
@@ -51,7 +51,7 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
  * has blocked. AArch64 may save addresses with a signature, above the 48 bits that they
  * have in programs.
  */
-UNSEEN static inline const void *usched__where(const struct ustack *u)
+WHERE_UNSEEN static inline const void *usched__where(const struct ustack *u)
 {
 	const uintptr_t bits = sizeof bits > 4
 		? ((uintptr_t)1 << 32 << 16) - 1 : UINTPTR_MAX;

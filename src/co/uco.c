@@ -273,10 +273,10 @@ static void set_thread(struct uco *co, struct ustack *u)
 /* No coroutine is, or `co' only. */
 static void leave_coroutine(struct usched *s, struct uco *co)
 {
-	if (s->s_inside == NONE || (co && s->s_inside != &co->c_frames))
+	if (s->s_inside == DISPATCH_NONE || (co && s->s_inside != &co->c_frames))
 		return;
-	set_thread(uco__of(s->s_inside), NONE);
-	s->s_inside = NONE;
+	set_thread(uco__of(s->s_inside), DISPATCH_NONE);
+	s->s_inside = DISPATCH_NONE;
 }
 
 /* It is s_inside from now on; where frames change it is written. */
@@ -385,7 +385,7 @@ static void abandon(struct uco *inside, struct ustack *u)
 	struct usched *s = ustack_sched(u);
 	struct uco *co = inside->c_status == UCO_RUNNING ? inside : NULL, *outer;
 
-	if (s->s_inside != NONE && uco__of(s->s_inside)->c_thread == u)
+	if (s->s_inside != DISPATCH_NONE && uco__of(s->s_inside)->c_thread == u)
 		leave_coroutine(s, NULL);
 	for (; co; co = outer) {
 		outer = co->c_outer;
@@ -460,7 +460,7 @@ static int prepare_resume(struct usched *s, struct uco *co, void *value, int lau
 {
 	int rc = refuse_resume(co, s);
 
-	check(&co->c_value, OBJECT, "uco_resume()");
+	check(&co->c_value, CHECK_OBJECT, "uco_resume()");
 	if (rc == 0)
 		rc = begin_coroutines();
 	if (rc == 0)
@@ -669,13 +669,13 @@ static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
 	if (!made)
 		return -ENOMEM;
 	made->c_outer = NULL;
-	made->c_thread = NONE;
+	made->c_thread = DISPATCH_NONE;
 	made->c_func = func;
 	made->c_arg = arg;
 	made->c_status = UCO_NEW;
 	made->c_closing = 0;
 	ustack_init(s, &made->c_frames, body, NULL);
-	made->c_frames.u_tokens = COROUTINE;
+	made->c_frames.u_tokens = DISPATCH_COROUTINE;
 	made->c_frames.u_mail = kind;
 	enlist_coroutines();
 	*co = made;

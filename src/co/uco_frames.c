@@ -46,7 +46,7 @@ static struct usched_stack *stack_for(struct usched *s, const struct ustack *c)
 int uco__fit_frames(struct usched *s, struct ustack *c, char *top)
 {
 	size_t deep = stack_depth(c->u_stack->k_bottom, top);
-	size_t need = (deep + DEEP_UNIT - 1) & -(size_t)DEEP_UNIT;
+	size_t need = (deep + DISPATCH_DEEP_UNIT - 1) & -(size_t)DISPATCH_DEEP_UNIT;
 
 	if (deep > c->u_stack->k_size)
 		return -EFAULT;
@@ -94,7 +94,7 @@ int uco__copy_frames(struct ustack *clone, struct ustack *c)
 		return rc;
 	memcpy(usched__image(clone), k->k_resident == c ? stack_low(k->k_bottom, c->u_top)
 	       : usched__image(c), watch_image(usched__depth(c)));
-	clone->u_top = usched__top(c) + AWAY;
+	clone->u_top = usched__top(c) + DISPATCH_AWAY;
 	clone->u_pc = c->u_pc;
 	clone->u_fp = c->u_fp;
 	clone->u_bp = c->u_bp;
@@ -131,7 +131,7 @@ void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
 	c->u_image = image;
 	c->u_outside = has_image;
 	u->u_deep8 = c->u_deep8;
-	c->u_deep8 = deep8 & DEEP_UNITS;
+	c->u_deep8 = deep8 & DISPATCH_DEEP_UNITS;
 	EXCHANGE(u->u_top, c->u_top);
 	EXCHANGE(u->u_pc, c->u_pc);
 	EXCHANGE(u->u_fp, c->u_fp);
@@ -157,7 +157,7 @@ static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack 
 
 	usched__validate(s);
 	if (k->k_resident == u)
-		return (struct arch_jump){ u, RESIDENT };
+		return (struct arch_jump){ u, DISPATCH_RESIDENT };
 	if (k != &s->s_new)
 		return usched__fetch(s, u);
 	usched__place(s, u, stack_for(s, c));
@@ -180,7 +180,7 @@ static struct arch_jump exchange(char *top, void *arg)
 	if (rc)
 		return (struct arch_jump){ top, rc };
 	uco__exchange_frames(s, u, c);
-	if (STRESS(s))
+	if (DISPATCH_STRESS(s))
 		usched__evict_blocked(s, c);
 	return go_on(s, u, c);
 }
@@ -269,7 +269,7 @@ static struct arch_jump side(struct usched *s, struct ustack *to, struct ustack 
 	place->u_fp = to->u_fp;
 	place->u_bp = to->u_bp;
 	place->u_stack = to->u_stack;
-	if ((uintptr_t)to->u_top & AWAY) {
+	if ((uintptr_t)to->u_top & DISPATCH_AWAY) {
 		op = ARCH_LAUNCH;
 		s->s_func = to->u_func;
 		s->s_arg = to;

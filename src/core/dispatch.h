@@ -30,23 +30,21 @@
 #include "observer.h"
 
 enum {
-	BOTTOM_ALIGN = 64,              /* the strictest alignment of a local */
-	AWAY         = 1,               /* in u_top: new, or its frames are elsewhere */
-	EXITED       = 2,               /* in u_top: ended, with a value in u_image */
-	DEEP_UNIT    = 8,               /* bytes: of u_deep8, */
-	DEEP_UNITS   = (1 << 29) - 1,   /* and so many at most */
+	DISPATCH_BOTTOM_ALIGN = 64,     /* the strictest alignment of a local */
+	DISPATCH_AWAY         = 1,      /* in u_top: new, or its frames are elsewhere */
+	DISPATCH_EXITED       = 2,      /* in u_top: ended, with a value in u_image */
+	DISPATCH_DEEP_UNIT    = 8,      /* bytes: of u_deep8, */
+	DISPATCH_DEEP_UNITS   = (1 << 29) - 1,  /* and so many at most */
 };
 
 #ifdef USCHED_CHECK
-#define CHECK(condition) assert(condition)
-enum { CHECKED = 1 };
+#define DISPATCH_CHECK(condition) assert(condition)
 #else
-#define CHECK(condition) ((void)0)
-enum { CHECKED = 0 };
+#define DISPATCH_CHECK(condition) ((void)0)
 #endif
 
 /* See stress.h. */
-#define STRESS(s) (CHECKED && (s)->s_stress)
+#define DISPATCH_STRESS(s) (IS_CHECKED && (s)->s_stress)
 
 /* Called by threads, and not inlined, for the reason in uhere.h. */
 #define BY_THREADS __attribute__((noinline))
@@ -55,10 +53,10 @@ enum { CHECKED = 0 };
 #define APART __attribute__((noinline))
 
 /* The j_op for a resident thread. */
-#define RESIDENT (WATCHED ? ARCH_LOAD : ARCH_RESUME)
+#define DISPATCH_RESIDENT (WATCHED ? ARCH_LOAD : ARCH_RESUME)
 
 /* Counters: written by one native thread, read by any. */
-#define ADD(counter, n) \
+#define DISPATCH_ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)      /* as in lock.h */
 
@@ -71,13 +69,14 @@ static inline size_t usched__depth(const struct ustack *u)
 /* Blocks of `u' up to that depth need no check. */
 static inline void usched__set_deep(struct ustack *u, size_t deep)
 {
-	u->u_deep8 = (uint32_t)(deep + DEEP_UNIT - 1) / DEEP_UNIT & DEEP_UNITS;
+	u->u_deep8 = (uint32_t)(deep + DISPATCH_DEEP_UNIT - 1) / DISPATCH_DEEP_UNIT
+		& DISPATCH_DEEP_UNITS;
 }
 
 /* The stack that `u', which is new, has brought along, or NULL. */
 static inline struct usched_stack *usched__brought(const struct ustack *u)
 {
-	return (struct usched_stack *)((uintptr_t)u->u_top - AWAY);
+	return (struct usched_stack *)((uintptr_t)u->u_top - DISPATCH_AWAY);
 }
 
 /* Takes a stack out of its list of vacant ones. */
@@ -100,13 +99,13 @@ static inline bool usched__has_caught(const struct usched *s)
 }
 
 /* In u_tokens of the record of a coroutine, which is none of the scheduler. */
-#define COROUTINE (INT32_MIN + 1)
+#define DISPATCH_COROUTINE (INT32_MIN + 1)
 
 #pragma GCC visibility push(hidden)
 
 /* The s_inside of threads that run no coroutine directly. Never changed. */
 extern const struct ustack usched__none;
-#define NONE ((struct ustack *)(uintptr_t)&usched__none)
+#define DISPATCH_NONE ((struct ustack *)(uintptr_t)&usched__none)
 
 /* C++'s exceptions in flight on this native thread; NULL: the program has no C++. */
 struct usched_caught *usched__caught(void);
@@ -185,7 +184,7 @@ static inline struct usched_stack *usched__vacant_stack(struct usched *s)
 	struct usched_stack *k = usched__first_vacant(s);
 
 	if (s->s_grow && (k == &s->s_vacant || k->k_threads > 0
-			   || (s->s_moves && k->k_shared && !STRESS(s)))) {
+			   || (s->s_moves && k->k_shared && !DISPATCH_STRESS(s)))) {
 		s->s_grow(s);
 		k = usched__first_vacant(s);
 	}
@@ -209,8 +208,8 @@ static inline size_t usched__validate_vacant(const struct usched_stack *list)
 	bool behind = false;            /* among those with threads */
 
 	for (k = list->k_next; k != list; k = k->k_next) {
-		CHECK(!k->k_resident && k->k_next->k_prev == k);
-		CHECK(!behind || k->k_threads > 0);
+		DISPATCH_CHECK(!k->k_resident && k->k_next->k_prev == k);
+		DISPATCH_CHECK(!behind || k->k_threads > 0);
 		behind = k->k_threads > 0;
 		listed++;
 	}
@@ -233,14 +232,15 @@ static inline void usched__validate(const struct usched *s)
 			continue;
 		u = k->k_resident;
 		vacant += !u;
-		CHECK(!u || (u->u_stack == k && u->u_func && k->k_threads > 0));
-		CHECK(!u || u == s->s_current || !stack_is_deeper(k->k_bottom, u->u_top));
-		CHECK(!u || u == s->s_current || u->u_top == usched__top(u));
-		CHECK(k->k_shared || k->k_threads <= 1);
+		DISPATCH_CHECK(!u || (u->u_stack == k && u->u_func && k->k_threads > 0));
+		DISPATCH_CHECK(!u || u == s->s_current
+			       || !stack_is_deeper(k->k_bottom, u->u_top));
+		DISPATCH_CHECK(!u || u == s->s_current || u->u_top == usched__top(u));
+		DISPATCH_CHECK(k->k_shared || k->k_threads <= 1);
 	}
 	listed = usched__validate_vacant(&s->s_vacant)
 		+ usched__validate_vacant(&s->s_vacant_own);
-	CHECK(vacant == listed);
+	DISPATCH_CHECK(vacant == listed);
 }
 #else
 static inline void usched__validate(const struct usched *s)

@@ -20,7 +20,7 @@ static void tell_changes(struct usched *s, struct ustack *u)
 			k = s->s_victim;
 	}
 	out = k->k_resident;
-	if (STRESS(s) && self && self != u && self->u_stack->k_shared) {
+	if (DISPATCH_STRESS(s) && self && self != u && self->u_stack->k_shared) {
 		usched__tell_all(s, USCHED_EVICTS, self, NULL);
 		out = out == self ? NULL : out;
 	}
@@ -36,7 +36,7 @@ static struct arch_jump go_told(struct usched *s, struct ustack *u)
 {
 	struct ustack *self = s->s_current;
 
-	if (u && u->u_stack->k_resident == u && !STRESS(s)) {
+	if (u && u->u_stack->k_resident == u && !DISPATCH_STRESS(s)) {
 		usched__tell_all(s, USCHED_HANDS_OVER, self, u);
 		return usched__run(s, u);
 	}

@@ -41,7 +41,7 @@ static struct usched_stack *place_bottom(const struct usched *s, uintptr_t end,
 	do {
 		bottom = end - sizeof(struct usched_stack);
 		bottom -= (*colour)++ % colours * COLOUR_STEP;
-		bottom &= -(uintptr_t)BOTTOM_ALIGN;
+		bottom &= -(uintptr_t)DISPATCH_BOTTOM_ALIGN;
 	} while ((hot - (bottom - HOT_FRAMES)) % PAGE
 		 < HOT_FRAMES + HOT_HEAD + HOT_SCHED);
 	return (struct usched_stack *)(void *)bottom;
@@ -76,7 +76,7 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 	k->k_sched = s;
 	k->k_number = s->s_number;
 	s->s_stacks++;
-	k->k_shared = s->s_stacks <= SHARED_STACKS || STRESS(s);
+	k->k_shared = s->s_stacks <= SHARED_STACKS || DISPATCH_STRESS(s);
 	if (usched__on_native(s)) {
 		usched__unlink(&s->s_native);
 		k->k_ring = s->s_victim = k;
@@ -94,7 +94,7 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 void usched__place_alone(struct ustack *u, struct usched_stack *k)
 {
 	k->k_stays = USCHED_ALONE;
-	u->u_top = (char *)k + AWAY;
+	u->u_top = (char *)k + DISPATCH_AWAY;
 }
 
 void usched__end_stack(const struct usched_stack *k)

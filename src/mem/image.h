@@ -24,9 +24,9 @@
 #define UIMAGE_PRIVATE __attribute__((visibility("hidden")))
 
 enum {
-	RECORD    = 0,                  /* the class of records */
-	ARENA_MAX = 32 << 20,           /* bytes: doubling ends */
-	HUGE_PAGE = 2 << 20,            /* bytes; arenas of two and more ask for them */
+	UIMAGE_RECORD    = 0,           /* the class of records */
+	UIMAGE_ARENA_MAX = 32 << 20,    /* bytes: doubling ends */
+	UIMAGE_HUGE_PAGE = 2 << 20,     /* bytes; arenas of two and more ask for them */
 };
 
 struct uimage_block {

@@ -85,7 +85,7 @@ int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest)
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
 		struct uimage_class *c = &pool->i_class[i];
 
-		c->c_size = i == RECORD ? record : class_size(i);
+		c->c_size = i == UIMAGE_RECORD ? record : class_size(i);
 		c->c_batch = BATCH_SIZE / c->c_size;
 		if (c->c_batch > BATCH_MAX)
 			c->c_batch = BATCH_MAX;
@@ -152,7 +152,7 @@ size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
 
 	lock(&pool->i_lock);
 	if (!walk->w_arena && !walk->w_ended)
-		walk->w_arena = pool->i_class[RECORD].c_arenas;
+		walk->w_arena = pool->i_class[UIMAGE_RECORD].c_arenas;
 	while (walk->w_arena && got < n) {
 		struct uimage_arena *a = walk->w_arena;
 
@@ -224,7 +224,7 @@ static void *map_aligned(size_t size, size_t align)
 		munmap(p, before);
 	if (after)
 		munmap(p + before + size, after);
-	if (align >= HUGE_PAGE)
+	if (align >= UIMAGE_HUGE_PAGE)
 		madvise(p + before, size, MADV_HUGEPAGE);
 	return p + before;
 }
@@ -232,19 +232,20 @@ static void *map_aligned(size_t size, size_t align)
 /* Makes room for a block in the newest arena of the class. */
 static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 {
-	bool records = c == &pool->i_class[RECORD];
+	bool records = c == &pool->i_class[UIMAGE_RECORD];
 	size_t size, align = records ? UIMAGE_CHUNK : 1;
 	struct uimage_arena *a = c->c_arenas;
 
 	if (a && a->a_carved < a->a_end)
 		return true;
 	size = a ? a->a_size * 2 : records ? (size_t)UIMAGE_CHUNK : ARENA_MIN;
-	if (size > ARENA_MAX)
-		size = ARENA_MAX;
+	if (size > UIMAGE_ARENA_MAX)
+		size = UIMAGE_ARENA_MAX;
 	if (size < c->c_size + sizeof *a)
-		size = round_up(sizeof *a + 2 * c->c_size, HUGE_PAGE);
-	if (size >= 2 * HUGE_PAGE)
-		align = size == ARENA_MAX ? ARENA_MAX : HUGE_PAGE; /* see arena_of() */
+		size = round_up(sizeof *a + 2 * c->c_size, UIMAGE_HUGE_PAGE);
+	if (size >= 2 * UIMAGE_HUGE_PAGE)
+		align = size == UIMAGE_ARENA_MAX ? UIMAGE_ARENA_MAX     /* arena_of() */
+			: UIMAGE_HUGE_PAGE;
 	a = (struct uimage_arena *)map_aligned(size + held_size(c, size), align);
 	if (!a)
 		return false;
@@ -260,7 +261,7 @@ static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 	}
 	a->a_next = c->c_arenas;
 	c->c_arenas = a;
-	if (size < ARENA_MAX)
+	if (size < UIMAGE_ARENA_MAX)
 		c->c_small = a;
 	pool->i_bytes += size + held_size(c, size);
 	return true;
@@ -337,7 +338,7 @@ static void *cache_get(struct uimage_cache *cache, size_t which)
 
 void *uimage_record(struct uimage_cache *cache)
 {
-	return cache_get(cache, RECORD);
+	return cache_get(cache, UIMAGE_RECORD);
 }
 
 static void give_batch(struct uimage_pool *pool, size_t which,
@@ -371,7 +372,7 @@ static void cache_put(struct uimage_cache *cache, size_t which, void *block)
 
 void uimage_record_free(struct uimage_cache *cache, void *record)
 {
-	cache_put(cache, RECORD, record);
+	cache_put(cache, UIMAGE_RECORD, record);
 }
 
 static size_t class_of(size_t size)

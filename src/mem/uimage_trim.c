@@ -62,7 +62,7 @@ static struct uimage_arena *arena_of(const struct uimage_class *c, const void *b
 	for (; a; a = a->a_next)
 		if ((uintptr_t)block - (uintptr_t)a < a->a_size)
 			return a;
-	return (struct uimage_arena *)((uintptr_t)block & -(uintptr_t)ARENA_MAX);
+	return (struct uimage_arena *)((uintptr_t)block & -(uintptr_t)UIMAGE_ARENA_MAX);
 }
 
 static size_t number_of(const struct uimage_class *c, const struct uimage_arena *a,
@@ -132,7 +132,7 @@ static void want_huge_pages(struct uimage_arena *a, bool want)
 	if (h->d_plain != want)
 		return;
 	h->d_plain = !want;
-	if (!want || a->a_size >= 2 * HUGE_PAGE)
+	if (!want || a->a_size >= 2 * UIMAGE_HUGE_PAGE)
 		madvise(a, a->a_size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
@@ -221,12 +221,12 @@ static size_t drop_run(struct uimage_pool *pool, struct uimage_class *c,
 	uintptr_t page = page_size(), first;
 
 	i = seek(bits, i, end, true);
-	if (c == &pool->i_class[RECORD])
+	if (c == &pool->i_class[UIMAGE_RECORD])
 		most = a->a_chunk.k_count - i % a->a_chunk.k_count;
 	end = seek(bits, i, end - i < most ? end : i + most, false);
 	if (i == end)
 		return end;
-	if (c == &pool->i_class[RECORD]) {
+	if (c == &pool->i_class[UIMAGE_RECORD]) {
 		drop_records(a, i, end);
 		return end;
 	}

@@ -37,8 +37,8 @@
  *    several system calls keeps to the generation that it began with. So no call touches
  *    a reused number.
  *  - close(2) frees the number first, and may linger. Until it returns the kind is
- *    CLOSING: each call of the number's next user adopts the file again, and each wait
- *    registers it, since nothing tells which file an earlier call has found.
+ *    NET_CLOSING: each call of the number's next user adopts the file again, and each
+ *    wait registers it, since nothing tells which file an earlier call has found.
  */
 #ifndef USCHED_PRIVATE_NET_H
 #define USCHED_PRIVATE_NET_H
@@ -60,26 +60,26 @@
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))
 
-enum { IN, OUT };
+enum { NET_IN, NET_OUT };
 
 enum kind {
-	NEW,                            /* not adopted */
-	CLOSING,                        /* close(2) goes on; then NEW */
-	TCP,
-	SOCKET,                         /* any other */
-	PIPE,
-	OTHER,
+	NET_NEW,                        /* not adopted */
+	NET_CLOSING,                    /* close(2) goes on; then NET_NEW */
+	NET_TCP,
+	NET_SOCKET,                     /* any other */
+	NET_PIPE,
+	NET_OTHER,
 };
 
 enum {
-	CHUNK      = 1024,              /* descriptors */
-	CHUNKS     = 4096,  /* 4 million descriptors, four times Linux's limit */
-	RETRY      = 10000000,          /* ns: if out of descriptors, or backlog full */
-	READY      = SELECT_READY,      /* results of a grant */
-	CLOSED     = SELECT_CLOSED,
-	READY_TURN = SELECT_RESULTS,
-	NET_LINE   = 64,                /* bytes */
-	WAITS      = INT32_MIN,         /* of a step: net_block() is next */
+	NET_CHUNK      = 1024,          /* descriptors */
+	NET_CHUNKS     = 4096,  /* 4 million descriptors, four times Linux's limit */
+	NET_RETRY      = 10000000,      /* ns: if out of descriptors, or backlog full */
+	NET_READY      = SELECT_READY,  /* results of a grant */
+	NET_CLOSED     = SELECT_CLOSED,
+	NET_READY_TURN = SELECT_RESULTS,
+	NET_LINE       = 64,            /* bytes */
+	NET_WAITS      = INT32_MIN,     /* of a step: net_block() is next */
 };
 
 /*
@@ -87,15 +87,22 @@ enum {
  * later; that runs. Above that, how the descriptor was found: it blocked; it did not, so
  * its open file may be one that has blocked under another number.
  */
-enum { NO_TURN, GIVEN, RUNNING, TURNS = 0xf, BLOCKED = 0x10, SHARED = 0x20 };
+enum {
+	NET_NO_TURN,
+	NET_GIVEN,
+	NET_RUNNING,
+	NET_TURNS   = 0xf,
+	NET_BLOCKED = 0x10,
+	NET_SHARED  = 0x20,
+};
 
 /* d_writing: for any; a system call writes; for the thread that has the turn. */
-enum { FREE, BUSY, LINED };
+enum { NET_FREE, NET_BUSY, NET_LINED };
 
 /* d_inside: the system calls in progress, and above that how many have begun. */
 enum {
-	INSIDE = (1 << 22) - 1,
-	ENTERED = INSIDE + 2,
+	NET_INSIDE  = (1 << 22) - 1,
+	NET_ENTERED = NET_INSIDE + 2,
 };
 
 /*
@@ -154,16 +161,18 @@ struct told {
 };
 
 /* As deadline 0, in a call that has given way. */
-#define COUNTED INT64_MIN
+#define NET_COUNTED INT64_MIN
 
 /* Makes a system call. Returns a number, or a negative error. */
 typedef ssize_t attempt(const struct descriptor *d, const struct op *o);
 
 /* unet_table.c */
-extern struct descriptor *unet__table[CHUNKS] NET_PRIVATE;      /* of arrays; atomic */
+extern struct descriptor *unet__table[NET_CHUNKS] NET_PRIVATE;  /* of arrays; atomic */
 
-/* Descriptors with SHARED; atomic. Locked for writing, none is adopted or forgotten. */
+/* Descriptors with NET_SHARED; atomic. */
 extern uint32_t unet__shares NET_PRIVATE;
+
+/* Locked for writing: no descriptor is adopted or forgotten. */
 extern pthread_rwlock_t unet__adopting NET_PRIVATE;
 
 NET_PRIVATE struct descriptor *unet__find_chunk(int fd);
@@ -241,7 +250,7 @@ static inline enum kind get_kind(const struct descriptor *d)
 
 static inline bool is_new(const struct descriptor *d)
 {
-	return get_kind(d) <= CLOSING;
+	return get_kind(d) <= NET_CLOSING;
 }
 
 static inline bool is_ready(const struct descriptor *d, int direction)
@@ -260,17 +269,17 @@ static inline void set_ready(struct descriptor *d, int direction, bool yes)
 /* NULL: there is none yet, or it would be beyond the table. */
 static inline struct descriptor *chunk_at(size_t i)
 {
-	return i < CHUNKS ? __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE) : NULL;
+	return i < NET_CHUNKS ? __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE) : NULL;
 }
 
 /* 0; -EBADF; -ENOMEM: *d is NULL. */
 static inline int net_find(int fd, struct descriptor **d)
 {
-	size_t i = (size_t)fd / CHUNK;
+	size_t i = (size_t)fd / NET_CHUNK;
 	struct descriptor *chunk = chunk_at(i);
 
-	*d = chunk ? &chunk[(size_t)fd % CHUNK] : unet__find_chunk(fd);
-	return *d ? 0 : i < CHUNKS ? -ENOMEM : -EBADF;
+	*d = chunk ? &chunk[(size_t)fd % NET_CHUNK] : unet__find_chunk(fd);
+	return *d ? 0 : i < NET_CHUNKS ? -ENOMEM : -EBADF;
 }
 
 /* The caller is in no thread, so it may be cancelled: cancel.h. */
@@ -290,7 +299,7 @@ static inline void net_leave(struct descriptor *d)
  */
 static inline bool net_enter(struct descriptor *d, uint32_t generation)
 {
-	__atomic_fetch_add(&d->d_inside, ENTERED, __ATOMIC_ACQ_REL);
+	__atomic_fetch_add(&d->d_inside, NET_ENTERED, __ATOMIC_ACQ_REL);
 	if (generation_of(d) == generation) {
 		unet__check_file(d, generation);
 		return true;
@@ -305,7 +314,7 @@ static inline bool net_enter(struct descriptor *d, uint32_t generation)
  */
 static inline int net_give_way(int direction, int64_t deadline)
 {
-	return deadline == COUNTED || (direction == OUT && deadline == 0) ? 0
+	return deadline == NET_COUNTED || (direction == NET_OUT && deadline == 0) ? 0
 		: budget_give_way(deadline);
 }
 
@@ -321,10 +330,10 @@ static inline int net_begin(int fd, struct descriptor **d, struct turn *t)
 /* False: it is another's turn. In its own it leaves d_writing, which a close may free. */
 static inline bool begin_write(struct descriptor *d, const struct turn *t)
 {
-	uint8_t now = FREE;
+	uint8_t now = NET_FREE;
 
 	return t->t_turn
-		|| __atomic_compare_exchange_n(&d->d_writing, &now, BUSY, 0,
+		|| __atomic_compare_exchange_n(&d->d_writing, &now, NET_BUSY, 0,
 					       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 		|| unet__await_write(d);
 }
@@ -339,23 +348,23 @@ static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int dire
 
 	if (!net_enter(d, t->t_generation))
 		return -EBADF;
-	if (direction == OUT && !begin_write(d, t)) {
+	if (direction == NET_OUT && !begin_write(d, t)) {
 		net_leave(d);
-		return WAITS;
+		return NET_WAITS;
 	}
 	set_ready(d, direction, false);
 	n = call(d, o);
-	if (n == -EAGAIN && direction == IN
+	if (n == -EAGAIN && direction == NET_IN
 	    && __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED))
 		n = unet__if_shut(d, o);
-	if (n >= 0 ? (size_t)n >= o->o_short || kind != TCP || n == 0
+	if (n >= 0 ? (size_t)n >= o->o_short || kind != NET_TCP || n == 0
 		     || __atomic_load_n(&d->d_lasting, __ATOMIC_RELAXED)
 		   : n != -EAGAIN)
 		set_ready(d, direction, true);
-	if (direction == OUT && n >= 0 && (size_t)n < o->o_whole)
+	if (direction == NET_OUT && n >= 0 && (size_t)n < o->o_whole)
 		unet__take_turn(d, t);
-	if (direction == OUT && !t->t_turn)
-		__atomic_store_n(&d->d_writing, FREE, __ATOMIC_RELEASE);
+	if (direction == NET_OUT && !t->t_turn)
+		__atomic_store_n(&d->d_writing, NET_FREE, __ATOMIC_RELEASE);
 	net_leave(d);
 	if (n < 0 && generation_of(d) != t->t_generation)
 		return -EBADF;
@@ -377,12 +386,12 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 		n = net_give_way(direction, deadline);
 	if (n == 0)
 		do
-			n = deadline > 0 && !is_ready(d, direction) ? WAITS
+			n = deadline > 0 && !is_ready(d, direction) ? NET_WAITS
 				: attempt_once(call, d, direction, o, t);
 		while (n == -EINTR);
 	if (native)
 		allow_cancel(before);
-	return n == -EAGAIN ? WAITS : n;
+	return n == -EAGAIN ? NET_WAITS : n;
 }
 
 /*
@@ -408,10 +417,10 @@ static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 	rc = uwait_error(t->t_waiter);
 	if (rc == 0)
 		rc = unet__begin_wait(d, direction, t);
-	if (rc != WAITS)
+	if (rc != NET_WAITS)
 		return t->t_turn ? unet__end_wait(d, direction, rc, t) : rc;
 	rc = uwait_block(t->t_waiter);
-	return rc == READY ? 0 : unet__end_wait(d, direction, rc, t);
+	return rc == NET_READY ? 0 : unet__end_wait(d, direction, rc, t);
 }
 
 /* The result of a step after a wait. */
@@ -435,7 +444,7 @@ static inline ssize_t net_perform(attempt *call, struct descriptor *d, int direc
 	struct turn t = { NULL, generation, false };
 	ssize_t n = unet__step(call, d, direction, o, deadline, &t);
 
-	while (n == WAITS && (n = net_block(&t, d, direction, deadline)) == 0)
+	while (n == NET_WAITS && (n = net_block(&t, d, direction, deadline)) == 0)
 		n = end_step(d, direction, &t,
 			     unet__step(call, d, direction, o, deadline, &t));
 	return n;
@@ -452,12 +461,12 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 }
 
 /* Of unet__pause(): what a call on a descriptor waits for that no event tells. */
-#define PAUSE(how) { .k_name = "descriptor", .k_how = how, .k_sleeps = true, \
-		     .k_number = true }
+#define NET_PAUSE(how) { .k_name = "descriptor", .k_how = how, .k_sleeps = true, \
+			 .k_number = true }
 
 static inline unsigned way_of(int direction)
 {
-	return direction == OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT | UEVENTS_PEER_END;
+	return direction == NET_OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT | UEVENTS_PEER_END;
 }
 
 /* What the system calls ETIMEDOUT is not the deadline. */

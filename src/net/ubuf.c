@@ -131,7 +131,7 @@ int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 	struct ubuf *b = &out->w_base;
 	int rc = 0;
 
-	check(out, BUFFER, __func__);
+	check(out, CHECK_BUFFER, __func__);
 	while (rc == 0 && bytes_held(b) > 0)
 		rc = buf_write_some(b, deadline);
 	if (rc)
@@ -265,7 +265,7 @@ ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline)
 {
 	ssize_t n;
 
-	check(in, BUFFER, __func__);
+	check(in, CHECK_BUFFER, __func__);
 	n = until(in, "\n", 1, line, deadline);
 	if (n > 0) {
 		(*line)[--n] = '\0';
@@ -278,7 +278,7 @@ ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline)
 ssize_t ubuf_until(struct ubuf_in *in, const void *mark, size_t size, char **data,
 		   int64_t deadline)
 {
-	check(in, BUFFER, __func__);
+	check(in, CHECK_BUFFER, __func__);
 	return size ? until(in, mark, size, data, deadline) : -EINVAL;
 }
 
@@ -305,7 +305,7 @@ int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 {
 	int rc;
 
-	check(in, BUFFER, __func__);
+	check(in, CHECK_BUFFER, __func__);
 	*data = NULL;
 	rc = await(in, n, deadline);
 	if (rc == 0) {
@@ -319,7 +319,7 @@ ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 {
 	int rc;
 
-	check(in, BUFFER, __func__);
+	check(in, CHECK_BUFFER, __func__);
 	*data = NULL;
 	rc = await(in, n, deadline);
 	if (rc)
@@ -357,8 +357,8 @@ static inline ssize_t buf_read_some(struct ubuf_in *in, char *buffer, size_t siz
 
 ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadline)
 {
-	check(in, BUFFER, __func__);
-	check(size ? buffer : NULL, BUFFER, __func__);
+	check(in, CHECK_BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
 	return size ? buf_read_some(in, (char *)buffer, size, deadline) : 0;
 }
 
@@ -368,9 +368,9 @@ int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
 	size_t got = 0;
 	ssize_t n = 1;
 
-	check(in, BUFFER, __func__);
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(done, BUFFER, __func__);
+	check(in, CHECK_BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(done, CHECK_BUFFER, __func__);
 	while (got < size && n > 0) {
 		n = buf_read_some(in, (char *)buffer + got, size - got, deadline);
 		got += n > 0 ? (size_t)n : 0;
@@ -422,9 +422,9 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
 	size_t taken = 0;
 	ssize_t n;
 
-	check(out, BUFFER, __func__);
-	check(size ? data : NULL, BUFFER, __func__);
-	check(done, BUFFER, __func__);
+	check(out, CHECK_BUFFER, __func__);
+	check(size ? data : NULL, CHECK_BUFFER, __func__);
+	check(done, CHECK_BUFFER, __func__);
 	n = large ? ubuf_flush(out, deadline) : reserve(b, size, deadline);
 	if (n == 0 && !large && size > 0) {
 		memcpy(b->b_data + b->b_end, data, size);
@@ -471,7 +471,7 @@ int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
 	va_list arguments;
 	int rc;
 
-	check(out, BUFFER, __func__);
+	check(out, CHECK_BUFFER, __func__);
 	va_start(arguments, format);
 	rc = print(out, deadline, format, arguments);
 	va_end(arguments);

@@ -94,7 +94,7 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 	struct file_call *call;
 	struct job *job = file_job(open_file, close_file, path, strlen(path) + 1, &call);
 
-	check(path, BUFFER, __func__);
+	check(path, CHECK_BUFFER, __func__);
 	if (job) {
 		call->f_flags = flags | O_CLOEXEC;
 		call->f_mode = mode;
@@ -125,7 +125,7 @@ static void read_file(void *data)
 
 ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t deadline)
 {
-	check(size ? buffer : NULL, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
 #ifdef RWF_NOWAIT
 	struct iovec iov = { buffer, size };
 	int before = defer_cancel();
@@ -161,7 +161,7 @@ static void sync_file(void *data)
 ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset,
 		     int64_t deadline)
 {
-	check(size ? buffer : NULL, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
 	return transfer(write_file, fd, buffer, NULL, size, offset, deadline);
 }
 
@@ -182,7 +182,7 @@ int ufile_stat(const char *path, struct stat *status, int64_t deadline)
 	struct file_call *call;
 	struct job *job = file_job(stat_file, NULL, path, strlen(path) + 1, &call);
 
-	check(path, BUFFER, __func__);
-	check(status, BUFFER, __func__);
+	check(path, CHECK_BUFFER, __func__);
+	check(status, CHECK_BUFFER, __func__);
 	return (int)run_on_file(job, NULL, status, deadline);
 }

@@ -17,7 +17,7 @@
 #include "../base/cancel.h"
 #include "net.h"
 
-_Static_assert((int)UNET_BUDGET == CALLS_MAX, "calls of a thread");
+_Static_assert((int)UNET_BUDGET == BUDGET_CALLS_MAX, "calls of a thread");
 
 /* Under d_lock: forgets all. All waiters are to be told. */
 static void reset(struct descriptor *d, enum kind kind, struct told *told)
@@ -26,10 +26,10 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 	__atomic_store_n(&d->d_kind, (uint8_t)kind, __ATOMIC_RELAXED);
 	__atomic_store_n(&d->d_generation, d->d_generation + 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->d_lasting, 0, __ATOMIC_RELAXED);
-	if (d->d_turns & SHARED)
+	if (d->d_turns & NET_SHARED)
 		__atomic_fetch_sub(&unet__shares, 1, __ATOMIC_RELAXED);
 	d->d_turns = 0;
-	for (int i = IN; i <= OUT; i++) {
+	for (int i = NET_IN; i <= NET_OUT; i++) {
 		__atomic_store_n(&d->d_serial[i], 0, __ATOMIC_RELEASE);
 		set_ready(d, i, true);
 	}
@@ -47,12 +47,12 @@ int unet__enter(int fd, enum kind kind)
 		close_deferred(fd);
 		return rc;
 	}
-	if (kind <= CLOSING)                    /* its listener is being closed */
+	if (kind <= NET_CLOSING)                /* its listener is being closed */
 		kind = unet__kind_of(fd);
 	uwait_lock(&d->d_lock);
 	reset(d, kind, &told);
 	uwait_unlock(&d->d_lock);
-	unet__tell(&told, CLOSED);                /* closed by a bare close(2) */
+	unet__tell(&told, NET_CLOSED);            /* closed by a bare close(2) */
 	return fd;
 }
 
@@ -65,11 +65,11 @@ static uint32_t begin_close(struct descriptor *d, struct told *told, bool *block
 	uint32_t generation;
 
 	uwait_lock(&d->d_lock);
-	*blocked = d->d_turns & BLOCKED;
-	reset(d, CLOSING, told);
+	*blocked = d->d_turns & NET_BLOCKED;
+	reset(d, NET_CLOSING, told);
 	generation = d->d_generation;
 	uwait_unlock(&d->d_lock);
-	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) & INSIDE)
+	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) & NET_INSIDE)
 		sched_yield();
 	return generation;
 }
@@ -81,11 +81,11 @@ static void end_close(struct descriptor *d, uint32_t generation, const struct to
 
 	uwait_lock(&d->d_lock);
 	if (d->d_generation == generation) {
-		__atomic_store_n(&d->d_kind, NEW, __ATOMIC_RELEASE);
-		waited = d->d_first[IN] || d->d_first[OUT];
+		__atomic_store_n(&d->d_kind, NET_NEW, __ATOMIC_RELEASE);
+		waited = d->d_first[NET_IN] || d->d_first[NET_OUT];
 	}
 	uwait_unlock(&d->d_lock);
-	unet__tell(told, CLOSED);
+	unet__tell(told, NET_CLOSED);
 	if (waited)
 		unet__ready(&d->d_interest, UEVENTS_HANGUP);
 }
@@ -116,7 +116,7 @@ static bool may_share(struct descriptor *d)
 	if (is_new(d))
 		return false;
 	uwait_lock(&d->d_lock);
-	may = d->d_turns & SHARED;
+	may = d->d_turns & NET_SHARED;
 	uwait_unlock(&d->d_lock);
 	return may;
 }
@@ -149,7 +149,7 @@ static bool has_file(struct descriptor *d, int fd)
 	if (generation_of(d) != generation)
 		other = 1;
 	if (other == 0)
-		d->d_turns |= BLOCKED;
+		d->d_turns |= NET_BLOCKED;
 	uwait_unlock(&d->d_lock);
 	net_leave(d);
 	return other <= 0;
@@ -161,11 +161,11 @@ static bool has_file(struct descriptor *d, int fd)
  */
 static bool leave_to_other(int fd)
 {
-	for (size_t i = 0; i < CHUNKS && __atomic_load_n(&unet__shares, __ATOMIC_RELAXED);
-	     i++) {
+	for (size_t i = 0;
+	     i < NET_CHUNKS && __atomic_load_n(&unet__shares, __ATOMIC_RELAXED); i++) {
 		struct descriptor *chunk = chunk_at(i);
 
-		for (size_t k = 0; chunk && k < CHUNK; k++)
+		for (size_t k = 0; chunk && k < NET_CHUNK; k++)
 			if (has_file(&chunk[k], fd))
 				return true;
 	}
@@ -203,29 +203,29 @@ bool unet__is_idle(int fd)
 	if (net_find(fd, &d))
 		return true;
 	uwait_lock(&d->d_lock);
-	idle = !d->d_first[IN] && !d->d_first[OUT] && !(d->d_turns & TURNS)
-		&& !(__atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) & INSIDE);
+	idle = !d->d_first[NET_IN] && !d->d_first[NET_OUT] && !(d->d_turns & NET_TURNS)
+		&& !(__atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) & NET_INSIDE);
 	uwait_unlock(&d->d_lock);
 	return idle;
 }
 
 void unet__renewed(int fd)
 {
-	struct descriptor *d = chunk_at((size_t)fd / CHUNK);
+	struct descriptor *d = chunk_at((size_t)fd / NET_CHUNK);
 	struct told told;
 
-	if (!d || is_new(d += (size_t)fd % CHUNK))
+	if (!d || is_new(d += (size_t)fd % NET_CHUNK))
 		return;
 	uwait_lock(&d->d_lock);
-	reset(d, NEW, &told);
+	reset(d, NET_NEW, &told);
 	uwait_unlock(&d->d_lock);
-	unet__tell(&told, CLOSED);
+	unet__tell(&told, NET_CLOSED);
 }
 
 /* What is in the table may be half changed, and has waiters that are not there. */
 void unet__forked(void)
 {
-	for (size_t i = 0; i < CHUNKS; i++)
+	for (size_t i = 0; i < NET_CHUNKS; i++)
 		__atomic_store_n(&unet__table[i], NULL, __ATOMIC_RELAXED);
 	__atomic_store_n(&unet__shares, 0, __ATOMIC_RELAXED);
 	unet__adopting = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
@@ -241,11 +241,11 @@ int unet_shutdown(int fd, int how)
 	if (shutdown(fd, how))
 		return -errno;
 	getsockname(fd, &a, &size);
-	for (size_t i = 0; a.sa_family == AF_UNIX && i < CHUNKS; i++) {
+	for (size_t i = 0; a.sa_family == AF_UNIX && i < NET_CHUNKS; i++) {
 		struct descriptor *chunk = chunk_at(i);
 
-		for (size_t k = 0; chunk && k < CHUNK; k++)
-			if (!is_new(&chunk[k]) && !is_ready(&chunk[k], OUT))
+		for (size_t k = 0; chunk && k < NET_CHUNK; k++)
+			if (!is_new(&chunk[k]) && !is_ready(&chunk[k], NET_OUT))
 				unet__ready(&chunk[k].d_interest, UEVENTS_OUTPUT);
 	}
 	return 0;

@@ -26,9 +26,9 @@ enum { PASSING = 16 };                  /* connections that failed, then a pause
 
 /* For reports. */
 static const struct uwait_kind
-	exhausted  = PAUSE(" to accept, for a free descriptor or memory"),
-	failing    = PAUSE(" to accept, as connections fail"),
-	queue_full = PAUSE(" to connect, for a place in the backlog");
+	exhausted  = NET_PAUSE(" to accept, for a free descriptor or memory"),
+	failing    = NET_PAUSE(" to accept, as connections fail"),
+	queue_full = NET_PAUSE(" to connect, for a place in the backlog");
 
 /* Addresses. */
 
@@ -75,7 +75,7 @@ int unet_addr(const char *text, struct unet_addr *a)
 	in_port_t port;
 	size_t size;
 
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	memset(a, 0, sizeof *a);
 	if (text[0] == '/' || (text[0] == '@' && text[1]))
 		return unix_addr(a, text);
@@ -112,8 +112,8 @@ char *unet_text(const struct unet_addr *a, char *text)
 	char host[INET6_ADDRSTRLEN];
 	int size;
 
-	check(a, BUFFER, __func__);
-	check(text, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
+	check(text, CHECK_BUFFER, __func__);
 	switch (a->a_sockaddr.ss_family) {
 	case AF_INET:
 		inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
@@ -240,7 +240,7 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 {
 	int fd;
 
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	fd = bound_socket(a, SOCK_STREAM, flags);
 	if (fd < 0)
 		return fd;
@@ -253,9 +253,9 @@ int unet_bind(const struct unet_addr *a, unsigned flags)
 {
 	int fd;
 
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	fd = bound_socket(a, SOCK_DGRAM, flags);
-	return fd < 0 ? fd : unet__enter(fd, SOCKET);
+	return fd < 0 ? fd : unet__enter(fd, NET_SOCKET);
 }
 
 /* Whether the error concerns one connection, or passes. */
@@ -281,13 +281,13 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	uint32_t generation;
 	enum kind kind;
 
-	check(peer, BUFFER, __func__);
+	check(peer, CHECK_BUFFER, __func__);
 	if (rc)
 		return rc;
 	generation = generation_of(d);
 	kind = get_kind(d);  /* before the call: then the number may be reused */
 	do {
-		made = (int)net_perform(try_accept, d, IN, &o, deadline, generation);
+		made = (int)net_perform(try_accept, d, NET_IN, &o, deadline, generation);
 		if (is_exhausted(made) || (is_passing(made) && ++passed % PASSING == 0))
 			rc = unet__pause(is_exhausted(made) ? &exhausted : &failing, fd,
 					 deadline);
@@ -311,14 +311,14 @@ static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline
 	if (rc)
 		return rc;
 	generation = generation_of(d);
-	while ((rc = (int)net_perform(try_begin, d, OUT, &o, COUNTED, generation))
+	while ((rc = (int)net_perform(try_begin, d, NET_OUT, &o, NET_COUNTED, generation))
 	       == -ETIMEDOUT) {
 		rc = unet__pause(&queue_full, fd, deadline);
 		if (rc)
 			return rc;
 	}
 	if (rc > 0)
-		rc = (int)net_perform(try_connect, d, OUT, &o, deadline, generation);
+		rc = (int)net_perform(try_connect, d, NET_OUT, &o, deadline, generation);
 	return rc;
 }
 
@@ -326,7 +326,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 {
 	int fd, rc;
 
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	fd = open_socket(a, SOCK_STREAM, 0);
 	if (fd >= 0)
 		fd = unet__enter(fd, unet__kind_of(fd));
@@ -341,7 +341,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 
 int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline)
 {
-	check(a, BUFFER, __func__);
+	check(a, CHECK_BUFFER, __func__);
 	return connect_at(fd, a, deadline);
 }
 
@@ -351,9 +351,9 @@ int unet_signals(const sigset_t *set)
 {
 	int fd;
 
-	check(set, BUFFER, __func__);
+	check(set, CHECK_BUFFER, __func__);
 	fd = signalfd(-1, set, SFD_NONBLOCK | SFD_CLOEXEC);
-	return fd < 0 ? -errno : unet__enter(fd, OTHER);
+	return fd < 0 ? -errno : unet__enter(fd, NET_OTHER);
 }
 
 int unet_signal(int fd, int64_t deadline)

@@ -40,8 +40,8 @@ __attribute__((noinline))
 static int poll_step(struct descriptor *d, int direction, int64_t deadline,
 		     struct turn *t)
 {
-	static const struct op ways[] = { [IN]  = { .o_flags = POLLIN },
-					  [OUT] = { .o_flags = POLLOUT } };
+	static const struct op ways[] = { [NET_IN]  = { .o_flags = POLLIN },
+					  [NET_OUT] = { .o_flags = POLLOUT } };
 
 	return (int)unet__step(try_poll, d, direction, &ways[direction], deadline, t);
 }
@@ -57,7 +57,7 @@ static inline int wait_for(int fd, int direction, int64_t deadline)
 	if (rc)
 		return rc;
 	rc = poll_step(d, direction, deadline, &t);
-	while (rc == WAITS) {
+	while (rc == NET_WAITS) {
 		rc = net_block(&t, d, direction, deadline);
 		if (rc == 0 && (t.t_turn || POLLER_ONCE))       /* pass_on() */
 			rc = (int)end_step(d, direction, &t,
@@ -72,9 +72,9 @@ int unet_wait(int fd, short events, int64_t deadline)
 {
 	switch (events) {
 	case POLLIN:
-		return wait_for(fd, IN, deadline);
+		return wait_for(fd, NET_IN, deadline);
 	case POLLOUT:
-		return wait_for(fd, OUT, deadline);
+		return wait_for(fd, NET_OUT, deadline);
 	default:
 		return -EINVAL;
 	}
@@ -82,13 +82,13 @@ int unet_wait(int fd, short events, int64_t deadline)
 
 /* Several descriptors. */
 
-/* Errors and the end are events of both directions: IN for a poll of nothing else. */
+/* Errors and the end are events of both directions: NET_IN for a poll of nothing else. */
 static bool wants(const struct pollfd *one, int direction)
 {
 	const int out = POLLOUT | POLLWRNORM | POLLWRBAND;
 	const int both = POLLERR | POLLHUP | POLLNVAL;
 
-	if (direction == OUT)
+	if (direction == NET_OUT)
 		return one->events & out;
 	return one->events & ~(out | both) || !(one->events & out);
 }
@@ -96,7 +96,7 @@ static bool wants(const struct pollfd *one, int direction)
 /* Its events tell whether this direction is ready. */
 static bool asks(const struct pollfd *one, int direction)
 {
-	return one->events & (direction == OUT ? POLLOUT | POLLWRNORM
+	return one->events & (direction == NET_OUT ? POLLOUT | POLLWRNORM
 			      : POLLIN | POLLRDNORM);
 }
 
@@ -138,8 +138,8 @@ static bool is_told(const struct descriptor *d, const struct pollfd *one, int di
 {
 	const int known = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
 
-	return direction == IN && !is_new(d) && get_kind(d) != OTHER
-		&& !(one->events & ~known) && asks(one, IN);
+	return direction == NET_IN && !is_new(d) && get_kind(d) != NET_OTHER
+		&& !(one->events & ~known) && asks(one, NET_IN);
 }
 
 /* Without a look: nothing was there, and nothing has come since. */
@@ -150,7 +150,7 @@ static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *gener
 
 		if (d && generation_of(d) != generations[i])
 			return false;
-		for (int way = IN; way <= OUT; way++)
+		for (int way = NET_IN; way <= NET_OUT; way++)
 			if (wants(&fds[i], way)
 			    && (!d || !is_told(d, &fds[i], way) || is_ready(d, way)))
 				return false;
@@ -165,7 +165,7 @@ static bool poll_inside(const struct pollfd *one, uint32_t generation)
 
 	if (d && !net_enter(d, generation))
 		return false;
-	for (int way = IN; d && way <= OUT; way++)
+	for (int way = NET_IN; d && way <= NET_OUT; way++)
 		if (asks(one, way))
 			set_ready(d, way, false);
 	return true;
@@ -190,7 +190,7 @@ static void poll_outside(const struct pollfd *one, bool may_be_ready)
 {
 	struct descriptor *d = polled(one);
 
-	for (int way = IN; d && may_be_ready && way <= OUT; way++)
+	for (int way = NET_IN; d && may_be_ready && way <= NET_OUT; way++)
 		set_ready(d, way, true);
 	if (d)
 		net_leave(d);
@@ -225,7 +225,7 @@ static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
 	for (size_t i = 0; i < n; i++) {
 		struct descriptor *d = polled(&fds[i]);
 
-		for (int way = IN; d && way <= OUT; way++)
+		for (int way = NET_IN; d && way <= NET_OUT; way++)
 			if (!is_known || (wants(&fds[i], way)
 					  && !is_told(d, &fds[i], way)))
 				set_ready(d, way, true);
@@ -244,7 +244,7 @@ static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
 	size_t places = 0;
 
 	for (size_t i = 0; i < n && deadline > 0; i++)
-		places += (size_t)wants(&fds[i], IN) + wants(&fds[i], OUT);
+		places += (size_t)wants(&fds[i], NET_IN) + wants(&fds[i], NET_OUT);
 	return uwait_room(w, places_at(n) + places * sizeof(struct net_place));
 }
 
@@ -276,7 +276,7 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		struct descriptor *d = polled(&fds[i]);
 
-		for (int way = IN; way <= OUT && rc == 0; way++) {
+		for (int way = NET_IN; way <= NET_OUT && rc == 0; way++) {
 			if (!wants(&fds[i], way))
 				continue;
 			**end = (struct net_place){ .p_base = { .p_waiter = w } };
@@ -298,7 +298,7 @@ static void poll_leave(struct pollfd *fds, size_t n, struct net_place *place,
 	for (size_t i = 0; i < n; i++) {
 		struct descriptor *d = polled(&fds[i]);
 
-		for (int way = IN; way <= OUT; way++) {
+		for (int way = NET_IN; way <= NET_OUT; way++) {
 			if (!wants(&fds[i], way))
 				continue;
 			if (d && place < end)
@@ -336,7 +336,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	bool waited = false;
 	int rc;
 
-	check(n ? fds : NULL, BUFFER, __func__);
+	check(n ? fds : NULL, CHECK_BUFFER, __func__);
 	if (n > POLL_MAX)
 		return -EINVAL;
 	w = uwait_self();
@@ -382,10 +382,10 @@ int unet__select_try(struct uwaiter *w, int fd, int direction, uint32_t generati
 		return rc;
 	if (generation_of(d) != generation)
 		return -EBADF;
-	if (counts && (direction == IN || deadline != 0) && usched__is_tired())
+	if (counts && (direction == NET_IN || deadline != 0) && usched__is_tired())
 		return SELECT_TIRED;
 	rc = poll_step(d, direction, deadline, &t);
-	return rc == WAITS ? SELECT_BUSY : rc;
+	return rc == NET_WAITS ? SELECT_BUSY : rc;
 }
 
 int unet__select_enter(struct net_place *place, int fd, int direction,

@@ -72,9 +72,9 @@ int unet_resolve(const char *host, const char *service, int type, struct unet_ad
 	struct lookup *l;
 	int rc;
 
-	check(host, BUFFER, __func__);
-	check(service, BUFFER, __func__);
-	check(max ? found : NULL, BUFFER, __func__);
+	check(host, CHECK_BUFFER, __func__);
+	check(service, CHECK_BUFFER, __func__);
+	check(max ? found : NULL, CHECK_BUFFER, __func__);
 	if (!job)
 		return -ENOMEM;
 	l = (struct lookup *)(void *)job->j_data;

@@ -13,30 +13,30 @@
 
 #include "net.h"
 
-struct descriptor *unet__table[CHUNKS];
+struct descriptor *unet__table[NET_CHUNKS];
 uint32_t unet__shares;
 pthread_rwlock_t unet__adopting = PTHREAD_RWLOCK_INITIALIZER;
 
 /* NULL: no memory, or no descriptor. */
 struct descriptor *unet__find_chunk(int fd)
 {
-	size_t i = (size_t)fd / CHUNK;
+	size_t i = (size_t)fd / NET_CHUNK;
 	struct descriptor *chunk, *now = NULL;
 
-	if (i >= CHUNKS)
+	if (i >= NET_CHUNKS)
 		return NULL;
-	chunk = (struct descriptor *)aligned_alloc(NET_LINE, CHUNK * sizeof *chunk);
+	chunk = (struct descriptor *)aligned_alloc(NET_LINE, NET_CHUNK * sizeof *chunk);
 	if (!chunk)
 		return NULL;
-	memset(chunk, 0, CHUNK * sizeof *chunk);
-	for (size_t k = 0; k < CHUNK; k++)
-		chunk[k].d_fd = (int)(i * CHUNK + k);
+	memset(chunk, 0, NET_CHUNK * sizeof *chunk);
+	for (size_t k = 0; k < NET_CHUNK; k++)
+		chunk[k].d_fd = (int)(i * NET_CHUNK + k);
 	if (!__atomic_compare_exchange_n(&unet__table[i], &now, chunk, 0,
 					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		free(chunk);                    /* another native thread was faster */
 		chunk = now;
 	}
-	return &chunk[(size_t)fd % CHUNK];
+	return &chunk[(size_t)fd % NET_CHUNK];
 }
 
 #ifdef USCHED_CHECK
@@ -47,7 +47,7 @@ void unet__check_file(struct descriptor *d, uint32_t generation)
 
 	uwait_lock(&d->d_lock);
 	flags = fcntl(d->d_fd, F_GETFL);
-	if (d->d_generation == generation && get_kind(d) > CLOSING && flags >= 0
+	if (d->d_generation == generation && get_kind(d) > NET_CLOSING && flags >= 0
 	    && fstat(d->d_fd, &now) == 0) {
 		if (d->d_checked != generation + 1)
 			d->d_file = now;
@@ -72,8 +72,8 @@ enum kind unet__kind_of(int fd)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size)) {
 		if (fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode))
-			return PIPE;
-		return OTHER;
+			return NET_PIPE;
+		return NET_OTHER;
 	}
 #ifdef SO_PROTOCOL
 	int protocol = 0;
@@ -81,9 +81,9 @@ enum kind unet__kind_of(int fd)
 	size = sizeof protocol;
 	if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0
 	    && type == SOCK_STREAM && protocol == IPPROTO_TCP)
-		return TCP;
+		return NET_TCP;
 #endif
-	return SOCKET;
+	return NET_SOCKET;
 }
 
 /* 1: it has blocked. */
@@ -100,20 +100,20 @@ int unet__set_nonblocking(int fd)
 
 /*
  * Under d_lock. Of several that adopt it at a time one has found that it blocked. While
- * CLOSING the number may still be that of the old file, so nothing else is kept.
+ * NET_CLOSING the number may still be that of the old file, so nothing else is kept.
  */
 static void found(struct descriptor *d, bool blocked)
 {
 	if (blocked)
-		d->d_turns |= BLOCKED;
-	if (get_kind(d) != NEW)
+		d->d_turns |= NET_BLOCKED;
+	if (get_kind(d) != NET_NEW)
 		return;
-	if (!(d->d_turns & BLOCKED)) {
-		d->d_turns |= SHARED;
+	if (!(d->d_turns & NET_BLOCKED)) {
+		d->d_turns |= NET_SHARED;
 		__atomic_fetch_add(&unet__shares, 1, __ATOMIC_RELAXED);
 	}
-	set_ready(d, IN, true);
-	set_ready(d, OUT, true);
+	set_ready(d, NET_IN, true);
+	set_ready(d, NET_OUT, true);
 	__atomic_store_n(&d->d_kind, (uint8_t)unet__kind_of(d->d_fd), __ATOMIC_RELEASE);
 }
 

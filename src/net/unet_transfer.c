@@ -35,7 +35,7 @@ static bool is_socket(const struct descriptor *d)
 {
 	enum kind kind = get_kind(d);
 
-	return kind == TCP || kind == SOCKET;
+	return kind == NET_TCP || kind == NET_SOCKET;
 }
 
 __attribute__((always_inline))
@@ -91,12 +91,12 @@ APART static ssize_t write_other(const struct descriptor *d, const struct iovec 
 				  .msg_iovlen = (size_t)n };
 
 	switch (get_kind(d)) {
-	case TCP:
-	case SOCKET:
+	case NET_TCP:
+	case NET_SOCKET:
 		return result(sendmsg(d->d_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
-	case NEW:
-	case CLOSING:                           /* what it was is not known */
-	case PIPE:
+	case NET_NEW:
+	case NET_CLOSING:                       /* what it was is not known */
+	case NET_PIPE:
 		return write_pipe(d->d_fd, iov, n);
 	default:
 		return result(writev(d->d_fd, iov, n));
@@ -204,7 +204,7 @@ APART static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
 
 	if (size == 0)
 		deadline = 0;
-	return net_step(try_read, d, IN, &o, deadline, t);
+	return net_step(try_read, d, NET_IN, &o, deadline, t);
 }
 
 APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
@@ -214,14 +214,14 @@ APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
 			      .o_whole = whole };
 
-	return net_step(try_write, d, OUT, &o, deadline, t);
+	return net_step(try_write, d, NET_OUT, &o, deadline, t);
 }
 
 static inline void check_iov(const struct iovec *iov, int n, const char *call)
 {
-	check(n > 0 ? iov : NULL, BUFFER, call);
+	check(n > 0 ? iov : NULL, CHECK_BUFFER, call);
 	for (int i = 0; i < n; i++)
-		check(iov[i].iov_len ? iov[i].iov_base : NULL, BUFFER, call);
+		check(iov[i].iov_len ? iov[i].iov_base : NULL, CHECK_BUFFER, call);
 }
 
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
@@ -230,12 +230,12 @@ ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline)
 	struct turn t;
 	ssize_t n = net_begin(fd, &d, &t);
 
-	check(size ? buffer : NULL, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
 	if (n)
 		return n;
 	n = read_step(d, buffer, size, deadline, &t);
-	while (n == WAITS && (n = net_block(&t, d, IN, deadline)) == 0)
-		n = end_step(d, IN, &t, read_step(d, buffer, size, deadline, &t));
+	while (n == NET_WAITS && (n = net_block(&t, d, NET_IN, deadline)) == 0)
+		n = end_step(d, NET_IN, &t, read_step(d, buffer, size, deadline, &t));
 	return n;
 }
 
@@ -245,12 +245,13 @@ ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
 	struct turn t;
 	ssize_t n = net_begin(fd, &d, &t);
 
-	check(size ? buffer : NULL, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
 	if (n)
 		return n;
 	n = write_step(d, buffer, size, 0, deadline, &t);
-	while (n == WAITS && (n = net_block(&t, d, OUT, deadline)) == 0)
-		n = end_step(d, OUT, &t, write_step(d, buffer, size, 0, deadline, &t));
+	while (n == NET_WAITS && (n = net_block(&t, d, NET_OUT, deadline)) == 0)
+		n = end_step(d, NET_OUT, &t,
+			     write_step(d, buffer, size, 0, deadline, &t));
 	return n;
 }
 
@@ -259,7 +260,7 @@ ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
 	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n) };
 
 	check_iov(iov, n, __func__);
-	return net_perform_at(try_readv, fd, IN, &o, o.o_short > 0 ? deadline : 0);
+	return net_perform_at(try_readv, fd, NET_IN, &o, o.o_short > 0 ? deadline : 0);
 }
 
 ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
@@ -267,7 +268,7 @@ ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 	const struct op o = { .o_iov = iov, .o_n = n };
 
 	check_iov(iov, n, __func__);
-	return net_perform_at(try_writev, fd, OUT, &o, deadline);
+	return net_perform_at(try_writev, fd, NET_OUT, &o, deadline);
 }
 
 /* MSG_OOB and MSG_ERRQUEUE read what is no part of the input, for which the system never
@@ -292,14 +293,14 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 	const struct op o = { .o_buffer = buffer, .o_size = size, .o_flags = flags,
 			      .o_from = from };
 
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(from, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(from, CHECK_BUFFER, __func__);
 	return flags & BESIDE ? receive_beside(try_recvfrom, fd, &o)
-		: net_perform_at(try_recvfrom, fd, IN, &o, deadline);
+		: net_perform_at(try_recvfrom, fd, NET_IN, &o, deadline);
 }
 
 /* For reports. */
-static const struct uwait_kind peer_full = PAUSE(" to send, for room at the peer");
+static const struct uwait_kind peer_full = NET_PAUSE(" to send, for room at the peer");
 
 /* To an address of a UNIX socket: no event tells of room at the receiver. */
 __attribute__((always_inline))
@@ -315,10 +316,10 @@ static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is
 		return rc;
 	generation = generation_of(d);
 	if (!is_unix)
-		return net_perform(call, d, OUT, o, deadline, generation);
-	rc = net_give_way(OUT, deadline);
+		return net_perform(call, d, NET_OUT, o, deadline, generation);
+	rc = net_give_way(NET_OUT, deadline);
 	while (rc == 0) {
-		n = net_perform(call, d, OUT, o, COUNTED, generation);
+		n = net_perform(call, d, NET_OUT, o, NET_COUNTED, generation);
 		rc = n == -ETIMEDOUT ? unet__pause(&peer_full, fd, deadline) : 1;
 	}
 	return rc < 0 ? rc : n;
@@ -331,17 +332,17 @@ ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
 			      .o_flags = flags, .o_to = to };
 
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(to, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(to, CHECK_BUFFER, __func__);
 	return send_by(try_sendto, fd, &o, to && to->a_sockaddr.ss_family == AF_UNIX,
 		       deadline);
 }
 
 static void check_message(const struct msghdr *message, const char *call)
 {
-	check(message, BUFFER, call);
-	check(message->msg_namelen ? message->msg_name : NULL, BUFFER, call);
-	check(message->msg_controllen ? message->msg_control : NULL, BUFFER, call);
+	check(message, CHECK_BUFFER, call);
+	check(message->msg_namelen ? message->msg_name : NULL, CHECK_BUFFER, call);
+	check(message->msg_controllen ? message->msg_control : NULL, CHECK_BUFFER, call);
 	check_iov(message->msg_iov, (int)message->msg_iovlen, call);
 }
 
@@ -352,7 +353,7 @@ ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline
 
 	check_message(message, __func__);
 	return flags & BESIDE ? receive_beside(try_recvmsg, fd, &o)
-		: net_perform_at(try_recvmsg, fd, IN, &o, deadline);
+		: net_perform_at(try_recvmsg, fd, NET_IN, &o, deadline);
 }
 
 static bool goes_to_unix(const struct msghdr *message)
@@ -376,8 +377,8 @@ ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t dead
 {
 	const struct op o = { .o_buffer = offset, .o_size = size, .o_n = from };
 
-	check(offset, BUFFER, __func__);
-	return net_perform_at(try_sendfile, fd, OUT, &o, deadline);
+	check(offset, CHECK_BUFFER, __func__);
+	return net_perform_at(try_sendfile, fd, NET_OUT, &o, deadline);
 }
 
 /* After a step of a call that moves all: n; or 0 or an error, after a wait. */
@@ -385,7 +386,7 @@ __attribute__((always_inline))
 static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t deadline,
 				struct turn *t, ssize_t n)
 {
-	if (n == WAITS)
+	if (n == NET_WAITS)
 		return net_block(t, d, direction, deadline);
 	t->t_waiter = NULL;
 	return n;
@@ -409,14 +410,14 @@ int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadl
 	ssize_t n = net_begin(fd, &d, &t);
 	size_t got = 0;
 
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(done, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(done, CHECK_BUFFER, __func__);
 	while (got < size && n >= 0) {
 		n = read_step(d, (char *)buffer + got, size - got, deadline, &t);
-		n = n ? net_go_on(d, IN, deadline, &t, n) : -EPIPE;
+		n = n ? net_go_on(d, NET_IN, deadline, &t, n) : -EPIPE;
 		got += n > 0 ? (size_t)n : 0;
 	}
-	return end_all(d, IN, &t, n, got, done);
+	return end_all(d, NET_IN, &t, n, got, done);
 }
 
 int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
@@ -427,15 +428,15 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 	ssize_t n = net_begin(fd, &d, &t);
 	size_t put = 0;
 
-	check(size ? buffer : NULL, BUFFER, __func__);
-	check(done, BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	check(done, CHECK_BUFFER, __func__);
 	while (put < size && n >= 0) {
 		n = write_step(d, (const char *)buffer + put, size - put, size - put,
 			       deadline, &t);
-		n = net_go_on(d, OUT, deadline, &t, n);
+		n = net_go_on(d, NET_OUT, deadline, &t, n);
 		put += n > 0 ? (size_t)n : 0;
 	}
-	return end_all(d, OUT, &t, n, put, done);
+	return end_all(d, NET_OUT, &t, n, put, done);
 }
 
 static void skip(struct op *o, size_t n)
@@ -459,12 +460,12 @@ int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 	const size_t size = o.o_whole;
 
 	check_iov(iov, n, __func__);
-	check(done, BUFFER, __func__);
+	check(done, CHECK_BUFFER, __func__);
 	rc = n < 0 ? -EINVAL : rc;
 	while (o.o_whole > 0 && rc >= 0) {
-		rc = unet__step(try_parts, d, OUT, &o, deadline, &t);
-		rc = net_go_on(d, OUT, deadline, &t, rc);
+		rc = unet__step(try_parts, d, NET_OUT, &o, deadline, &t);
+		rc = net_go_on(d, NET_OUT, deadline, &t, rc);
 		skip(&o, rc > 0 ? (size_t)rc : 0);
 	}
-	return end_all(d, OUT, &t, rc, size - o.o_whole, done);
+	return end_all(d, NET_OUT, &t, rc, size - o.o_whole, done);
 }

@@ -22,8 +22,8 @@ static bool *doubted;                           /* unet__doubt(); atomic */
 
 /* For reports. */
 static const struct uwait_kind descriptor_waits[] = {
-	[IN]  = { .k_name = "descriptor", .k_how = " to read", .k_number = true },
-	[OUT] = { .k_name = "descriptor", .k_how = " to write", .k_number = true },
+	[NET_IN]  = { .k_name = "descriptor", .k_how = " to read", .k_number = true },
+	[NET_OUT] = { .k_name = "descriptor", .k_how = " to write", .k_number = true },
 };
 
 enum {
@@ -60,7 +60,7 @@ static inline struct uwaiter *node_waiter(struct uwait_node *n)
 
 static inline bool is_lined(const struct descriptor *d)
 {
-	return __atomic_load_n(&d->d_writing, __ATOMIC_RELAXED) == LINED;
+	return __atomic_load_n(&d->d_writing, __ATOMIC_RELAXED) == NET_LINED;
 }
 
 static inline unsigned turn_of(const struct descriptor *d, int direction)
@@ -127,9 +127,9 @@ static inline bool place_wants(struct uwait_node *n, unsigned events)
 /* Under d_lock: none waits to write, or has the turn. */
 static void end_line(struct descriptor *d)
 {
-	uint8_t lined = LINED;
+	uint8_t lined = NET_LINED;
 
-	__atomic_compare_exchange_n(&d->d_writing, &lined, FREE, 0, __ATOMIC_RELEASE,
+	__atomic_compare_exchange_n(&d->d_writing, &lined, NET_FREE, 0, __ATOMIC_RELEASE,
 				    __ATOMIC_RELAXED);
 }
 
@@ -189,13 +189,13 @@ static void wake_first(struct descriptor *d, int direction, unsigned events,
 {
 	struct uwait_node *n = pop_waiters(d, direction, events, false, told);
 
-	if (n && (direction == OUT || d->d_first[direction])) {
-		set_turn_of(d, direction, GIVEN);
+	if (n && (direction == NET_OUT || d->d_first[direction])) {
+		set_turn_of(d, direction, NET_GIVEN);
 		set_ready(d, direction, false);
-		told->g_result = READY_TURN;
+		told->g_result = NET_READY_TURN;
 	} else if (n) {
-		told->g_result = READY;
-	} else if (direction == OUT) {
+		told->g_result = NET_READY;
+	} else if (direction == NET_OUT) {
 		end_line(d);
 	}
 	told->g_taker = n ? uwait_of(n) : NULL;
@@ -207,10 +207,10 @@ static void now_ready(struct descriptor *d, int direction, unsigned events,
 {
 	unsigned turn = turn_of(d, direction);
 
-	if (turn == GIVEN)
+	if (turn == NET_GIVEN)
 		return;                         /* that one will see it */
 	set_ready(d, direction, true);
-	if (turn == NO_TURN && d->d_first[direction])
+	if (turn == NET_NO_TURN && d->d_first[direction])
 		wake_first(d, direction, events, told);
 }
 
@@ -224,7 +224,8 @@ static inline void unwatch(struct descriptor *d)
 {
 	struct uevents *e = usched__here()->s_events;
 
-	if (e && d->d_serial[IN] != e->e_serial && d->d_serial[OUT] != e->e_serial)
+	if (e && d->d_serial[NET_IN] != e->e_serial
+	    && d->d_serial[NET_OUT] != e->e_serial)
 		uevents_remove(e, d->d_fd);
 }
 
@@ -235,18 +236,18 @@ APART static void ready_for_all(struct descriptor *d, unsigned events)
 
 	if (events & LASTING) {                 /* may not end the wait of the first */
 		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
-		pop_waiters(d, IN, events, true, &readers);
-		pop_waiters(d, OUT, events, true, &writers);
+		pop_waiters(d, NET_IN, events, true, &readers);
+		pop_waiters(d, NET_OUT, events, true, &writers);
 	}
 	if (events & INPUTS)
-		now_ready(d, IN, events, &readers);
+		now_ready(d, NET_IN, events, &readers);
 	if (events & OUTPUTS)
-		now_ready(d, OUT, events, &writers);
-	if (!d->d_first[IN] && !d->d_first[OUT] && !is_new(d))
+		now_ready(d, NET_OUT, events, &writers);
+	if (!d->d_first[NET_IN] && !d->d_first[NET_OUT] && !is_new(d))
 		unwatch(d);
 	uwait_unlock(&d->d_lock);
-	unet__tell(&readers, READY);
-	unet__tell(&writers, READY);
+	unet__tell(&readers, NET_READY);
+	unet__tell(&writers, NET_READY);
 }
 
 /* i_ready: on the native thread of a dispatcher that it is registered with. */
@@ -257,27 +258,27 @@ void unet__ready(struct uinterest *interest, unsigned events)
 	struct uwaiter *w = NULL;
 
 	uwait_lock(&d->d_lock);
-	n = d->d_first[IN];
-	if (events & LASTING || d->d_turns & TURNS || d->d_first[OUT]
+	n = d->d_first[NET_IN];
+	if (events & LASTING || d->d_turns & NET_TURNS || d->d_first[NET_OUT]
 	    || (n && (is_marked(n) || n->n_next))) {
 		ready_for_all(d, events);
 		return;
 	}
 	if (events & UEVENTS_INPUT) {
-		set_ready(d, IN, true);
+		set_ready(d, NET_IN, true);
 		if (n && uwait_claim(uwait_of(n))) {
 			w = uwait_of(n);
 			n->n_prev = NULL;
-			d->d_first[IN] = n = NULL;
+			d->d_first[NET_IN] = n = NULL;
 		}
 	}
 	if (events & UEVENTS_OUTPUT)
-		set_ready(d, OUT, true);
+		set_ready(d, NET_OUT, true);
 	if (!n && !is_new(d))
 		unwatch(d);
 	uwait_unlock(&d->d_lock);
 	if (w)
-		uwait_finish(w, READY);
+		uwait_finish(w, NET_READY);
 }
 
 /* An error is left for the next call: it would be taken from the socket. */
@@ -313,14 +314,14 @@ ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
 /* A system call of another native thread ends soon. */
 bool unet__await_write(struct descriptor *d)
 {
-	uint8_t now = FREE;
+	uint8_t now = NET_FREE;
 
-	while (!__atomic_compare_exchange_n(&d->d_writing, &now, BUSY, 0,
+	while (!__atomic_compare_exchange_n(&d->d_writing, &now, NET_BUSY, 0,
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		if (now == LINED)
+		if (now == NET_LINED)
 			return false;
 		sched_yield();
-		now = FREE;
+		now = NET_FREE;
 	}
 	return true;
 }
@@ -332,8 +333,8 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 		return;
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) == t->t_generation) {
-		__atomic_store_n(&d->d_writing, LINED, __ATOMIC_RELEASE);
-		set_turn_of(d, OUT, RUNNING);
+		__atomic_store_n(&d->d_writing, NET_LINED, __ATOMIC_RELEASE);
+		set_turn_of(d, NET_OUT, NET_RUNNING);
 		t->t_turn = true;
 	}
 	uwait_unlock(&d->d_lock);
@@ -343,32 +344,32 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 		      struct told *told)
 {
-	if (turn_of(d, direction) != NO_TURN)
+	if (turn_of(d, direction) != NET_NO_TURN)
 		return;
 	if (d->d_first[direction] && (is_useful || POLLER_ONCE))
 		wake_first(d, direction, way_of(direction), told);
-	else if (direction == OUT && !d->d_first[direction])
+	else if (direction == NET_OUT && !d->d_first[direction])
 		end_line(d);
 }
 
 /*
- * The call has come to its end, unless n is WAITS. The next thread has the turn, if there
- * is something to do, or if it has to register.
+ * The call has come to its end, unless n is NET_WAITS. The next thread has the turn, if
+ * there is something to do, or if it has to register.
  */
 ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssize_t n)
 {
 	struct told told = { 0 };
 
-	if (n == WAITS)
+	if (n == NET_WAITS)
 		return n;
 	t->t_turn = false;
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) == t->t_generation) {
-		set_turn_of(d, direction, NO_TURN);
+		set_turn_of(d, direction, NET_NO_TURN);
 		pass_turn(d, direction, is_ready(d, direction), &told);
 	}
 	uwait_unlock(&d->d_lock);
-	unet__tell(&told, READY);
+	unet__tell(&told, NET_READY);
 	return n;
 }
 
@@ -378,16 +379,17 @@ ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssiz
  */
 static int register_again(struct uevents *e, struct descriptor *d)
 {
-	bool all = d->d_serial[OUT] == e->e_serial;
-	int rc = uevents__again(e, d->d_fd, way_of(all ? OUT : IN), &d->d_interest);
+	bool all = d->d_serial[NET_OUT] == e->e_serial;
+	int rc = uevents__again(e, d->d_fd, way_of(all ? NET_OUT : NET_IN),
+				&d->d_interest);
 
 	if (rc)
 		return rc;
 	__atomic_store_n(doubted, true, __ATOMIC_RELAXED);
 	rc = unet__set_nonblocking(d->d_fd);
 	__atomic_store_n(&d->d_kind, (uint8_t)unet__kind_of(d->d_fd), __ATOMIC_RELEASE);
-	set_ready(d, IN, true);
-	set_ready(d, OUT, true);
+	set_ready(d, NET_IN, true);
+	set_ready(d, NET_OUT, true);
 	return rc < 0 ? rc : 0;
 }
 
@@ -406,13 +408,13 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		rc = -EBADF;
 	else if (!POLLER_ONCE && __atomic_load_n(&doubted, __ATOMIC_RELAXED)
 		 && (d->d_serial[direction] == e->e_serial
-		     || d->d_serial[OUT] == e->e_serial))
+		     || d->d_serial[NET_OUT] == e->e_serial))
 		rc = register_again(e, d);
-	else if (POLLER_ONCE || direction == OUT)
+	else if (POLLER_ONCE || direction == NET_OUT)
 		rc = uevents_add(e, d->d_fd, ways, &d->d_interest);
-	else if (d->d_serial[OUT] != e->e_serial)       /* no event of what is known */
+	else if (d->d_serial[NET_OUT] != e->e_serial)   /* no event of what is known */
 		rc = uevents__again(e, d->d_fd, ways, &d->d_interest);
-	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != CLOSING)
+	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != NET_CLOSING)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
 	else if (rc == -EPIPE)                  /* of kqueue(2): a write fails at once */
 		set_ready(d, direction, true);
@@ -441,37 +443,37 @@ static inline bool is_unready(const struct descriptor *d, int direction)
 {
 	uint32_t before = __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE);
 
-	return !is_ready(d, direction) && !(before & INSIDE)
+	return !is_ready(d, direction) && !(before & NET_INSIDE)
 		&& __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) == before;
 }
 
 /* Under d_lock. With the turn it waits before all others. */
 APART static int may_wait(struct descriptor *d, int direction, const struct turn *t)
 {
-	uint8_t now = FREE;
+	uint8_t now = NET_FREE;
 
 	if (t->t_turn)
-		return is_unready(d, direction) ? WAITS : READY_TURN;
-	if (turn_of(d, direction) != NO_TURN || (direction == OUT && is_lined(d)))
-		return WAITS;
+		return is_unready(d, direction) ? NET_WAITS : NET_READY_TURN;
+	if (turn_of(d, direction) != NET_NO_TURN || (direction == NET_OUT && is_lined(d)))
+		return NET_WAITS;
 	if (!is_unready(d, direction))
-		return READY;
-	if (direction == OUT
-	    && !__atomic_compare_exchange_n(&d->d_writing, &now, LINED, 0,
+		return NET_READY;
+	if (direction == NET_OUT
+	    && !__atomic_compare_exchange_n(&d->d_writing, &now, NET_LINED, 0,
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return READY;
-	return WAITS;
+		return NET_READY;
+	return NET_WAITS;
 }
 
 APART static void leave_turn(struct descriptor *d, int direction, struct turn *t)
 {
-	set_turn_of(d, direction, NO_TURN);
+	set_turn_of(d, direction, NET_NO_TURN);
 	t->t_turn = false;
 }
 
 /*
- * WAITS; 0: it may be ready already; READY_TURN: the same, and it still has the turn; an
- * error.
+ * NET_WAITS; 0: it may be ready already; NET_READY_TURN: the same, and it still has the
+ * turn; an error.
  */
 int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 {
@@ -483,11 +485,11 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != t->t_generation)
 		rc = -EBADF;
-	else if (direction == OUT || d->d_turns & TURNS)
+	else if (direction == NET_OUT || d->d_turns & NET_TURNS)
 		rc = may_wait(d, direction, t);
 	else
-		rc = is_unready(d, IN) ? WAITS : READY;
-	if (rc == WAITS) {
+		rc = is_unready(d, NET_IN) ? NET_WAITS : NET_READY;
+	if (rc == NET_WAITS) {
 		uwait_note(w, &descriptor_waits[direction], (void *)(intptr_t)d->d_fd,
 			   __builtin_return_address(0));
 		uwait_begin(w);
@@ -505,32 +507,32 @@ static inline void disarm_poller(struct descriptor *d, struct uwaiter *w)
 {
 	struct uevents *e;
 
-	if (POLLER_ONCE && !d->d_first[IN] && !d->d_first[OUT]
+	if (POLLER_ONCE && !d->d_first[NET_IN] && !d->d_first[NET_OUT]
 	    && uwait_events(w, &e) == 0)
 		uevents_remove(e, d->d_fd);
 }
 
 /*
- * Returns the result of a wait that is not READY, or an error before it began; 0: it has
- * the turn.
+ * Returns the result of a wait that is not NET_READY, or an error before it began; 0: it
+ * has the turn.
  */
 int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 {
 	struct uwaiter *w = uwait_self();
 	struct told told = { 0 };
 
-	if (rc == CLOSED)
+	if (rc == NET_CLOSED)
 		return -EBADF;
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != t->t_generation) {
 		t->t_turn = false;
-	} else if (rc == READY_TURN) {
+	} else if (rc == NET_READY_TURN) {
 		t->t_turn = true;
-		set_turn_of(d, direction, RUNNING);
+		set_turn_of(d, direction, NET_RUNNING);
 		set_ready(d, direction, true);          /* for the step */
 	} else {
 		if (t->t_turn)
-			set_turn_of(d, direction, NO_TURN);
+			set_turn_of(d, direction, NET_NO_TURN);
 		else
 			pull_node(&d->d_first[direction], &w->w_node);
 		pass_turn(d, direction, t->t_turn && is_ready(d, direction), &told);
@@ -539,8 +541,8 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 	if (w)
 		disarm_poller(d, w);
 	uwait_unlock(&d->d_lock);
-	unet__tell(&told, READY);
-	return rc == READY_TURN ? 0 : rc;
+	unet__tell(&told, NET_READY);
+	return rc == NET_READY_TURN ? 0 : rc;
 }
 
 /*
@@ -559,8 +561,8 @@ int unet__join(struct net_place *place, struct descriptor *d, int direction,
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != generation)
 		rc = -EBADF;
-	else if (!looks && turn_of(d, direction) == NO_TURN
-		 && !(direction == OUT && is_lined(d)) && !is_unready(d, direction))
+	else if (!looks && turn_of(d, direction) == NET_NO_TURN
+		 && !(direction == NET_OUT && is_lined(d)) && !is_unready(d, direction))
 		rc = -EAGAIN;
 	else
 		rc = 0;
@@ -582,7 +584,7 @@ void unet__leave(struct net_place *place, struct descriptor *d, int direction)
 	pass_turn(d, direction, false, &told);
 	disarm_poller(d, place->p_base.p_waiter);
 	uwait_unlock(&d->d_lock);
-	unet__tell(&told, READY);
+	unet__tell(&told, NET_READY);
 }
 
 /* Under d_lock: ends all waits, and the turns. */
@@ -590,21 +592,21 @@ void unet__release(struct descriptor *d, struct told *told)
 {
 	struct uwait_node *n;
 
-	for (int i = IN; i <= OUT; i++)
+	for (int i = NET_IN; i <= NET_OUT; i++)
 		while ((n = pop_waiters(d, i, ~0u, false, told)))
 			add_told(told, n);
 	end_line(d);
 }
 
-/* Sleeps for RETRY, but not beyond the deadline, which must not have come. */
+/* Sleeps for NET_RETRY, but not beyond the deadline, which must not have come. */
 int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline)
 {
-	int64_t until = usync_after(RETRY);
-	struct timespec t = { 0, RETRY };
+	int64_t until = usync_after(NET_RETRY);
+	struct timespec t = { 0, NET_RETRY };
 	struct uwaiter *w;
 	int before;
 
-	if (deadline <= 0 || until - RETRY >= deadline)
+	if (deadline <= 0 || until - NET_RETRY >= deadline)
 		return -ETIMEDOUT;
 	if (ustack_self()) {
 		w = uwait_prepare_lean(until < deadline ? until : deadline, false);

@@ -263,7 +263,7 @@ static inline int offload_as(enum job_kind kind, void (*func)(void *argument),
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
 	     size_t size, int64_t deadline)
 {
-	check(size ? argument : NULL, BUFFER, __func__);
+	check(size ? argument : NULL, CHECK_BUFFER, __func__);
 	check_inside(argument, size, __func__, __builtin_return_address(0));
 	return offload_as(OFFLOAD_CALLS, func, drop, argument, size, deadline);
 }

@@ -92,13 +92,13 @@ static void note(struct uwaiter *w, struct chan_place *p, const void *where)
 
 static void check_cases(const struct usync_case *cases, size_t n, const void *where)
 {
-	check(n ? cases : NULL, BUFFER, "usync_select");
+	check(n ? cases : NULL, CHECK_BUFFER, "usync_select");
 	for (size_t i = 0; i < n; i++)
 		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
 			usync__check_value(cases[i].s_chan, cases[i].s_value,
 					   "usync_select", where);
 		else if (cases[i].s_chan && cases[i].s_chan->c_size)
-			check(cases[i].s_value, BUFFER, "usync_select");
+			check(cases[i].s_value, CHECK_BUFFER, "usync_select");
 }
 
 static bool may_send(const struct usync_case *cases, size_t n)

@@ -28,7 +28,7 @@
 
 #define CHAN_PRIVATE __attribute__((visibility("hidden")))
 
-enum { PLACE_ALIGN = 8 };       /* bytes; values are copied, so they need none */
+enum { CHAN_PLACE_ALIGN = 8 };  /* bytes; values are copied, so they need none */
 
 struct usync_chan {
 	size_t             c_size;      /* bytes of a value: constant */
@@ -58,7 +58,8 @@ struct chan_place {
 	char               p_value[];
 };
 
-_Static_assert(sizeof(struct chan_place) % PLACE_ALIGN == 0, "values follow at once");
+_Static_assert(sizeof(struct chan_place) % CHAN_PLACE_ALIGN == 0,
+	       "values follow at once");
 
 static inline void copy_value(void *to, const void *from, size_t size)
 {
@@ -69,8 +70,8 @@ static inline void copy_value(void *to, const void *from, size_t size)
 /* Bytes of a place for a value of `size' bytes. */
 static inline size_t place_size(size_t size)
 {
-	size += sizeof(struct chan_place) + PLACE_ALIGN - 1;
-	return size / PLACE_ALIGN * PLACE_ALIGN;
+	size += sizeof(struct chan_place) + CHAN_PLACE_ALIGN - 1;
+	return size / CHAN_PLACE_ALIGN * CHAN_PLACE_ALIGN;
 }
 
 static inline struct uwait_queue *queue_of(struct usync_chan *c, enum usync_op op)

@@ -314,7 +314,7 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	struct uwaiter *w;
 	int rc;
 
-	check(m, OBJECT, __func__);
+	check(m, CHECK_OBJECT, __func__);
 	budget_rest();
 	rc = take_mutex(m, self);
 	if (rc != -ETIMEDOUT)
@@ -382,7 +382,7 @@ int usync_mutex_unlock(struct usync_mutex *m)
 {
 	uintptr_t self = uwait_name(), owner = self;
 
-	check(m, OBJECT, __func__);
+	check(m, CHECK_OBJECT, __func__);
 	if (CHECKING && (__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) == self)
 		gave(m);
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
@@ -438,14 +438,14 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 
 UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
-	check(l, OBJECT, __func__);
+	check(l, CHECK_OBJECT, __func__);
 	return took("rwlock", l,
 		    rwlock_lock(l, 0, deadline, __builtin_return_address(0)));
 }
 
 UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
 {
-	check(l, OBJECT, __func__);
+	check(l, CHECK_OBJECT, __func__);
 	return took("rwlock", l, rwlock_lock(l, uwait_name(), deadline,
 					     __builtin_return_address(0)));
 }
@@ -454,7 +454,7 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 {
 	struct uwait_node *admitted;
 
-	check(l, OBJECT, __func__);
+	check(l, CHECK_OBJECT, __func__);
 	uwait_lock(&l->r_lock);
 	if (l->r_owner ? l->r_owner != uwait_name() : l->r_readers == 0) {
 		uwait_unlock(&l->r_lock);
@@ -522,8 +522,8 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 	struct uwaiter *w;
 	int rc;
 
-	check(c, OBJECT, __func__);
-	check(m, OBJECT, __func__);
+	check(c, CHECK_OBJECT, __func__);
+	check(m, CHECK_OBJECT, __func__);
 	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) != uwait_name())
 		return -EPERM;
 	w = uwait_prepare_lean(deadline, false);
@@ -542,7 +542,7 @@ void usync_cond_signal(struct usync_cond *c)
 {
 	struct uwaiter *w;
 
-	check(c, OBJECT, __func__);
+	check(c, CHECK_OBJECT, __func__);
 	uwait_lock(&c->c_lock);
 	w = uwait_pop(&c->c_queue);
 	uwait_unlock(&c->c_lock);
@@ -554,7 +554,7 @@ void usync_cond_broadcast(struct usync_cond *c)
 {
 	struct uwait_node *list;
 
-	check(c, OBJECT, __func__);
+	check(c, CHECK_OBJECT, __func__);
 	uwait_lock(&c->c_lock);
 	list = pop_all(&c->c_queue);
 	uwait_unlock(&c->c_lock);
@@ -577,7 +577,7 @@ UWAIT_CALL int usync_sem_wait(struct usync_sem *s, int64_t deadline)
 	bool taken;
 	int rc;
 
-	check(s, OBJECT, __func__);
+	check(s, CHECK_OBJECT, __func__);
 	budget_rest();
 	uwait_lock(&s->s_lock);
 	taken = sem_take(s);
@@ -601,7 +601,7 @@ int usync_sem_post(struct usync_sem *s)
 	struct uwaiter *w;
 	int rc = 0;
 
-	check(s, OBJECT, __func__);
+	check(s, CHECK_OBJECT, __func__);
 	uwait_lock(&s->s_lock);
 	w = uwait_pop(&s->s_queue);
 	if (!w && s->s_count == UINT32_MAX)
@@ -620,7 +620,7 @@ int usync_group_add(struct usync_group *g, uint32_t n)
 {
 	int rc = 0;
 
-	check(g, OBJECT, __func__);
+	check(g, CHECK_OBJECT, __func__);
 	uwait_lock(&g->g_lock);
 	if (n > UINT32_MAX - g->g_count)
 		rc = -EOVERFLOW;
@@ -635,7 +635,7 @@ int usync_group_done(struct usync_group *g)
 	struct uwait_node *list = NULL;
 	int rc = 0;
 
-	check(g, OBJECT, __func__);
+	check(g, CHECK_OBJECT, __func__);
 	uwait_lock(&g->g_lock);
 	if (g->g_count == 0)
 		rc = -EINVAL;
@@ -675,7 +675,7 @@ static inline int wait_group(struct usync_group *g, const struct uwait_kind *kin
 
 UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 {
-	check(g, OBJECT, __func__);
+	check(g, CHECK_OBJECT, __func__);
 	return wait_group(g, &group_wait, __builtin_return_address(0), deadline);
 }
 
@@ -760,7 +760,7 @@ int usync_key_set(const struct usync_key *key, void *value)
 	struct uwaiter *w = uwait_self();
 	struct value *v;
 
-	check(key, OBJECT, __func__);
+	check(key, CHECK_OBJECT, __func__);
 	if (!w)
 		return -ENOMEM;
 	v = find_value(w, key);
@@ -787,6 +787,6 @@ void *usync_key_get(const struct usync_key *key)
 	const struct uwaiter *w = uwait_self();
 	const struct value *v = w ? find_value(w, key) : NULL;
 
-	check(key, OBJECT, __func__);
+	check(key, CHECK_OBJECT, __func__);
 	return v ? v->v_value : NULL;
 }

@@ -58,13 +58,13 @@ void usync__check_value(const struct usync_chan *c, const void *value,
 {
 	void *pointer;
 
-	check(c, OBJECT, call);
-	check(c->c_size ? value : NULL, BUFFER, call);
+	check(c, CHECK_OBJECT, call);
+	check(c->c_size ? value : NULL, CHECK_BUFFER, call);
 	check_inside(value, c->c_size, call, where);
 	if (!CHECKING || c->c_size != sizeof pointer)
 		return;
 	memcpy(&pointer, value, sizeof pointer);
-	check(pointer, VALUE, call);
+	check(pointer, CHECK_VALUE, call);
 }
 
 /* Under c_lock. *peer is to be finished after the unlock. */
@@ -229,8 +229,8 @@ UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadli
 {
 	int rc;
 
-	check(c, OBJECT, __func__);
-	check(c->c_size ? value : NULL, BUFFER, __func__);
+	check(c, CHECK_OBJECT, __func__);
+	check(c->c_size ? value : NULL, CHECK_BUFFER, __func__);
 	rc = usync__try(c, USYNC_RECV, value, true);
 	return rc <= 0 ? rc : select_one(c, USYNC_RECV, value, deadline,
 					 __builtin_return_address(0), rc);
@@ -243,7 +243,7 @@ int usync_chan_close(struct usync_chan *c)
 	struct uwait_place *p;
 	int rc = 0;
 
-	check(c, OBJECT, __func__);
+	check(c, CHECK_OBJECT, __func__);
 	uwait_lock(&c->c_lock);
 	if (c->c_closed)
 		rc = -EPIPE;

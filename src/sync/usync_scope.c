@@ -331,7 +331,7 @@ UWAIT_CALL int usync_scope_wait(struct usync_scope *scope, int64_t deadline)
 	const struct uwaiter *w = uwait_self();
 	struct uwait_member *m = w && w->w_scoped ? w->w_more->m_inner : NULL;
 
-	check(scope, OBJECT, __func__);
+	check(scope, CHECK_OBJECT, __func__);
 	for (; m; m = m->e_outer)
 		if (scope_of(m->e_scope) == scope
 		    && ((struct scope_member *)(void *)m)->b_wrap.w_begin)

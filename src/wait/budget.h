@@ -8,15 +8,17 @@
  * at the clock. A thread whose call finds the spell SPELL ns old yields.
  *
  * A call that makes a system call, or takes as long, looks each time, which takes a tenth
- * of that: usched__is_tired(). The first CALLS_FREE of a spell do not look, and a thread
- * that waits between its requests comes to no more. After CALLS_MAX the thread yields.
+ * of that: usched__is_tired(). The first BUDGET_CALLS_FREE of a spell do not look, and a
+ * thread that waits between its requests comes to no more. After BUDGET_CALLS_MAX the
+ * thread yields.
  *
  * Channels and buffers take no longer than a look does. They count calls in a struct
  * budget, one for each object and way, and pace their looks: one in about a us, but after
  * so many calls at most. A call that takes longer than a few us is followed by a look.
  *
- * A free lock takes less. One in LOCKS looks, counted over all threads of the dispatcher.
- * Calls that never switch, such as a post, need not count: others of a loop do.
+ * A free lock takes less. One in BUDGET_LOCKS looks, counted over all threads of the
+ * dispatcher. Calls that never switch, such as a post, need not count: others of a loop
+ * do.
  */
 #ifndef USCHED_BUDGET_H
 #define USCHED_BUDGET_H
@@ -27,16 +29,16 @@
 #include "../../ustack.h"
 
 enum {
-	SPELL       = 1000000,          /* ns */
-	SPELL_OVER  = INT32_MAX,        /* of a look */
-	PACE_SHORT  = 1000,             /* ns from look to look: fewer are enough, */
-	PACE_LONG   = 8000,             /* and each call is to look */
-	PACE_MAX    = 32,               /* calls */
-	BUDGET_MAX  = 128,              /* calls: then there is a look, too */
-	CALLS_FREE  = 3,                /* to read, to write, and to find nothing more */
-	CALLS_MAX   = 64,
-	LOCKS       = 32,               /* so a look takes a ns of each */
-	LOCKS_LONG  = 32000,            /* ns for so many: more, and each is to look */
+	SPELL              = 1000000,   /* ns */
+	BUDGET_SPELL_OVER  = INT32_MAX, /* of a look */
+	BUDGET_PACE_SHORT  = 1000,      /* ns from look to look: fewer are enough, */
+	BUDGET_PACE_LONG   = 8000,      /* and each call is to look */
+	BUDGET_PACE_MAX    = 32,        /* calls */
+	BUDGET_MAX         = 128,       /* calls: then there is a look, too */
+	BUDGET_CALLS_FREE  = 3,         /* to read, to write, and to find nothing more */
+	BUDGET_CALLS_MAX   = 64,
+	BUDGET_LOCKS       = 32,        /* so a look takes a ns of each */
+	BUDGET_LOCKS_LONG  = 32000,     /* ns for so many: more, and each is to look */
 };
 
 /* It may be zeros at first. */

@@ -152,13 +152,14 @@ BY_THREADS int ustack_exit(void *value)
 		s->s_coroutines->c_settle(s, 0);
 	usched__drop_image(s, u, u);
 	u->u_image = (struct usched_image){ value, 0 };
-	u->u_top = (char *)(uintptr_t)EXITED;
+	u->u_top = (char *)(uintptr_t)DISPATCH_EXITED;
 	usched__quit();
 }
 
 void *ustack_value(const struct ustack *u)
 {
-	return u->u_top == (char *)(uintptr_t)EXITED ? u->u_image.i_frames : NULL;
+	return u->u_top == (char *)(uintptr_t)DISPATCH_EXITED ? u->u_image.i_frames
+		: NULL;
 }
 
 /* ---- Errors ---- */

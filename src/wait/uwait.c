@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait.c: waiters.
+ * uwait.c: waiters. These are their states, WAIT_IDLE and so on in wait.h:
  *
  *	IDLE --uwait_begin()--> WAITING --uwait_claim()--> WAKING --uwait_finish()--> IDLE
  *	       the waiter        |   ^   one of several             the same
@@ -134,16 +134,17 @@ static int is_cancelled(const struct ustack_attachment *l)
 
 bool uwait_claim(struct uwaiter *w)
 {
-	uint8_t state = WAITING;
+	uint8_t state = WAIT_WAITING;
 	unsigned spins = 0;
 
 	while (!__atomic_compare_exchange_n(&w->w_state, &state,
-					    state == WAITING ? WAKING : GIVING, 0,
-					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		if (state == LOOKED) {
+					    state == WAIT_WAITING ? WAIT_WAKING
+								  : WAIT_GIVING,
+					    0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		if (state == WAIT_LOOKED) {
 			relax(&spins);
-			state = WAITING;
-		} else if (state != WAITING && state != AWAKE) {
+			state = WAIT_WAITING;
+		} else if (state != WAIT_WAITING && state != WAIT_AWAKE) {
 			return false;
 		}
 	}
@@ -156,13 +157,13 @@ void uwait_finish(struct uwaiter *w, int result)
 
 	w->w_result = result;
 	if (!w->w_outside) {
-		if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == WAKING)
+		if (__atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == WAIT_WAKING)
 			ustack_wake(w->w_thread);
-		__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
+		__atomic_store_n(&w->w_state, WAIT_IDLE, __ATOMIC_RELEASE);
 		return;
 	}
 	pthread_mutex_lock(&n->n_lock);
-	__atomic_store_n(&w->w_state, IDLE, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->w_state, WAIT_IDLE, __ATOMIC_RELEASE);
 	if (n->n_polls)
 		n->n_events->e_interrupt(n->n_events);
 	else
@@ -197,7 +198,7 @@ static int move_on(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
-	if (w->w_joins || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+	if (w->w_joins || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAIT_IDLE)
 		return 0;
 	disarm(w);
 	uncount(w);
@@ -230,13 +231,13 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 {
 	struct uwaiter *w = waiter_of(l);
 	const struct uwait_kind *kind = w->w_kind;
-	uint8_t state = WAITING;
+	uint8_t state = WAIT_WAITING;
 
 	if (w->w_joins)
 		return;
-	if (!__atomic_compare_exchange_n(&w->w_state, &state, LOOKED, 0, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED)) {
-		why->y_woken = state == WAKING || state == GIVING;
+	if (!__atomic_compare_exchange_n(&w->w_state, &state, WAIT_LOOKED, 0,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+		why->y_woken = state == WAIT_WAKING || state == WAIT_GIVING;
 		return;
 	}
 	why->y_where = w->w_where;
@@ -251,7 +252,7 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 	}
 	if (kind && kind->k_tell)
 		kind->k_tell(w, why);
-	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
 /* Not static: other files know waiters by it. */
@@ -307,7 +308,7 @@ static struct usched_spell *spell_now(void)
 
 /*
  * Looks at the clock: ns since the last look in this spell, at least 1; 0: there was
- * none; SPELL_OVER: the thread is to yield.
+ * none; BUDGET_SPELL_OVER: the thread is to yield.
  */
 static int32_t look_at_clock(struct usched_spell *l)
 {
@@ -316,21 +317,21 @@ static int32_t look_at_clock(struct usched_spell *l)
 	l->l_looked = now;
 	if (gap == 0)
 		l->l_since = now;
-	return now - l->l_since < SPELL ? (int32_t)gap : SPELL_OVER;
+	return now - l->l_since < SPELL ? (int32_t)gap : BUDGET_SPELL_OVER;
 }
 
 APART static bool look_tired(struct usched_spell *l)
 {
-	if (l->l_calls > CALLS_MAX)
-		l->l_calls = CALLS_MAX;
-	return look_at_clock(l) == SPELL_OVER || l->l_calls == CALLS_MAX;
+	if (l->l_calls > BUDGET_CALLS_MAX)
+		l->l_calls = BUDGET_CALLS_MAX;
+	return look_at_clock(l) == BUDGET_SPELL_OVER || l->l_calls == BUDGET_CALLS_MAX;
 }
 
 BY_THREADS bool usched__is_tired(void)
 {
 	struct usched_spell *l = spell_now();
 
-	return l && ++l->l_calls > CALLS_FREE && look_tired(l);
+	return l && ++l->l_calls > BUDGET_CALLS_FREE && look_tired(l);
 }
 
 BY_THREADS bool usched__is_over(void)
@@ -338,8 +339,8 @@ BY_THREADS bool usched__is_over(void)
 	struct usched_spell *l = spell_now();
 	int32_t gap = look_at_clock(l);
 
-	l->l_left = gap > LOCKS_LONG ? 0 : LOCKS - 1;
-	return gap == SPELL_OVER;
+	l->l_left = gap > BUDGET_LOCKS_LONG ? 0 : BUDGET_LOCKS - 1;
+	return gap == BUDGET_SPELL_OVER;
 }
 
 int usched__yield_tired(int64_t deadline)
@@ -353,7 +354,7 @@ int usched__yield_tired(int64_t deadline)
 	}
 	l = spell_now();
 	if (l) {
-		l->l_calls = CALLS_FREE;
+		l->l_calls = BUDGET_CALLS_FREE;
 		l->l_left = 0;
 		l->l_since = l->l_looked = uevents_now();
 	}
@@ -367,18 +368,19 @@ BY_THREADS bool usched__tires(struct budget *b)
 	unsigned calls = b->b_calls, pace = b->b_pace ? b->b_pace : 1;
 	unsigned passed = calls - b->b_looked;
 
-	if (gap > PACE_LONG)
+	if (gap > BUDGET_PACE_LONG)
 		pace = 1;
-	else if (gap > 0 && (unsigned)gap * pace < PACE_SHORT * passed && pace < PACE_MAX)
+	else if (gap > 0 && (unsigned)gap * pace < BUDGET_PACE_SHORT * passed
+		 && pace < BUDGET_PACE_MAX)
 		pace *= 2;
 	b->b_pace = (uint8_t)pace;
 	b->b_looked = (uint8_t)calls;
 	calls += gap == 0 ? 1 : pace;           /* what one call takes is known soon */
 	b->b_next = (uint8_t)(calls < BUDGET_MAX ? calls : BUDGET_MAX);
-	if (gap != SPELL_OVER && b->b_calls < BUDGET_MAX)
+	if (gap != BUDGET_SPELL_OVER && b->b_calls < BUDGET_MAX)
 		return false;
 	budget_renew(b);
-	b->b_calls = gap == SPELL_OVER;         /* the call that yields */
+	b->b_calls = gap == BUDGET_SPELL_OVER;  /* the call that yields */
 	return true;
 }
 
@@ -505,28 +507,29 @@ int uwait_events(struct uwaiter *w, struct uevents **e)
 void uwait_begin(struct uwaiter *w)
 {
 	/* To granters the queue's lock orders it, but not to those that end scopes. */
-	__atomic_store_n(&w->w_state, WAITING, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
 void uwait_begin_awake(struct uwaiter *w)
 {
-	__atomic_store_n(&w->w_state, w->w_outside ? WAITING : AWAKE, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->w_state, w->w_outside ? WAIT_WAITING : WAIT_AWAKE,
+			 __ATOMIC_RELEASE);
 }
 
 bool uwait_linger(struct uwaiter *w)
 {
-	uint8_t state = AWAKE;
+	uint8_t state = WAIT_AWAKE;
 	unsigned spins = 0;
 	struct usched *s;
 
 	if (w->w_outside)
 		return false;
 	s = usched__of(w->w_thread);
-	if ((!s->s_linger || !s->s_linger(s, &w->w_state, AWAKE))
-	    && __atomic_compare_exchange_n(&w->w_state, &state, WAITING, 0,
+	if ((!s->s_linger || !s->s_linger(s, &w->w_state, WAIT_AWAKE))
+	    && __atomic_compare_exchange_n(&w->w_state, &state, WAIT_WAITING, 0,
 					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return false;
-	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAIT_IDLE)
 		relax(&spins);
 	return true;
 }
@@ -561,7 +564,7 @@ static void expired(struct uexpiry *x)
 		((char *)x - offsetof(struct uwaiter, w_expiry));
 	struct usched *s = usched__of(w->w_thread);
 
-	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAITING)
+	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAIT_WAITING)
 		return;
 	if (w->w_deadline > x->x_when) {
 		arm(w);                         /* it was armed by an earlier wait */
@@ -603,10 +606,10 @@ APART void uwait__expect(struct uwaiter *w)
 
 bool uwait_withdraw(struct uwaiter *w)
 {
-	uint8_t state = WAITING;
+	uint8_t state = WAIT_WAITING;
 
-	return __atomic_compare_exchange_n(&w->w_state, &state, IDLE, 0, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
+	return __atomic_compare_exchange_n(&w->w_state, &state, WAIT_IDLE, 0,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 /* The wait has blocked once, with `rc'. */
@@ -623,11 +626,11 @@ APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 			w->w_result = rc;
 			blocks++;               /* as if: there will be no wake */
 		}
-		if (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAITING)
+		if (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAIT_WAITING)
 			break;
 	}
 	uncount(w);
-	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAIT_IDLE)
 		relax(&spins);
 	for (; blocks > 1; blocks--)
 		ustack_wake(w->w_thread);
@@ -647,7 +650,7 @@ static inline int block_waiter(struct uwaiter *w, struct uwait_lock *lock,
 	if (w->w_counts || w->w_scoped)
 		uwait__expect(w);
 	rc = ustack_wait();
-	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE
+	if (rc || w->w_owed || __atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAIT_IDLE
 	    || (lock ? w->w_result != 0 : w->w_result < 0))
 		return settle_wait(w, rc, lock, q);
 	uncount(w);
@@ -737,8 +740,8 @@ void uwait__uncancel(void)
 
 bool uwait_is_far(const struct uwaiter *w)
 {
-	return __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == GIVING || w->w_outside
-		|| usched__of(w->w_thread) != usched__here();
+	return __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == WAIT_GIVING
+		|| w->w_outside || usched__of(w->w_thread) != usched__here();
 }
 
 /* The first; in a simulation of POSIX threads one of the first few. */

@@ -107,7 +107,7 @@ int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
 	if (w->w_scoped)
 		uwait__look_back(w);
 	pthread_mutex_lock(&n->n_lock);
-	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != IDLE)
+	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAIT_IDLE)
 		if (!sleep_native(n, w->w_deadline) && uwait_withdraw(w))
 			w->w_result = uwait__late(w);
 	pthread_mutex_unlock(&n->n_lock);

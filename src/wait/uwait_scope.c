@@ -135,7 +135,7 @@ void uwait__leave_scopes(struct uwaiter *w)
  */
 static void end_wait(struct uwaiter *w)
 {
-	uint8_t state = WAITING;
+	uint8_t state = WAIT_WAITING;
 	unsigned spins = 0;
 	struct usched *s;
 
@@ -145,12 +145,12 @@ static void end_wait(struct uwaiter *w)
 		s->s_interrupt(s, w->w_thread);
 		return;
 	}
-	while (!__atomic_compare_exchange_n(&w->w_state, &state, WAKING, 0,
+	while (!__atomic_compare_exchange_n(&w->w_state, &state, WAIT_WAKING, 0,
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		if (state != LOOKED)
+		if (state != WAIT_LOOKED)
 			return;
 		relax(&spins);
-		state = WAITING;
+		state = WAIT_WAITING;
 	}
 	uwait_finish(w, -ECANCELED);
 }

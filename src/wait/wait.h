@@ -15,16 +15,16 @@
 
 #define WAIT_PRIVATE __attribute__((visibility("hidden")))
 
-enum { IDLE, WAITING, WAKING, AWAKE, GIVING, LOOKED };
+enum { WAIT_IDLE, WAIT_WAITING, WAIT_WAKING, WAIT_AWAKE, WAIT_GIVING, WAIT_LOOKED };
 
-enum { SPINS = 100 };                   /* then the holder may need this CPU */
+enum { WAIT_SPINS = 100 };              /* then the holder may need this CPU */
 
 /* In a simulation it is a thread that waits for another one. */
 static inline void relax(unsigned *spins)
 {
 	if (SIMULATED)
 		sim__spins(__func__);
-	else if (++*spins % SPINS == 0)
+	else if (++*spins % WAIT_SPINS == 0)
 		sched_yield();
 }
 

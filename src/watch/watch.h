@@ -135,10 +135,10 @@ static inline void watch_vacate(const struct ustack *u)
 
 /* Requests to Valgrind and memcheck, from their manuals. */
 enum {
-	VALGRIND_STACK       = 0x1501,
-	VALGRIND_STACK_END   = 0x1502,
-	MEMCHECK_UNDEFINED   = 0x4d430001,
-	MEMCHECK_DEFINED     = 0x4d430002,
+	WATCH_VALGRIND_STACK       = 0x1501,
+	WATCH_VALGRIND_STACK_END   = 0x1502,
+	WATCH_MEMCHECK_UNDEFINED   = 0x4d430001,
+	WATCH_MEMCHECK_DEFINED     = 0x4d430002,
 	WATCH_BELOW          = 256,     /* bytes below a top: what a call touches first */
 };
 
@@ -153,13 +153,14 @@ static inline void watch_stack(struct usched_stack *k)
 {
 	uintptr_t bottom = (uintptr_t)k->k_bottom;
 
-	k->k_memcheck = (uint32_t)watch__ask(VALGRIND_STACK, bottom - k->k_size, bottom);
+	k->k_memcheck = (uint32_t)watch__ask(WATCH_VALGRIND_STACK, bottom - k->k_size,
+					     bottom);
 }
 
 static inline void watch_stack_end(const struct usched_stack *k)
 {
 	if (k->k_memcheck)
-		watch__ask(VALGRIND_STACK_END, k->k_memcheck, 0);
+		watch__ask(WATCH_VALGRIND_STACK_END, k->k_memcheck, 0);
 }
 
 /* Private: of watch_place(), with memcheck. */
@@ -170,7 +171,7 @@ void watch__place(const struct usched_stack *k, const char *top)
 	uintptr_t low = (uintptr_t)top - WATCH_BELOW, bottom = (uintptr_t)k->k_bottom;
 
 	if (bottom - here > k->k_size)
-		watch__ask(MEMCHECK_UNDEFINED, low, bottom - low);
+		watch__ask(WATCH_MEMCHECK_UNDEFINED, low, bottom - low);
 }
 
 /* The memory from `top' up will be used, after a switch from another stack. */
@@ -184,7 +185,7 @@ static inline void watch_place(const struct usched_stack *k, const char *top)
 static inline void watch_copied(const struct usched_stack *k, const uintptr_t *copy)
 {
 	if (__builtin_expect(k->k_memcheck > 0, 0))
-		watch__ask(MEMCHECK_DEFINED, (uintptr_t)copy, sizeof *copy);
+		watch__ask(WATCH_MEMCHECK_DEFINED, (uintptr_t)copy, sizeof *copy);
 }
 
 #endif /* USCHED_WATCH_H */

@@ -223,7 +223,7 @@ static void test_no_memory_for_sleeps(void **state)
 
 /* ---- Numbers that make the table grow ---- */
 
-enum { CHUNK = 1024 };                  /* as in net.h */
+enum { CHUNK = 1024 };                  /* NET_CHUNK of net.h */
 
 static int make_listener(void)
 {
