@@ -34,7 +34,7 @@ class Porting(pagelib.Page):
     def setUpClass(cls):
         super().setUpClass()
         os.symlink(ROOT, f"{cls.place}/usched")
-        cls.preloaded("debug/ulocks", "tests/slow")
+        cls.preloaded("debug/ulocks", "tests/help/slow")
 
     def build(self, program, step):
         with open(f"{self.place}/journal.c", "w") as file:
