@@ -337,12 +337,16 @@ def heading(part, results):
 # The pictures
 
 
-# The i-th line of ours, or of the others, has the i-th marker and colour, modulo their
-# numbers, which have no common divisor. So neighbours differ in both, and no two of 104
-# of ours or 143 others look the same. Ours are solid; the first seven have the colours of
-# Okabe and Ito, which colour-blind readers can tell apart. The others are thin, dashed
-# and hollow. An implementation that runs on all processors and on one, as U and U1T, has
-# one marker and colour: its line is solid on all, and dashed and hollow on one.
+# A column has the same colour and marker in every picture: those of its place here, modulo
+# their numbers, which have no common divisor. So neighbours differ in both; they should be
+# those of one picture. Unknown columns follow. Ours are solid; the others are thin, dashed,
+# hollow and, as bars, pale. An implementation that runs on all processors and on one, as U
+# and U1T, has one colour: its line is solid on all, and dashed and hollow on one.
+OUR_NAMES = "U UL U1K UD U1TS U10K UCO U1TC UJ".split()
+OTHER_NAMES = """GO C++1TL POSIX C++ RUSTMIN TOKIO BOOST RUST C++POOL EPOLL ST UV NGINX C++20 MACROS
+    CALLS COROSENSEI GENERATOR-RS REDIS C++23 BOOST-FIBER MINICORO LUA LUAJIT PYTHON GREENLET
+    HASKELL LWT ERLANG LISP UCONTEXT COROUTINE2 CHEZ GUILE U-SLICE POSIX-SEM MACROS-WORST
+    BOOST-FP ERLANG-HIBERNATE""".split()
 MARKERS = (  # with sizes that look equal
     ("o", 7), ("s", 6.5), ("^", 8), ("D", 6.5), ("v", 8), ("P", 8.5), ("X", 8.5),
     ("<", 8), (">", 8), ("p", 8.5), ("*", 11), ("h", 8), ("d", 8.5))
@@ -350,7 +354,6 @@ OTHER_COLOURS = ("#777777", "#882255", "#999933", "#332288", "#8C510A", "#44AA99
                  "#AA4466", "#117733", "#6699CC", "#555555", "#AA8800")
 ONE_DASHES = (0, (2.5, 1))
 OTHER_DASHES = ((0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
-OUR_BAR, OTHER_BAR = "#0072B2", "#B8B8B8"
 
 
 def both(name, names):
@@ -361,6 +364,20 @@ def both(name, names):
 
 def is_ours(name):
     return OURS.fullmatch(name) is not None
+
+
+def look(name, names):
+    """Its colour, its place, and its marker with the size of that."""
+    ours = is_ours(name)
+    known = OUR_NAMES if ours else OTHER_NAMES
+    more = [other for other in map(base, names) if is_ours(other) == ours and other not in known]
+    i = [*known, *dict.fromkeys(more)].index(base(name))
+    palette = (*COLOURS, "#5B3A1A") if ours else OTHER_COLOURS
+    return palette[i % len(palette)], i, *MARKERS[i % len(MARKERS)]
+
+
+def base(name):
+    return name.removesuffix(ONE) or name
 
 
 def draw(results, width=9):
@@ -376,13 +393,7 @@ def draw(results, width=9):
 
 
 def plot_lines(axes, part):
-    lines, looks = [], {True: [], False: []}
-    for name, cells in part.measured():
-        pair, look = both(name, part.names), looks[is_ours(name)]
-        if pair not in look:
-            look.append(pair)  # the same in every part
-        if cells:
-            lines.append(line(axes, look.index(pair), name, cells, part))
+    lines = [line(axes, name, cells, part) for name, cells in part.measured() if cells]
     points = [values for _, cells in part.measured() for values in cells.values()]
     place_axis(axes, part)
     value_axis(axes, [value for values in points for value in values])
@@ -442,14 +453,12 @@ def value_axis(axes, values):
         axes.set_ylim(bottom=0)
 
 
-def line(axes, i, name, cells, part):
+def line(axes, name, cells, part):
     places = [position(place, part) for place in cells]
     runs = cells.values()
     averages = [part.average(values) for values in runs]
-    ours, (marker, size) = is_ours(name), MARKERS[i % len(MARKERS)]
-    pair = both(name, part.names)
-    palette = COLOURS if ours else OTHER_COLOURS
-    colour = palette[i % len(palette)]
+    ours, pair = is_ours(name), both(name, part.names)
+    colour, i, marker, size = look(name, part.names)
     whiskers(axes, [point for point in zip(places, averages, runs) if len(point[2]) > 1],
              colour)
     if ours:
@@ -508,8 +517,9 @@ def extent(axes, entries):
 
 def draw_bar(axes, y, bar, left, part):
     ours = is_ours(bar.name)
-    colour = OUR_BAR if ours else OTHER_BAR
-    axes.barh(y, bar.median - left, left=left, height=0.7, color=colour)
+    colour = look(bar.name, part.names)[0]
+    axes.barh(y, bar.median - left, left=left, height=0.7, color=colour,
+              alpha=None if ours else 0.5)
     if bar.runs > 1:
         axes.errorbar(bar.median, y, fmt="none", ecolor="black", capsize=2.5,
                       xerr=([bar.median - bar.least], [bar.most - bar.median]),
@@ -520,7 +530,7 @@ def draw_bar(axes, y, bar, left, part):
     axes.annotate(text, (bar.most, y), xytext=(5, 0), textcoords="offset points",
                   va="center", fontsize=9, fontweight="bold" if ours else "normal")
     if ours:
-        axes.get_yticklabels()[y].set(color=OUR_BAR, fontweight="bold")
+        axes.get_yticklabels()[y].set(color=COLOURS[0], fontweight="bold")
 
 
 def explain(runs, average):

@@ -287,7 +287,7 @@ class Pictures(Case):
         self.assertEqual(len([text for text in drawing.names if text[0] == "I"]), 60)
         self.assertEqual(len([t for t in drawing.texts if re.search("N = [28] ", t)]), 2)
 
-    # Bars: the lowest first; ours in another colour; none for what has no value.
+    # Bars: the lowest first, in the colours of their columns; none for what has no value.
     def test_bars(self):
         ring = block("""
             ring, passes, UCONTEXT, U10K, GO, LUA, X
@@ -300,7 +300,7 @@ class Pictures(Case):
                   "passes = 1000; lower is better; median of 2 runs")
         self.assertEqual([len([bar for bar in bars.styled(f"fill:{colour}")
                                if bar.tag == f"{SVG}path"])
-                          for colour in ("#0072b2", "#b8b8b8")], [1, 2])
+                          for colour in ("#56b4e9", "#777777", "#6699cc")], [1, 1, 1])
         self.assertFalse([text for text in bars.texts if "logarithmic" in text])
         wide = self.draw(f"{ring}ring, passes, PYTHON\nring, 1000, 1e-3\n")
         self.says(wide, "ns per pass, logarithmic", "1 to 2 runs", "1000")
@@ -329,6 +329,14 @@ class Pictures(Case):
         wide = self.draw(results.replace("49", "51"))
         self.assertNotIn("0.0", wide.texts)
         self.says(wide, r"0\.1")
+
+    # A column has one colour in all pictures, with whatever columns beside it.
+    def test_colours(self):
+        self.assertEqual([graph.look(name, names)[0] for name, names in (
+            ("UL1T", ["UL1T"]), ("UL", ["U", "UL"]), ("GO1T", ["X", "GO1T"]), ("GO", ["GO"]))],
+            2 * [graph.COLOURS[1]] + 2 * [graph.OTHER_COLOURS[0]])
+        ours = [graph.look(name, [])[0] for name in graph.OUR_NAMES]
+        self.assertEqual(len(set(ours)), len(ours))
 
     # One colour on all processors and on one, whatever comes first: solid and dashed. What
     # is there on one only looks as ever. Each number of threads is a step.

@@ -79,10 +79,10 @@ def picture_name(text):
 
 
 def from_to(text):
-    first, last = map(float, text.split("-"))
-    if first > last:
-        raise ValueError
-    return first, last
+    match = re.fullmatch(r"([0-9]+\.?[0-9]*)-([0-9]+\.?[0-9]*)", text)
+    if not match or float(match[1]) > float(match[2]):
+        raise argparse.ArgumentTypeError(f"{text} is no FROM-TO")
+    return float(match[1]), float(match[2])
 
 
 def draw(file, name, part):
