@@ -5,10 +5,10 @@
 # make programs    the benchmark programs
 # make bench       runs the quick benchmark, draws it and prints the tables; installs
 #                  missing packages that it needs. WORKLOAD=all runs all benchmarks,
-#                  FULL=1 their long forms, DIR=results sets the directory;
+#                  FULL=1 their long forms, DIR=my-results sets the directory;
 #                  see scripts/report.sh
 # make check       builds and runs the tests; installs missing packages that they need.
-#                  ONLY='peers serve' runs these scripts of tests/ alone
+#                  ONLY='peers serve' runs these of tests/scripts/ alone
 # make quick       builds and runs the test programs alone, in their shortest form
 # make tests       builds the test programs
 # make tls         builds libusched-tls, which needs OpenSSL 3: see tls/utls.h
@@ -19,7 +19,7 @@
 #                  libusched-posix can be built
 # make sim-tests   builds it, and programs that are run in it
 # make one         writes the library as one file of C and one header, usched-all.c and
-#                  usched.h in $(B)/one, to be compiled into programs: scripts/one.py
+#                  usched-all.h in $(B)/one, and says how programs are compiled with them
 # make locks       builds $(B)/ulocks.so alone, to be preloaded: it finds threads that block
 #                  with a lock of pthread.h held; see debug/ulocks.c
 # make matrix      the tests under many compilers and options; ROWS='gcc *' runs some,
@@ -158,9 +158,9 @@ all: $(static) $(shared) locks
 checked: $(libraries)
 
 # The library as one file of C and one header.
-one       := $(B)/one/usched-all.c $(B)/one/usched.h
+one       := $(B)/one/usched-all.c $(B)/one/usched-all.h $(B)/one/uco.hh
 one_parts := $(modules:%=%.c) $(tls_parts:$(B)/%.o=%.c) \
-	$(filter-out uco.hh sim/% posix/% tls/%,$(headers)) tls/utls.h
+	usched-all.h uco.hh
 
 include bench/bench.mk examples/examples.mk tests/tests.mk scripts/install.mk
 
@@ -170,12 +170,12 @@ locks: $(B)/ulocks.so
 
 one: $(one)
 
-$(B)/one/usched.h: $(B)/one/usched-all.c
+$(filter-out %.c,$(one)): $(B)/one/usched-all.c
 $(B)/one/usched-all.c: scripts/one.py $(one_parts) \
-		$(wildcard arch/* src/*/*.h debug/*.h debug/watch/*.h tls/*.h)
+		$(wildcard *.h arch/* src/*/*.h debug/*.h debug/watch/*.h tls/*.h)
 	@CC=$(call quote,$(CC)) scripts/install.sh one
 	@scripts/one.py $(@D) $(version) $(one_parts)
-	@echo $@
+	@echo 'cc -O2 server.c $@ -I$(@D) -pthread -o server'
 
 $(B)/one/usched-all.o: $(one) $(B)/flags
 	$(compile) $(c_flags) -DUSCHED_DEBUG -c -o $@ $<

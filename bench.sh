@@ -16,6 +16,7 @@ LC_ALL=C		# a point in 0.123456, whatever the user's language
 export LC_ALL
 me=${0##*/}
 root=$(cd "$(dirname "$0")" && pwd) || exit 1
+given=${BUILD-}
 BUILD=${BUILD:-$root/build}
 PROCS=${PROCS:-$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)}
 # shellcheck source=bench/workloads.sh
@@ -24,7 +25,7 @@ PROCS=${PROCS:-$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)}
 usage() {
 	cat <<-END
 	usage: $me [--workload NAMES] [--quick] [--only COLUMNS] [-n RUNS]
-	                [--limit SECONDS] [-o DIR]
+	                [--procs COUNTS] [--sizes 'N R M'...] [--limit SECONDS] [-o DIR]
 
 	Runs benchmarks and prints the seconds that they took.
 
@@ -36,8 +37,11 @@ usage() {
 	  --only COLUMNS   only these implementations, separated by commas
 	  -n RUNS          repeat each workload RUNS times (cycle, blocks: 1; the others
 	                   5, quick: 3, of servers 1)
+	  --procs COUNTS   likewise for each of these numbers of processors, such as 1,2,4
+	  --sizes POINT... these sizes only: 'N R M' of cycle, 'N R M D' of depth, or as
+	                   many numbers as the workload has parameters
 	  --limit SECONDS  stop a program that takes longer (300; quick: 30)
-	  -o DIR           keep the results in DIR (results/<date>-<host>)
+	  -o DIR           keep the results in DIR (runs/<date>-<host>)
 	  --columns        print the columns of each workload, and end
 	  -h, --help       print this
 
@@ -47,18 +51,22 @@ usage() {
 	DIR/notes.txt, what programs say besides: the peak of requests, and the share of
 	a processor that its client takes.
 
-	A cell is the seconds (memory: bytes per thread; blocks: how often threads have
-	blocked; http, h2load, echo, redis: requests per second; latency, uneven,
-	requests: us; idle: bytes per connection), followed by @SIZE if the last parameter
-	was smaller than that of the row; or fail:missing (no such program; other systems
-	are skipped), fail:exit-STATUS, fail:killed-SIGNAL, fail:memory, fail:timeout,
-	fail:output (not a number), fail:answer (a wrong one) or fail:interrupted. Of servers also
-	fail:ready, fail:end, fail:content, fail:errors, fail:client, fail:rate, for which
-	see bench/serve.sh, and fail:reference (no peak that latency could refer to).
+	A row has the parameters; of workloads with columns that use several processors P,
+	their number; the machine; and the cells. A cell is the seconds (memory: bytes per
+	thread; blocks: how often threads have blocked; http, h2load, echo, redis: requests
+	per second; latency, uneven, requests: us; idle: bytes per connection), followed by
+	@SIZE if the last parameter was smaller than that of the row; or fail:missing (no
+	such program; other systems are skipped), fail:exit-STATUS, fail:killed-SIGNAL,
+	fail:memory, fail:threads (more native threads than one user may have, less a
+	margin), fail:timeout, fail:output (not a number), fail:answer (a wrong one) or
+	fail:interrupted. Of servers also fail:ready, fail:end, fail:content, fail:errors,
+	fail:client, fail:rate, for which see bench/serve.sh, and fail:reference (no peak
+	that latency could refer to).
 
 	Environment: BUILD, the directory of the programs (build);
-	PROCS, the processors for U, U1K, U10K, UL, POSIX, GO, RUST, TOKIO and C++POOL
-	(those there are);
+	PROCS, the default of --procs (those there are), for U, U1K, U10K, UL, POSIX, GO,
+	RUST, TOKIO and C++POOL;
+	NATIVE_THREADS, how many POSIX may have;
 	PORTS, FIRST-LAST, where servers are to listen (21000-21999).
 	END
 }
@@ -94,6 +102,10 @@ words() {		# WORD,WORD...
 }
 
 choose_workloads() {
+	[ -n "${loads+x}" ] || case ${sizes%%"$newline"*} in
+	*' '*' '*' '*) loads=depth ;;
+	*) loads=cycle ;;
+	esac
 	[ "$loads" != all ] || loads=$workloads
 	loads=$(words "$loads")
 	for load in $loads; do
@@ -101,6 +113,23 @@ choose_workloads() {
 			usage_error "no workload '$load'; there are: $workloads"
 	done
 	[ -n "$loads" ] || usage_error "--workload wants at least one of: $workloads"
+}
+
+check_sizes() {
+	echo "$sizes" | while read -r point; do
+		for load in $loads; do
+			left=$point
+			for name in $(parameters_of "$load"); do
+				value=${left%% *} left=${left#"$value"} left=${left# }
+				case $name.$value in
+				D.0 | capacity.0 | command.GET | command.SET) ;;
+				*) need_number "$name of $load in --sizes" "$value" ;;
+				esac
+			done
+			[ -z "$left" ] || usage_error \
+				"--sizes '$point': the parameters of $load are $(parameters_of "$load")"
+		done
+	done || exit
 }
 
 check_columns() {
@@ -135,15 +164,16 @@ choose() {		# WORKLOAD
 }
 
 options() {		# ARGUMENTS
-	quick=no loads=cycle only='' runs='' limit='' dir=''
+	quick=no only='' runs='' limit='' dir='' procs=$PROCS sizes=''
+	unset loads
 	while [ $# -gt 0 ]; do
 		case $1 in
-		--workload=* | --only=* | --limit=*)
+		--workload=* | --only=* | --limit=* | --procs=* | --sizes=*)
 			option=${1%%=*} value=${1#*=}
 			shift
 			set -- "$option" "$value" "$@"
 			;;
-		--workload | --only | --limit | -n | -o)
+		--workload | --only | --limit | --procs | --sizes | -n | -o)
 			[ $# -gt 1 ] || usage_error "$1 wants a value"
 			;;
 		esac
@@ -154,6 +184,23 @@ options() {		# ARGUMENTS
 			only=$(words "$2")
 			[ -n "$only" ] || usage_error "--only wants at least one column"
 			shift
+			;;
+		--procs)
+			procs=$(words "$2")
+			[ -n "$procs" ] || usage_error "--procs wants at least one number"
+			shift
+			;;
+		--sizes)
+			sizes=$sizes${sizes:+$newline}$(words "$2")
+			[ -n "$sizes" ] || usage_error "--sizes wants at least one point"
+			shift
+			case ${2-} in
+			[0-9]*)		# one more
+				shift
+				set -- --sizes "$@"
+				continue
+				;;
+			esac
 			;;
 		--limit) limit=$2; need_number "$1" "$2"; shift ;;
 		-n) runs=$2; need_number "$1" "$2"; shift ;;
@@ -166,7 +213,10 @@ options() {		# ARGUMENTS
 	done
 	choose_workloads
 	check_columns
-	need_number PROCS "$PROCS"
+	[ -z "$sizes" ] || check_sizes
+	for count in $procs; do
+		need_number 'the number of processors' "$count"
+	done
 	[ $quick = no ] || limit=${limit:-30}
 	limit=${limit:-300}
 }
@@ -181,8 +231,7 @@ print_columns() {
 	done
 }
 
-# A sweep of fail:missing only is useless: the build was forgotten.
-check_programs() {
+has_programs() {
 	for load in $loads; do
 		choose "$load"
 		for column in $chosen; do
@@ -190,10 +239,17 @@ check_programs() {
 			[ ! -x "$BUILD/${program%% *}" ] || return 0
 		done
 	done
-	fatal "no program to run in '$BUILD': run 'make programs' first, or set BUILD"
+	false
 }
 
-# Sets and makes `dir' and `tmp'. Never overwrites results.
+# A sweep of fail:missing only is useless: the build was forgotten.
+check_programs() {
+	! has_programs || return 0
+	[ -n "$given" ] || make -C "$root" -s programs >&2
+	has_programs || fatal "no program to run in '$BUILD': run 'make programs' first, or set BUILD"
+}
+
+# Sets and makes `dir' and `tmp'. Never overwrites results. `results' is a name for users.
 make_directories() {
 	if [ -n "$dir" ]; then
 		mkdir -p -- "$dir" || exit 1
@@ -201,9 +257,9 @@ make_directories() {
 			[ ! -e "$dir/$load.csv" ] || fatal "'$dir/$load.csv' exists"
 		done
 	else
-		mkdir -p -- "$root/results" || exit 1
+		mkdir -p -- "$root/runs" || exit 1
 		host=$(uname -n | tr -c 'A-Za-z0-9.\n' -)
-		base=$root/results/$(date +%Y-%m-%d-%H%M%S)-$host
+		base=$root/runs/$(date +%Y-%m-%d-%H%M%S)-$host
 		dir=$base again=1
 		until mkdir -- "$dir" 2>/dev/null; do
 			[ -e "$dir" ] || fatal "cannot make '$dir'"
@@ -224,6 +280,12 @@ cpu_model() {
 		lscpu | sed -n 's/^ *Model name: *//p'
 		sysctl -n machdep.cpu.brand_string
 	} 2>/dev/null | known
+}
+
+# The cell that keeps results of two machines apart.
+machine_name() {
+	echo "$(uname -n)/$(cpu_model)-x$(getconf _NPROCESSORS_ONLN)" |
+		tr -sc 'A-Za-z0-9./\n' -
 }
 
 memory() {
@@ -273,7 +335,8 @@ machine() {
 	workloads: $loads
 	quick: $quick
 	limit: $limit s
-	PROCS: $PROCS
+	PROCS: $procs
+	native threads: $natives
 	load at start: $(load_average)
 	END
 	sed 's/^/peer: /' "$BUILD/peers/versions" 2>/dev/null
@@ -286,14 +349,24 @@ machine() {
 	done
 }
 
+points() {		# WORKLOAD
+	if [ -n "$sizes" ]; then echo "$sizes"; else points_of "$1"; fi
+}
+
+# The numbers of processors that a workload is run with.
+procs_of() {		# WORKLOAD
+	if member "$1" "$spread"; then echo "$procs"; else echo "${procs%% *}"; fi
+}
+
 count_cells() {
 	cells=0 done=0
 	for load in $loads; do
 		choose "$load"
 		# shellcheck disable=SC2086 # one word for each column
 		set -- $chosen
-		points=$(points_of "$load" | wc -l)
-		cells=$((cells + $# * points * ${runs:-$(runs_of "$load")}))
+		points=$(points "$load" | wc -l)
+		counts=$(procs_of "$load" | wc -w)
+		cells=$((cells + $# * points * counts * ${runs:-$(runs_of "$load")}))
 	done
 }
 
@@ -351,6 +424,9 @@ measure() {		# COLUMN ARGUMENT...
 	: >"$tmp/err"
 	if [ ! -f "$program" ] || [ ! -x "$program" ]; then
 		cell=fail:missing
+	# shellcheck disable=SC2086
+	elif [ "$(native_of "$workload" "$column" $arguments)" -gt "$natives" ]; then
+		cell=fail:threads
 	else
 		# shellcheck disable=SC2086 # a word for each variable
 		timeout -v -k 10 "$limit" env $environment "$@" \
@@ -423,8 +499,6 @@ judge() {		# STATUS
 # Checks for a positive number on the first line, and the answer, if any, on another.
 check_output() {
 	cell=$(head -c 100 "$tmp/out" | tr '\0' '?')
-	newline='
-'
 	case $cell in
 	*"$newline"*) found=${cell#*"$newline"} cell=${cell%%"$newline"*} ;;
 	*) found= ;;
@@ -441,6 +515,7 @@ explain() {
 	line="$workload: $column $size: $cell"
 	case $cell in
 	fail:missing) line="$line: $program" ;;
+	fail:threads) line="$line: a user may have $natives here, less a margin" ;;
 	fail:output | fail:answer)
 		line="$line: $(head -c 100 "$tmp/out" | tr '\n' ' ' | tr -cd ' -~')" ;;
 	*)	said=$(head -c 1000 "$tmp/err" | grep -av '^timeout: .*\(TERM\|KILL\)' | head -n 1)
@@ -466,7 +541,7 @@ tell_absent() {
 
 # Writes a line of the results: to the file first, as the reader of standard output may be
 # gone. It begins with the workload, except in cycle, whose form is older.
-csv() {			# CELLS-OF-PARAMETERS CELL...
+csv() {			# CELLS-OF-PARAMETERS P MACHINE CELL...
 	# shellcheck disable=SC2086 # one word for each parameter
 	if [ "$workload" = cycle ]; then
 		line=$(printf '%7s, ' $1)
@@ -476,6 +551,9 @@ csv() {			# CELLS-OF-PARAMETERS CELL...
 		width=16
 	fi
 	shift
+	! member "$workload" "$spread" || line=$line$(printf '%2s, ' "$1")
+	line="$line$2, "
+	shift 2
 	line=$line$(printf "%${width}s, " "$@")
 	line=${line%, }
 	clear_progress
@@ -490,6 +568,7 @@ describe() {		# ARGUMENT...
 		size="$size${size:+ }$name=$1"
 		shift
 	done
+	[ "$PROCS" = "$(procs_of "$workload")" ] || size="$size P=$PROCS"
 }
 
 # Sets `peak' to the reference of a row, if it has one; empty if that has failed.
@@ -528,19 +607,19 @@ row() {			# ARGUMENT...
 		row="$row $cell"
 	done
 	# shellcheck disable=SC2086 # one word for each cell
-	[ $some = no ] || csv "$*" $row
+	[ $some = no ] || csv "$*" "$PROCS" "$machine" $row
 }
 
 # Measures all sizes, with a header before the first and, in cycle, before each new N.
 sweep() {
 	before=none
-	for point in $(points_of "$workload" | tr ' ' .); do
+	for point in $(points "$workload" | tr ' ' .); do
 		[ -z "$stopped" ] || return 0
 		# shellcheck disable=SC2046 # one word for each parameter
 		set -- $(echo "$point" | tr . ' ')
 		heading=$([ "$workload" != cycle ] || echo "$1")
 		# shellcheck disable=SC2086 # one word for each column
-		[ "$heading" = "$before" ] || csv "$(parameters_of "$workload")" $chosen
+		[ "$heading" = "$before" ] || csv "$(parameters_of "$workload")" P machine $chosen
 		before=$heading
 		[ -z "$stopped" ] || return 0
 		row "$@"
@@ -578,7 +657,9 @@ run_workload() {	# NAME
 	}
 	repeat=${runs:-$(runs_of "$workload")} run=1
 	while [ $run -le "$repeat" ] && [ -z "$stopped" ]; do
-		sweep
+		for PROCS in $(procs_of "$workload"); do
+			sweep
+		done
 		run=$((run + 1))
 	done
 }
@@ -600,7 +681,12 @@ finish() {
 	kill -s "$stopped" $$
 }
 
+newline='
+'
 options "$@"
+PROCS=${procs%% *}
+machine=$(machine_name)
+natives=$(native_threads)
 command -v timeout >/dev/null || fatal "needs the command timeout, of GNU coreutils"
 check_programs
 child='' stopped='' peak=''

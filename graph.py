@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""graph.py: pictures and tables of the results of bench.sh, and pictures of traces
-and of simulations.
+"""graph.py: pictures and tables of the results of bench.sh.
 
-    grep -h '^ *[2N],' results/*/cycle.csv | python3 graph.py c2.svg > c2.md
-    cat results/*/ring.csv results/*/memory.csv | python3 graph.py others.png
-    python3 graph.py trace trace.json trace.svg
-    python3 graph.py sim run.csv run.svg
+    ./bench.sh | tee -a results
+    grep -h '^ *[2N],' results | python3 graph.py c2.svg > c2-table.md
+    cat runs/*/ring.csv runs/*/memory.csv | python3 graph.py others.png
 
-usage: graph.py [PICTURE.svg | PICTURE.png | PICTURE.pdf]...
-       graph.py trace FILE.json PICTURE [FROM-TO]
-       graph.py sim FILE.csv PICTURE [FROM-TO]
+usage: graph.py [--columns 'N, R, M, ...'] [PICTURE.svg | PICTURE.png | PICTURE.pdf]...
 
 Reads the rows of bench.sh from standard input: one run or several one after the
 other, one workload or several, with any columns. Prints tables in Markdown and
-draws the same into each picture named.
+draws the same into each picture named. --columns stands for the header of rows that
+come without one. A header may have P, a number of processors, and machine, a name,
+after the parameters. Only runs with equal parameters, P and machine are averaged.
 
 Cycle: the mean over the runs of the rate N*R*M / seconds, in millions of operations
 per second, for each implementation and each number of threads N*R, or `-' if there is
@@ -43,162 +41,47 @@ A failed cell has no point: fail:reason, a number that is not positive, or one f
 100000 (seconds) on, the published form of results whose programs had crashed. An
 implementation with fail:missing only is named below the table.
 
-Trace: FILE.json is of `uthreads trace'; FROM and TO are ms of it,
-by default some runs before its middle. What ran on each processor, a colour for each
-thread, and how many threads were runnable and did not run; below, some
-of the threads, and arrows where a wake of one led to the run of another.
-
-Sim: FILE.csv is of `usched-run --sim --trace'; FROM and TO are steps, by default the last
-300. A row for each thread, by hosts; a mark for each step, with a ring if it was chosen in
-place of the usual one; arrows for messages, broken if no thread of the picture reads them;
-faults by name. Time in which no thread runs is grey and short; below is the virtual time.
-
 Exit status: 0; 1 if the input is empty or wrong (then nothing is written), or a
 picture cannot be written; 2 if the arguments are wrong.
 """
 
-import csv
-import io
-import json
 import math
 import os
 import re
 import statistics
 import sys
-import textwrap
-import zlib
 from collections import namedtuple
-from xml.etree import ElementTree
-from xml.sax.saxutils import escape, quoteattr
 
-FORMATS = ("svg", "png", "pdf")
-FAILED_SECONDS = 100000  # more than a day: no run takes that, see above
-FAILED_NUMBER = 1e18  # for counts and rates: larger than any
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "bench"), os.path.join(HERE, "tools")]
+from usched_view import Problem as Bad  # noqa: E402
+from usched_view.picture import (  # noqa: E402
+    COLOURS, FORMATS, kind_of, new_figure, render, short, span, ticks, titles, whiskers, write)
+from workloads import THREADS, WORKLOADS  # noqa: E402
+
 LEAST = 1e-9  # programs print six digits: smaller numbers are zero
 NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 OURS = re.compile(r"U[DJL]?([0-9][0-9A-Z]*)?|UCO")  # U, U10K, U1TS; not UV, UCONTEXT
 ONE = "1T"  # ends names of implementations on one processor
 COMMANDS = ("GET", "SET")  # of redis
+SETTING = ("P", "machine")  # cells that a header may have after the parameters
 
 
-class Bad(Exception):
-    """An error in the input or outside; the message describes it."""
-
-
-# A workload that is drawn as lines: the place on the x axis, by the parameters; the
-# axis's name in tables, and its label; the number of leading parameters that make a part.
-Curve = namedtuple("Curve", "place name label lead")
-THREADS = Curve(lambda n, r, m: n * r, "threads", "threads, N·R", 1)
-DEPTH = Curve(
-    lambda n, r, m, d: d, "D", "D, bytes that each thread holds on its stack", 2)
-STACKS = Curve(lambda n, r, m, stacks: stacks, "stacks", "stacks of the processor", 2)
-UNEVEN = Curve(
-    lambda permille, load, connections: connections, "connections", "connections", 2)
-CONNECTIONS = Curve(lambda connections: connections, "connections", "connections", 0)
-
-
-def per_message(seconds, n, r, m, *_):
-    return seconds * 1e9 / (n * r * m)
-
-
-def thousands(rate, *_):
-    return rate / 1000
-
-
-def as_it_is(number, *_):
-    return number
-
-
-# The workloads of bench.sh. `value' makes the number shown, of a cell and the parameters;
-# `curve' is None for bars; `better' is higher, lower or None.
-Workload = namedtuple("Workload", "parameters title unit limit value curve better",
-                      defaults=(None, "lower"))
-WORKLOADS = {
-    "cycle": Workload(
-        ("N", "R", "M"), "Cycle benchmark", "million operations per second",
-        FAILED_SECONDS, lambda s, n, r, m: n * r * m / s / 1e6, THREADS, "higher"),
-    "ring": Workload(
-        ("passes",), "Ring: a token is passed round 503 threads", "ns per pass",
-        FAILED_SECONDS, lambda s, passes: s * 1e9 / passes),
-    "counters": Workload(
-        ("counters", "calls"), "Counters: many threads are called in turn",
-        "ns per call", FAILED_SECONDS, lambda s, n, calls: s * 1e9 / (n * calls)),
-    "pingpong": Workload(
-        ("pairs",), "Ping-pong: one thread is resumed and suspends itself",
-        "ns per pair", FAILED_SECONDS, lambda s, pairs: s * 1e9 / pairs),
-    "create": Workload(
-        ("threads",), "Create: threads are made, run and dropped", "ns per thread",
-        FAILED_SECONDS, lambda s, threads: s * 1e9 / threads),
-    "walk": Workload(
-        ("nodes",), "Walk: a tree is walked by recursion, and gives each value",
-        "ns per node", FAILED_SECONDS, lambda s, nodes: s * 1e9 / nodes),
-    "clone": Workload(
-        ("clones",), "Clone: what is suspended goes on many times", "ns per clone",
-        FAILED_SECONDS, lambda s, clones: s * 1e9 / clones),
-    "alternate": Workload(
-        ("repetitions", "yields"), "Alternate: two threads are made, yield in turn, end",
-        "ns per turn", FAILED_SECONDS, lambda s, n, y: s * 1e9 / (2 * n * y)),
-    "memory": Workload(
-        ("threads",), "Memory: what a blocked thread needs", "bytes per thread",
-        FAILED_NUMBER, as_it_is),
-    "blocks": Workload(
-        ("N", "R", "M"), "Blocks: how often threads block in the cycle benchmark",
-        "blocks per message", FAILED_NUMBER, lambda b, n, r, m: b / (n * r * m),
-        better=None),
-    "threads": Workload(
-        ("N", "R", "M"), "Threads: what more of them cost", "ns per message",
-        FAILED_SECONDS, per_message, THREADS),
-    "depth": Workload(
-        ("N", "R", "M", "D"), "Depth: what bytes on the stacks cost",
-        "ns per message", FAILED_SECONDS, per_message, DEPTH),
-    "stacks": Workload(
-        ("N", "R", "M", "stacks"), "Stacks: what more of them save",
-        "ns per message", FAILED_SECONDS, per_message, STACKS),
-    "uneven": Workload(
-        ("permille", "load", "connections"),
-        "Uneven: short requests beside long ones",
-        "us that so many of 1000 took at most", FAILED_NUMBER, as_it_is, UNEVEN),
-    "requests": Workload(
-        ("permille", "percent", "connections"),
-        "Requests: short ones beside long ones, over sockets, at percents of each peak",
-        "us that so many of 1000 took at most", FAILED_NUMBER, as_it_is),
-    "channel": Workload(
-        ("capacity", "values"), "Channel: values go from one processor to another",
-        "ns per value", FAILED_SECONDS, lambda s, capacity, values: s * 1e9 / values),
-    "http": Workload(
-        ("connections",), "HTTP: a file of 1 KB, asked for by wrk",
-        "thousand requests per second", FAILED_NUMBER, thousands, CONNECTIONS, "higher"),
-    "h2load": Workload(
-        ("connections",), "HTTP: a file of 1 KB, asked for by h2load",
-        "thousand requests per second", FAILED_NUMBER, thousands, CONNECTIONS, "higher"),
-    "latency": Workload(
-        ("connections", "percent"),
-        "HTTP at percents of EPOLL's peak rate: 99th percentile",
-        "us per request", FAILED_NUMBER, as_it_is),
-    "echo": Workload(
-        ("connections",), "Echo: 64 bytes go to the server and come back",
-        "thousand round trips per second", FAILED_NUMBER, thousands, CONNECTIONS,
-        "higher"),
-    "redis": Workload(
-        ("clients", "command", "pipeline"), "Redis protocol: values of 3 bytes",
-        "thousand requests per second", FAILED_NUMBER, thousands, None, "higher"),
-    "idle": Workload(
-        ("connections",), "Idle: memory for an HTTP connection that is kept",
-        "bytes per connection", FAILED_NUMBER, as_it_is),
-}
 # Of one run: the value or None; the reason of a failure; the last parameter.
 Cell = namedtuple("Cell", "value reason size")
 
 
 class Part:
     """A table and a part of the picture: of one N in cycle, of one set of leading
-    parameters for a curve, of one set of parameters in other workloads."""
+    parameters for a curve, of one set of parameters in other workloads. Of one number
+    of processors, and of one machine."""
 
-    def __init__(self, workload, parameters, names):
+    def __init__(self, workload, parameters, setting, names):
         self.workload, self.parameters = workload, parameters
+        self.processors, self.machine = setting
         self.kind = WORKLOADS[workload]
         self.names = names  # the columns of all parts of the workload
-        self.cells = {}  # name -> place on the x axis, 0 for bars -> [Cell]
+        self.cells = {}  # name -> place -> [Cell]; see row()
 
     def add(self, name, place, cell):
         self.cells.setdefault(name, {}).setdefault(place, []).append(cell)
@@ -225,22 +108,27 @@ class Part:
 
     def bars(self):
         """[Bar], the best first."""
-        bars = [Bar(name, statistics.median(values), min(values), max(values),
-                    len(values), len(self.runs(name)),
-                    sorted({c.size for c in self.runs(name) if c.value is not None}))
-                for name, cells in self.measured() for values in cells.values()]
+        bars = [Bar(name, statistics.median(values), min(values), max(values), len(values),
+                    len(values) + sum(c.value is None for c in self.runs(name)), size)
+                for name, cells in self.measured() for size, values in cells.items()]
         return sorted(bars, key=lambda bar: bar.median,
                       reverse=self.kind.better == "higher")
 
     def is_smaller(self, bar):
-        return bar.sizes != [self.parameters[-1]]
+        return bar.size != self.parameters[-1]
 
     def heading(self):
-        return ", ".join(map("{} = {}".format, self.kind.parameters, self.parameters))
+        return ", ".join([*map("{} = {}".format, self.kind.parameters, self.parameters),
+                          *self.setting()])
+
+    def setting(self):
+        """What is known of it."""
+        return [f"P = {self.processors}"] * bool(self.processors) + (
+            [self.machine] * bool(self.machine))
 
 
-# Of an implementation; `sizes' are the values of the last parameter.
-Bar = namedtuple("Bar", "name median least most runs of sizes")
+# Of an implementation; `size' is the value of the last parameter.
+Bar = namedtuple("Bar", "name median least most runs of size")
 
 
 class Results:
@@ -248,16 +136,16 @@ class Results:
 
     def __init__(self):
         self.names = {}  # workload -> columns of all its headers
-        self.columns = {}  # workload -> columns of its last header
-        self.found = {}  # workload -> parameters -> Part
+        self.columns = {}  # workload -> cells of its last header after the parameters
+        self.found = {}  # workload -> parameters, (processors, machine) -> Part
 
-    def part(self, workload, parameters):
+    def part(self, workload, parameters, setting):
         curve = WORKLOADS[workload].curve
         key = parameters[:curve.lead] if curve else parameters
         parts = self.found.setdefault(workload, {})
-        if key not in parts:
-            parts[key] = Part(workload, key, self.names[workload])
-        return parts[key]
+        if (key, setting) not in parts:
+            parts[key, setting] = Part(workload, key, setting, self.names[workload])
+        return parts[key, setting]
 
     def parts(self):
         """All parts; those with lines sorted."""
@@ -273,9 +161,9 @@ def mean(values):
 # Reading
 
 
-def read(lines):
+def read(lines, first=1):
     results = Results()
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines, first):
         cells = [cell.strip() for cell in line.split(",")]
         if cells == [""]:
             continue
@@ -288,12 +176,16 @@ def read(lines):
             else:
                 row(results, workload, cells)
         except Bad as bad:
-            raise Bad(f"line {number}: {bad}") from None
+            where = f"line {number}" if number > 0 else "--columns"
+            raise Bad(f"{where}: {bad}") from None
     if not results.found:
         raise Bad("no results on standard input: " + (
             "only headers" if results.columns else "it is empty"))
     if not any(cells for part in results.parts() for _, cells in part.measured()):
         raise Bad("no results on standard input: every cell has failed")
+    if len({part.machine for part in results.parts()}) == 1:
+        for part in results.parts():
+            part.machine = ""  # it need not be told
     return results
 
 
@@ -306,7 +198,8 @@ def lead(workload):
 def header(results, workload, cells):
     first = lead(workload)
     columns = cells[len(first):]
-    if cells[:len(first)] != first or not columns:
+    names = [name for name in columns if name not in SETTING]
+    if cells[:len(first)] != first or not names:
         raise Bad(f"a header is {', '.join(first)} and the names of columns")
     for i, name in enumerate(columns):
         if not name:
@@ -314,24 +207,28 @@ def header(results, workload, cells):
         if name in columns[:i]:
             raise Bad(f"two columns are named {name}")
     results.columns[workload] = columns
-    names = results.names.setdefault(workload, [])
-    names += [name for name in columns if name not in names]
+    known = results.names.setdefault(workload, [])
+    known += [name for name in names if name not in known]
 
 
 def row(results, workload, cells):
+    """The place of a cell is that on the x axis, and M, or the size of a bar."""
     first, columns = lead(workload), results.columns.get(workload)
     if columns is None:
-        raise Bad(f"it comes before any header ({', '.join(first)}, ...)")
+        raise Bad(f"it comes before any header ({', '.join(first)}, ...), "
+                  "and without --columns")
     if len(cells) != (expected := len(first) + len(columns)):
         raise Bad(f"the header has {expected} cells, this line {len(cells)}")
-    kind = WORKLOADS[workload]
-    sizes = tuple(map(count, kind.parameters, cells[len(first) - len(kind.parameters):]))
-    measured = [measurement(name, cell, workload, sizes)
-                for name, cell in zip(columns, cells[len(first):])]
-    part = results.part(workload, sizes)
-    place = kind.curve.place(*sizes) if kind.curve else 0
-    for name, cell in zip(columns, measured):
-        part.add(name, place, cell)
+    kind, cells = WORKLOADS[workload], cells[len(first) - len(WORKLOADS[workload].parameters):]
+    sizes = tuple(map(count, kind.parameters, cells))
+    named = dict(zip(columns, cells[len(sizes):]))
+    setting = count("P", named.pop("P")) if "P" in named else 0, named.pop("machine", "")
+    measured = {name: measurement(name, cell, workload, sizes)
+                for name, cell in named.items()}
+    part = results.part(workload, sizes, setting)
+    for name, cell in measured.items():
+        part.add(name, (kind.curve.place(*sizes), dict(zip(kind.parameters, sizes)).get("M"))
+                 if kind.curve else cell.size, cell)
 
 
 def count(what, cell):
@@ -373,8 +270,14 @@ def line_rows(part):
                 "-" if place not in averages
                 else f"{averages[place]:.2f}" if part.workload == "cycle"
                 else digits(averages[place]) for place in places])
-    rows.insert(0, [part.kind.curve.name] + [str(place) for place in places])
+    rows.insert(0, [part.kind.curve.name] + [label(place, places) for place in places])
     return rows if part.workload == "cycle" else list(zip(*rows))
+
+
+def label(place, places, text=str):
+    """With M where there are several."""
+    several = sum(other[0] == place[0] for other in places) > 1
+    return text(place[0]) + f", M = {place[1]}" * several
 
 
 def other_rows(part):
@@ -386,7 +289,7 @@ def other_rows(part):
             bar.name, digits(bar.median), digits(bar.least), digits(bar.most),
             f"{bar.median / bars[0].median:.2f}",
             f"{bar.runs} of {bar.of}" if bar.runs < bar.of else f"{bar.runs}",
-            ", ".join(map(str, bar.sizes))])
+            str(bar.size)])
     for name, cells in part.measured():
         if name in part.cells and not cells and not part.is_missing(name):
             rows.append([name, *"----", f"0 of {len(part.runs(name))}", "-"])
@@ -443,14 +346,11 @@ def heading(part, results):
 MARKERS = (  # with sizes that look equal
     ("o", 7), ("s", 6.5), ("^", 8), ("D", 6.5), ("v", 8), ("P", 8.5), ("X", 8.5),
     ("<", 8), (">", 8), ("p", 8.5), ("*", 11), ("h", 8), ("d", 8.5))
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000",
-           "#6A3D9A")
 OTHER_COLOURS = ("#777777", "#882255", "#999933", "#332288", "#8C510A", "#44AA99",
                  "#AA4466", "#117733", "#6699CC", "#555555", "#AA8800")
 ONE_DASHES = (0, (2.5, 1))
 OTHER_DASHES = ((0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 OUR_BAR, OTHER_BAR = "#0072B2", "#B8B8B8"
-FONTS = ("DejaVu Sans", "Verdana", "sans-serif")  # the first is measured; equal widths
 
 
 def both(name, names):
@@ -463,39 +363,16 @@ def is_ours(name):
     return OURS.fullmatch(name) is not None
 
 
-def draw(results):
+def draw(results, width=9):
+    """With fewer inches than 6 legends are below the lines."""
     parts = list(results.parts())
-    heights = [4.2 if part.kind.curve else 0.27 * max(1, len(part.bars()))
-               for part in parts]
-    figure = new_figure(9, sum(heights) + len(parts))
+    heights = [(4.2 if width > 6 else 3.4 + 0.11 * len(part.cells)) if part.kind.curve
+               else 0.27 * max(1, len(part.bars())) for part in parts]
+    figure = new_figure(width, sum(heights) + len(parts))
     grid = figure.subplots(len(parts), 1, squeeze=False, height_ratios=heights)
     for axes, part in zip(grid[:, 0], parts):
         (plot_lines if part.kind.curve else plot_bars)(axes, part)
     return figure
-
-
-def new_figure(width, height):
-    """Without pyplot, so never a window."""
-    os.environ["MPLBACKEND"] = "Agg"
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise Bad("pictures need matplotlib: python3 -m pip install matplotlib; "
-                  "without the names of pictures, the table needs nothing") from None
-    matplotlib.rcdefaults()  # independent of the user's settings
-    matplotlib.rcParams.update({
-        "svg.hashsalt": "usched", "svg.fonttype": "none", "font.sans-serif": FONTS,
-        "text.parse_math": False,
-        "font.size": 10, "axes.titlesize": 13,
-        "axes.spines.top": False, "axes.spines.right": False})
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def titles(axes, title, text):
-    axes.set_title(title, loc="left", pad=22)
-    axes.annotate(text, (0, 1), xytext=(0, 8), xycoords="axes fraction",
-                  textcoords="offset points", color="0.35")
 
 
 def plot_lines(axes, part):
@@ -516,7 +393,8 @@ def plot_lines(axes, part):
     numbers = set(map(len, points))
     if part.workload == "cycle":
         titles(axes, f"{part.kind.title}, cycles of N = {part.parameters[0]} threads",
-               f"higher is better; {explain(numbers, 'mean')}")
+               "; ".join([", ".join(part.setting())] * bool(part.setting())
+                         + ["higher is better", explain(numbers, "mean")]))
     else:
         threads = math.prod(part.parameters)  # R is in the parameters then
         lead = f"{threads} threads, " if part.kind.curve.lead > 1 else ""
@@ -532,25 +410,26 @@ def subtitle(first, part, numbers):
 def place_axis(axes, part):
     """The x axis: logarithmic, with zero at half of the next place. In cycle it has a
     step for each place, so that few threads have as much room as many."""
-    places = part.places()
+    places, width = part.places(), axes.figure.get_figwidth()
     drawn = [position(place, part) for place in places]
     if part.workload == "cycle":
         axes.set_xlim(-0.5, len(places) - 0.5)
-        axes.set_xticks(drawn, map(short, places))
+        every = math.ceil(0.5 * len(places) / width)
+        axes.set_xticks(drawn[::every], [label(p, places, short) for p in places[::every]])
         return
     axes.set_xscale("log")
     axes.set_xlim(*span(drawn))
     axes.xaxis.set_major_formatter(lambda value, _: short(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
-    if part.kind.curve is not THREADS and len(places) < 15:  # few: label each
-        axes.set_xticks(drawn, [str(p) if p % 1000 else short(p) for p in places])
+    if part.kind.curve is not THREADS and len(places) < min(15, 1.7 * width):  # few: label each
+        axes.set_xticks(drawn, [str(p) if p % 1000 else short(p) for p, _ in places])
         axes.minorticks_off()
 
 
 def position(place, part):
     if part.workload == "cycle":
         return part.places().index(place)
-    return place or min(filter(None, part.places()), default=2) / 2
+    return place[0] or min((p for p, _ in part.places() if p), default=2) / 2
 
 
 def value_axis(axes, values):
@@ -561,15 +440,6 @@ def value_axis(axes, values):
         ticks(axes.yaxis, min(values), max(values))
     else:
         axes.set_ylim(bottom=0)
-
-
-def ticks(axis, low, high):
-    """Ticks of a logarithmic axis: 1, 2, 5, 10, ..., or powers of ten if it is long."""
-    from matplotlib.ticker import LogLocator, NullFormatter
-    steps = (1,) if high > 20000 * low else (1, 2, 5)
-    axis.set_major_locator(LogLocator(subs=steps, numticks=20))
-    axis.set_major_formatter(lambda value, _: short(value))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def line(axes, i, name, cells, part):
@@ -596,28 +466,18 @@ def line(axes, i, name, cells, part):
                      clip_on=False, **style)[0]
 
 
-def whiskers(axes, points, colour):
-    """Whiskers from the least to the most of the runs of each point."""
-    if points:
-        places, averages, runs = zip(*points)
-        # The mean of equal numbers may be rounded up or down.
-        below = [max(0, a - min(values)) for a, values in zip(averages, runs)]
-        above = [max(0, max(values) - a) for a, values in zip(averages, runs)]
-        axes.errorbar(places, averages, yerr=(below, above), fmt="none", ecolor=colour,
-                      elinewidth=1, capsize=3)
-
-
 def legend(axes, lines):
-    """A legend beside the plot, in the order of the right ends of the lines."""
+    """A legend beside the plot, in the order of the right ends of the lines; or below."""
     lines.sort(key=lambda line: line.get_ydata()[-1], reverse=True)
-    axes.legend(handles=lines, loc="upper left", bbox_to_anchor=(1.01, 1),
-                frameon=False, handlelength=4)
+    place = dict(loc="upper left", bbox_to_anchor=(1.01, 1)) if axes.figure.get_figwidth() > 6 \
+        else dict(loc="upper left", bbox_to_anchor=(0, -0.16), ncols=2)
+    axes.legend(handles=lines, frameon=False, handlelength=4, **place)
 
 
 def plot_bars(axes, part):
     entries = part.bars()
     titles(axes, part.kind.title,
-           subtitle(part.heading(), part, {bar.runs for bar in entries}))
+           subtitle(part.heading(), part, {bar.runs for bar in entries}), 1.5)
     axes.set_xlabel(part.kind.unit)
     axes.set_yticks(range(len(entries)), [bar.name for bar in entries])
     axes.tick_params(axis="y", length=0)
@@ -656,28 +516,11 @@ def draw_bar(axes, y, bar, left, part):
                       elinewidth=1)
     text = digits(bar.median)
     if part.is_smaller(bar):
-        sizes = ", ".join(map(short, bar.sizes))
-        text += f" (with {sizes} {part.kind.parameters[-1]})"
+        text += f" (with {short(bar.size)} {part.kind.parameters[-1]})"
     axes.annotate(text, (bar.most, y), xytext=(5, 0), textcoords="offset points",
                   va="center", fontsize=9, fontweight="bold" if ours else "normal")
     if ours:
         axes.get_yticklabels()[y].set(color=OUR_BAR, fontweight="bold")
-
-
-def span(places):
-    """The limits of an axis: room at the sides, and at least one power of ten."""
-    first, last = places[0], places[-1]
-    if last / first < 10:
-        low = 10 ** math.floor(math.log10(first))
-        return low, 100 * low if last > 10 * low else 10 * low
-    return first / 1.5, last * 1.5
-
-
-def short(value):
-    for unit, letter in ((10**6, "M"), (10**3, "k")):
-        if value >= unit:
-            return f"{value / unit:g}{letter}"
-    return f"{value:g}"
 
 
 def explain(runs, average):
@@ -690,599 +533,14 @@ def explain(runs, average):
     return f"{average} of {many} runs, bars from min to max"
 
 
-# Traces
-
-
-RUNS = 150  # in the picture, unless its times are given
-ROWS = 14  # threads
-BLUE, ORANGE, GREY, RED, GREEN = "#0072B2", "#E69F00", "#DDDDDD", "#D55E00", "#009E73"
-# start, end: ms; kind: run, runnable, or another wait; on: number of a processor
-Slice = namedtuple("Slice", "start end kind on thread")
-# at: ms; of evict and load
-Instant = namedtuple("Instant", "at kind on thread")
-# (ms, thread) of both ends
-Wake = namedtuple("Wake", "start source end thread")
-
-
-class Trace:
-    """What is drawn of a file of trace events: all of it, or from `start' to `end'."""
-
-    def __init__(self, events, times):
-        self.names, self.processors = {}, {}
-        self.slices, self.instants, self.wakes = [], [], []
-        starts = {}
-        for e in events:
-            at, thread = e.get("ts", 0) / 1000, e.get("tid")
-            if e["ph"] == "M" and e["name"] == "thread_name":
-                (self.names, self.processors)[e["pid"] - 1][thread] = e["args"]["name"]
-            elif e["ph"] == "X" and e["pid"] == 1:
-                self.slices.append(Slice(at, at + e["dur"] / 1000, e["name"],
-                                         e["args"]["processor"], thread))
-            elif e["ph"] == "i":
-                self.instants.append(Instant(at, e["name"], e["args"]["processor"],
-                                             thread))
-            elif e["ph"] == "s":
-                starts[e["id"]] = at, thread
-            elif e["ph"] == "f" and e["id"] in starts:
-                self.wakes.append(Wake(*starts[e["id"]], at, thread))
-        self.slices.sort()
-        runs = [s for s in self.slices if s.kind == "run"]
-        if not runs:
-            raise Bad("no thread runs in this trace")
-        last = len(runs) // 2
-        first = runs[max(0, last - RUNS)]
-        self.start, self.end = times or (first.start, runs[last].end)
-        self.used = sorted({s.on for s in runs if self.has(s)})
-        if not self.used:
-            raise Bad("no thread runs in this part of the trace")
-
-    def has(self, slice):
-        return slice.end > self.start and slice.start < self.end
-
-    def cut(self, *kinds):
-        """The visible parts of slices of these kinds, or of other ones than that."""
-        for s in self.slices:
-            if self.has(s) and (s.kind in kinds if kinds else
-                                s.kind not in ("run", "runnable")):
-                yield s._replace(start=max(s.start, self.start) - self.start,
-                                 end=min(s.end, self.end) - self.start)
-
-    def queue(self, on):
-        """Times, and how many threads were runnable on a processor from then on."""
-        changes = [change for s in self.cut("runnable", "yields", "preempted") if s.on == on
-                   for change in ((s.start, 1), (s.end, -1))]
-        times, counts, count = [0], [0], 0
-        for at, change in sorted(changes):
-            count += change
-            if at == times[-1]:
-                counts[-1] = count
-            else:
-                times.append(at)
-                counts.append(count)
-        return times + [self.end - self.start], counts + [count]
-
-    def rows(self):
-        """Some threads of each processor, in the order of their first runs."""
-        chosen = []
-        for on in self.used:
-            first = {s.thread: s.start for s in reversed(list(self.cut("run"))) if s.on == on}
-            ran = sorted((t for t in first if t not in chosen), key=first.get)
-            most = max(1, ROWS // len(self.used))
-            chosen += [ran[i * len(ran) // most] for i in range(most)] \
-                if len(ran) > most else ran
-        return chosen
-
-
-def read_trace(name, times):
-    try:
-        with open(name, encoding="utf-8") as file:
-            return Trace(json.load(file)["traceEvents"], times)
-    except OSError as error:
-        raise Bad(f"{name}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, IndexError):
-        raise Bad(f"{name}: no trace of usched") from None
-
-
-def draw_trace(trace):
-    rows = trace.rows()
-    heights = [1.5] * len(trace.used) + [0.24 * len(rows) + 0.3]
-    figure = new_figure(9, sum(heights) + 1.6)
-    grid = figure.subplots(len(heights), 1, squeeze=False, sharex=True,
-                           height_ratios=heights)[:, 0]
-    for axes, on in zip(grid, trace.used):
-        plot_processor(axes, trace, on)
-    plot_threads(grid[-1], trace, rows)
-    grid[-1].set_xlim(0, trace.end - trace.start)
-    grid[-1].set_xlabel(f"ms, from {trace.start:.1f} ms of the trace on")
-    return figure
-
-
-def plot_processor(axes, trace, on):
-    """What runs, a colour for each thread; below, the queue."""
-    times, counts = trace.queue(on)
-    most = max(max(counts), 1)
-    runs = [s for s in trace.cut("run") if s.on == on]
-    for i, colour in enumerate(COLOURS):
-        some = [(s.start, s.end - s.start) for s in runs if s.thread % len(COLOURS) == i]
-        axes.broken_barh(some, (1.12 * most, 0.4 * most), facecolor=colour, linewidth=0)
-    axes.fill_between(times, counts, step="post", color=ORANGE, alpha=0.55, linewidth=0)
-    axes.set_ylim(0, 1.6 * most)
-    axes.set_yticks([0, most])
-    axes.set_ylabel("runnable")
-    share = 100 * sum(s.end - s.start for s in runs) / (trace.end - trace.start)
-    moved = [sum((i.kind, i.on) == (kind, on) and trace.start <= i.at <= trace.end
-                 for i in trace.instants) for kind in ("evict", "load")]
-    titles(axes, trace.processors.get(on, f"processor {on}").capitalize(),
-           f"runs: {len(runs)}, a colour for each thread; busy {share:.0f} %; "
-           f"evictions: {moved[0]}, loads: {moved[1]}")
-
-
-def plot_threads(axes, trace, rows):
-    place = {thread: y for y, thread in enumerate(rows)}
-    kinds = ((trace.cut(), GREY, 0.3, "waits"),
-             (trace.cut("runnable", "yields", "preempted"), ORANGE, 0.5, "runnable"),
-             (trace.cut("run"), BLUE, 0.8, "runs"))
-    for slices, colour, height, label in kinds:
-        slices = [s for s in slices if s.thread in place]
-        for thread, y in place.items():
-            axes.broken_barh([(s.start, s.end - s.start) for s in slices if s.thread == thread],
-                             (y - height / 2, height), facecolor=colour, linewidth=0,
-                             label=label if y == 0 else None)
-    for kind, marker, colour in ("load", "^", GREEN), ("evict", "v", RED):
-        points = [(i.at - trace.start, place[i.thread]) for i in trace.instants
-                  if i.kind == kind and i.thread in place and trace.start < i.at < trace.end]
-        if points:
-            axes.plot(*zip(*points), linestyle="", marker=marker, markersize=4, color=colour,
-                      label=kind)
-    for wake in trace.wakes:
-        if wake.source in place and wake.thread in place and trace.start < wake.start \
-                and wake.end < trace.end:
-            axes.annotate("", (wake.end - trace.start, place[wake.thread]),
-                          (wake.start - trace.start, place[wake.source]),
-                          arrowprops=dict(arrowstyle="->", color="0.3", linewidth=0.8))
-    axes.set_yticks(range(len(rows)), [trace.names.get(t, f"{t}") for t in rows], fontsize=8)
-    axes.tick_params(axis="y", length=0)
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.grid(axis="x", color="0.9", linewidth=0.8)
-    axes.set_axisbelow(True)
-    titles(axes, "Threads", "some of those that ran then")
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=5, frameon=False,
-                borderaxespad=0.2, handlelength=1.4, columnspacing=1)
-
-
-def main_trace(names):
-    times = None
-    if len(names) == 3 and re.fullmatch(r"[0-9.]+-[0-9.]+", names[2]):
-        times = tuple(map(float, names.pop().split("-")))
-    if len(names) != 2 or kind_of(names[1]) not in FORMATS or times and times[0] >= times[1]:
-        print("usage: graph.py trace FILE.json PICTURE [FROM-TO]", file=sys.stderr)
-        return 2
-    try:
-        figure = draw_trace(read_trace(names[0], times))
-        write({names[1]: render(figure, kind_of(names[1]))})
-    except Bad as bad:
-        print(f"graph.py: {bad}", file=sys.stderr)
-        return 1
-    return 0
-
-
-# Runs of a simulation
-
-
-STEPS = 300  # in the picture, unless they are given
-NAMED = 40  # with up to so many steps each has its name
-IDLE = 5000  # ns: more between two steps is time in which no thread could run
-CHOICE = "#B06000"
-UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"))
-LONG = 10**6  # ns: the picture says how long it is
-Event = namedtuple("Event", "step ns host thread event what place choice message to arrival")
-Gap = namedtuple("Gap", "start end ns")  # x of both ends
-
-
-class Run:
-    """What is drawn of a file of `usched-run --sim --trace'. The place of a step on the
-    x axis is its time, except that time without steps is short, and that a step has at
-    least 1."""
-
-    def __init__(self, events, failure, steps):
-        self.failure, self.total = failure, events[-1].step
-        first, last = steps or (self.total - STEPS + 1, self.total)
-        events = [e for e in events if first <= e.step <= last]
-        self.steps, self.faults = ([e for e in events if e.event == event]
-                                   for event in ("step", "fault"))
-        if not self.steps:
-            raise Bad("the run has no such steps")
-        self.fails = bool(failure) and last >= self.total
-        self.hosts = {}  # -> threads
-        for thread, host in sorted({e.thread: e.host for e in self.steps}.items()):
-            self.hosts.setdefault(host, []).append(thread)
-        self.lanes = {}  # thread -> y, with room between hosts
-        for i, threads in enumerate(self.hosts.values()):
-            for thread in threads:
-                self.lanes[thread] = len(self.lanes) + 0.5 * i
-        self.places, self.gaps = {}, []
-        x, before = 0, self.steps[0].ns
-        for e in self.steps:
-            if e.ns - before > IDLE:
-                wide = 0.8 * math.log10((e.ns - before) / 1000)
-                self.gaps.append(Gap(x - 0.5, x - 0.5 + wide, e.ns - before))
-                x += wide
-            self.places[e.step], before = x, e.ns
-            x += 1
-        self.width = x
-        self.sends, self.reads = (
-            [e for e in events if (e.event, e.step in self.places) == (event, True)
-             and e.thread in self.lanes] for event in ("send", "receive"))
-
-    def long_gaps(self):
-        return [gap for gap in self.gaps if gap.ns >= LONG]
-
-    def step_place(self, e):
-        return self.places[e.step], self.lanes[e.thread]
-
-    def fault_place(self, e):
-        """Beside the step, or when it came; with a thread of the host, if that is named."""
-        step = next((s for s in self.steps if s.step == e.step), None)
-        x = self.places[e.step] if step and e.ns - step.ns < IDLE else self.place(e.ns)
-        threads = self.hosts.get(e.host) if e.host else None
-        thread = e.thread if not threads or e.thread in threads else threads[0]
-        return x, self.lanes.get(thread, 0)
-
-    def place(self, ns):
-        """Of a time between steps, or after the last one."""
-        after = next((i for i, e in enumerate(self.steps) if e.ns > ns), None)
-        if not after:
-            return self.width if after is None else 0
-        low, high = self.steps[after - 1], self.steps[after]
-        start, end = self.places[low.step], self.places[high.step]
-        return start + (end - start) * (ns - low.ns) / (high.ns - low.ns)
-
-    def messages(self):
-        """[(send, receive)], or None if no thread of the picture reads it. A message that
-        comes twice, or in parts, is read more than once."""
-        unread, last = {}, {}
-        for e in self.sends:
-            unread.setdefault(e.message, []).append(e)
-            last[e.message] = e
-        for e in self.reads:
-            if e.message in last:
-                yield (unread[e.message] or [last[e.message]]).pop(0), e
-        for sends in unread.values():
-            yield from ((e, None) for e in sends)
-
-    def arrival_place(self, sent):
-        """With the nearest thread of the host."""
-        here = self.lanes[sent.thread]
-        there = (self.lanes[t] for t in self.hosts.get(sent.to, ()))
-        return self.place(sent.arrival), min(there, key=lambda y: abs(y - here), default=here)
-
-
-def sim_event(cells):
-    if len(cells) != len(Event._fields):
-        raise Bad(f"the header has {len(Event._fields)} cells, this line {len(cells)}")
-    named = dict(zip(Event._fields, map(str.strip, cells)))
-    for name in "step", "ns", "thread", "choice", "message", "arrival":
-        if not (named[name].isascii() and named[name].isdigit()):
-            raise Bad(f"{name} is '{named[name]}', not a number")
-        named[name] = int(named[name])
-    if named["event"] not in ("step", "fault", "send", "receive"):
-        raise Bad(f"event is '{named['event']}', none of step, fault, send, receive, end")
-    return Event(**named)
-
-
-def read_run(name, steps):
-    events, failure = [], ""
-    try:
-        with open(name, encoding="utf-8", errors="replace", newline="") as file:
-            rows = csv.reader(file)
-            if next(rows, None) != list(Event._fields):
-                raise Bad(f"{name}: no trace of usched-run --sim")
-            for cells in rows:
-                try:
-                    if cells[4:5] == ["end"]:
-                        failure = " ".join(cells[5:6])
-                    else:
-                        events.append(sim_event(cells))
-                except Bad as bad:
-                    raise Bad(f"{name}: line {rows.line_num}: {bad}") from None
-    except OSError as error:
-        raise Bad(f"{name}: {error.strerror}") from None
-    except csv.Error as error:
-        raise Bad(f"{name}: {error}") from None
-    if not events:
-        raise Bad(f"{name}: the run has no steps")
-    return Run(events, failure, steps)
-
-
-def draw_run(run):
-    named = len(run.steps) <= NAMED
-    lane = 0.24 + 0.032 * max(len(e.what) for e in run.steps) * named  # inches
-    width = min(36, max(9, 0.08 * run.width))
-    inches = (width - 1.8) / (run.width + 1.5)
-    lanes = max(run.lanes.values()) + 1
-    figure = new_figure(width, lane * lanes + 1.6)
-    axes = figure.subplots()
-    axes.set_xlim(-1, run.width + 0.5)
-    below = 0.5 if run.long_gaps() else 0.15  # inches, for the times of gaps
-    axes.set_ylim(lanes - 1 + below / lane, -0.75)
-    plot_idle(axes, run, inches)
-    plot_lanes(axes, run)
-    plot_messages(axes, run)
-    plot_steps(axes, run)
-    plot_names(axes, run, named, inches, lane)
-    some = f"{len(run.steps)} of " * (len(run.steps) < run.total)
-    text = f"{some}{run.total} steps; time without steps is cut"
-    failure = textwrap.shorten(run.failure, int(8 * width), placeholder=" ...")
-    titles(axes, "A run" + f" that fails: {failure}" * run.fails, text)
-    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=6, frameon=False,
-                borderaxespad=0.2, handlelength=1.4, columnspacing=1)
-    return figure
-
-
-def plot_idle(axes, run, inches):
-    """Gaps, how long the long ones are, and when steps go on."""
-    last = run.steps[-1].ns
-    unit, name = UNITS[0 if last >= 10**11 else 1 if last >= 10**6 else 2]
-    ends = {gap.end + 0.5 for gap in run.gaps}
-    times, places, free = [], [], -1
-    for gap in run.gaps:
-        axes.axvspan(gap.start, gap.end, color="0.93", linewidth=0,
-                     label="no step" if gap is run.gaps[0] else None)
-    for gap in run.long_gaps():
-        text = next(f"{float(f'{gap.ns / u:.3g}'):g} {n}" for u, n in UNITS if gap.ns >= u)
-        slant = 90 * (0.06 * len(text) > (gap.end - gap.start) * inches)
-        axes.annotate(text, ((gap.start + gap.end) / 2, axes.get_ylim()[0]), xytext=(0, 3),
-                      textcoords="offset points", ha="center", va="bottom", fontsize=7,
-                      color="0.35", rotation=slant)
-    for e in run.steps:
-        x = run.places[e.step]
-        text = f"{e.ns / unit:.3f}"
-        wide = 0.065 * len(text) + 0.1
-        if x * inches >= free + wide / 2 + 0.4 * (x not in ends) and text not in times[-1:]:
-            times.append(text)
-            places.append(x)
-            free = x * inches + wide / 2
-    axes.set_xticks(places, times, fontsize=7)
-    axes.set_xlabel(f"virtual time, {name}")
-
-
-def plot_lanes(axes, run):
-    most = max(len(f"thread {t}") for t in run.lanes)
-    for thread, y in run.lanes.items():
-        there = [run.places[e.step] for e in run.steps if e.thread == thread]
-        axes.plot((min(there), max(there)), (y, y), color="0.75", linewidth=0.8, zorder=1)
-    for i, (host, threads) in enumerate(run.hosts.items()):
-        middle = statistics.mean(run.lanes[t] for t in threads)
-        if i:
-            axes.axhline(run.lanes[threads[0]] - 0.75, color="0.8", linewidth=0.8)
-        if len(run.hosts) > 1:
-            axes.annotate(host or "no host", (0, middle), xytext=(-14 - 4.7 * most, 0),
-                          ha="right", va="center", xycoords=axes.get_yaxis_transform(),
-                          textcoords="offset points", fontsize=9, fontweight="bold")
-    axes.set_yticks(list(run.lanes.values()), [f"thread {t}" for t in run.lanes], fontsize=8)
-    axes.tick_params(axis="y", length=0)
-
-
-def plot_messages(axes, run):
-    for sent, read in run.messages():
-        end = run.step_place(read) if read else run.arrival_place(sent)
-        axes.annotate("", end, run.step_place(sent), arrowprops=dict(
-            arrowstyle="->", color=GREEN, linewidth=0.7, shrinkA=0, shrinkB=2.5,
-            linestyle="-" if read else (0, (3, 2)), mutation_scale=7), zorder=2)
-    if run.sends:
-        axes.plot([], [], color=GREEN, linewidth=0.8, marker=">", markersize=4,
-                  label="message")
-
-
-def plot_steps(axes, run):
-    def mark(points, label, zorder=3, **style):
-        if points:
-            axes.plot(*zip(*points), linestyle="", label=label, zorder=zorder, **style)
-
-    places = [run.step_place(e) for e in run.steps]
-    mark(places, "step", marker="o", markersize=4, color=BLUE)
-    mark([run.step_place(e) for e in run.steps if e.choice], "by choice", marker="o",
-         markersize=8.5, markerfacecolor="none", color=ORANGE, markeredgewidth=1.5)
-    mark([run.fault_place(e) for e in run.faults], "fault", 5, marker="X", markersize=7.5,
-         color=RED, markeredgecolor="white", markeredgewidth=0.5)
-    if run.fails:
-        mark(places[-1:], "failure", 5, marker="s", markersize=7, color="black")
-
-
-def plot_names(axes, run, named, inches, lane):
-    """Of all steps, slanted, or of choices and faults, where there is room: x and y have
-    so many inches. Those of faults come first, and are always there."""
-    taken = [(run.places[e.step] * inches, run.lanes[e.thread] * lane, 0.03)
-             for e in run.steps]
-    taken = [(x - r, y - r, x + r, y + r) for x, y, r in taken]
-    wanted = [(run.fault_place(e), e.what, RED) for e in run.faults]
-    if run.fails:
-        wanted.append((run.step_place(run.steps[-1]), "fails", "black"))
-    if named:
-        for e in run.steps:
-            axes.annotate(e.what, run.step_place(e), xytext=(1, 5), fontsize=6.5,
-                          textcoords="offset points", rotation=40, rotation_mode="anchor",
-                          color=CHOICE if e.choice else "0.25")
-    else:
-        wanted += [(run.step_place(e), e.what, CHOICE) for e in run.steps if e.choice]
-    for (x, y), text, colour in wanted:
-        wide, high = 0.058 * len(text) + 0.03, 0.11
-        for right, down in ((1, 1), (-1, 1), (1, -1), (-1, -1)) if named else (
-                (1, -1), (1, 1), (-1, -1), (-1, 1)):
-            left = x * inches + (0.07 if right > 0 else -0.07 - wide)
-            top = y * lane + (0.04 if down > 0 else -0.04 - high)
-            box = left - 0.03, top, left + wide, top + high
-            if left > -inches and all(
-                    box[2] < b[0] or b[2] < box[0] or box[3] < b[1] or b[3] < box[1]
-                    for b in taken):
-                break
-        else:
-            if colour == CHOICE:
-                continue
-        taken.append(box)
-        axes.annotate(text, (x, y), xytext=(5 * right, 4 * -down), fontsize=7, color=colour,
-                      textcoords="offset points", ha="left" if right > 0 else "right",
-                      va="top" if down > 0 else "bottom", zorder=6,
-                      fontweight="normal" if colour == CHOICE else "bold")
-
-
-def main_run(names):
-    steps = None
-    if len(names) == 3 and re.fullmatch(r"[0-9]{1,15}-[0-9]{1,15}", names[2]):
-        steps = tuple(map(int, names.pop().split("-")))
-    if len(names) != 2 or kind_of(names[1]) not in FORMATS:
-        print("usage: graph.py sim FILE.csv PICTURE [FROM-TO]", file=sys.stderr)
-        return 2
-    try:
-        figure = draw_run(read_run(names[0], steps))
-        write({names[1]: render(figure, kind_of(names[1]))})
-    except Bad as bad:
-        print(f"graph.py: {bad}", file=sys.stderr)
-        return 1
-    return 0
-
-
-# The bytes
-
-
-def render(figure, kind):
-    """The bytes of a picture. Without a date: equal results give equal bytes."""
-    metadata = {"svg": dict.fromkeys(("Date", "Creator", "Format", "Type")), "png": {},
-                "pdf": {"CreationDate": None}}
-    out = io.BytesIO()
-    figure.savefig(out, format=kind, dpi=160, metadata=metadata[kind])
-    return Compact(out.getvalue()).text.encode() if kind == "svg" else out.getvalue()
-
-
-SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-
-
-class Compact:
-    """An SVG of matplotlib's in a tenth of its lines, with the same look.
-
-    Coordinates have one decimal, those of markers two. Styles are classes. The name of a
-    class depends on its rules, so pictures on one page do not disturb each other. Nothing
-    lies outside of the axes, so there is no clipping. Most groups are left out."""
-
-    WIDTH = 100  # columns, unless a tag is longer
-    DROPPED = {f"{{{SVG}}}{tag}" for tag in ("metadata", "style", "clipPath")}
-
-    def __init__(self, svg):
-        root = ElementTree.fromstring(svg)
-        self.classes = {}  # style -> name
-        body = list(self.children(root, 1))
-        rules = "\n".join(f".{name}{{{style}}}" for style, name in self.classes.items())
-        fonts = ",".join(f"'{font}'" if " " in font else font for font in FONTS)
-        self.text = "\n".join([
-            f'<svg xmlns="{SVG}" xmlns:xlink="{XLINK}"',
-            f'width="{root.get("width")}" height="{root.get("height")}" '
-            f'viewBox="{root.get("viewBox")}"',
-            f'font-family="{fonts}" stroke-linejoin="round">', "<style>", rules, "</style>",
-            *self.lines(body), "</svg>\n"])
-
-    def children(self, element, decimals):
-        for child in element:
-            if child.tag not in self.DROPPED:
-                yield from self.tags(child, decimals)
-
-    def tags(self, element, decimals):
-        tag = element.tag.removeprefix(f"{{{SVG}}}")
-        if tag == "text":
-            attributes = self.attributes(element, decimals)
-            yield f"<text{attributes}>{escape(element.text or '')}</text>"
-        elif tag == "defs":
-            inner = "".join(self.children(element, 2))
-            if inner:
-                yield f"<defs>{inner}</defs>"
-        elif tag == "g":
-            yield from self.group(element, decimals)
-        else:
-            yield f"<{tag}{self.attributes(element, decimals)}/>"
-
-    def group(self, element, decimals):
-        """Keeps a group if its marks share a style."""
-        marks = [child for child in element if child.tag == f"{{{SVG}}}use"]
-        style = marks[0].get("style") if marks else None
-        if len(marks) < 2 or {mark.get("style") for mark in marks} != {style}:
-            yield from self.children(element, decimals)
-            return
-        for mark in marks:
-            del mark.attrib["style"]
-        yield f'<g class="{self.class_of(style)}">'
-        yield from self.children(element, decimals)
-        yield "</g>"
-
-    def attributes(self, element, decimals):
-        found = dict(element.attrib)
-        style = found.pop("style", None)
-        found.pop("clip-path", None)
-        if found.get("transform", "").startswith("rotate(-0 "):
-            del found["transform"]
-        if style and decimals == 1:  # a definition takes the style of its use
-            found["class"] = self.class_of(style)
-        return "".join(
-            f" {name.replace(f'{{{XLINK}}}', 'xlink:')}="
-            f"{quoteattr(self.numbers(name, value, decimals))}"
-            for name, value in found.items())
-
-    def class_of(self, style):
-        rules = [rule for rule in style.split("; ") if not rule.startswith("font-family")]
-        text = ";".join(rule.replace(": ", ":") for rule in rules)
-        return self.classes.setdefault(text, f"s{zlib.crc32(text.encode()):x}")
-
-    @staticmethod
-    def numbers(name, value, decimals):
-        if name not in ("d", "x", "y", "transform"):
-            return value
-        value = re.sub(r"-?\d+\.\d+", lambda number: (
-            f"{float(number[0]):.{decimals}f}".rstrip("0").rstrip(".")), value)
-        return re.sub(r" ?([MLQCz]) ?", r"\1", " ".join(value.split()))
-
-    def lines(self, tags):
-        line = ""
-        for tag in tags:
-            if line and len(line) + len(tag) > self.WIDTH:
-                yield line
-                line = ""
-            line += tag
-        if line:
-            yield line
-
-
-# The files
-
-
-def kind_of(name):
-    return os.path.splitext(name)[1].lstrip(".").lower()
-
-
-def write(pictures):
-    """Writes all or none: every file is complete before the first is renamed."""
-    parts = {name: f"{name}.{os.getpid()}.part" for name in pictures}
-    try:
-        for name, part in parts.items():
-            if os.path.isdir(name):
-                raise IsADirectoryError(0, "it is a directory")
-            with open(part, "wb") as file:
-                file.write(pictures[name])
-        for name, part in parts.items():
-            os.replace(part, name)
-    except OSError as error:
-        raise Bad(f"cannot write {name}: {error.strerror}") from None
-    finally:
-        for part in parts.values():
-            if os.path.exists(part):
-                os.remove(part)
-
-
 def main(names):
     if names in (["-h"], ["--help"]):
         print(__doc__.strip())
         return 0
-    if names[:1] == ["trace"]:
-        return main_trace(names[1:])
-    if names[:1] == ["sim"]:
-        return main_run(names[1:])
+    columns = []
+    while names[:1] == ["--columns"] and names[1:]:
+        columns.append(names[1])
+        names = names[2:]
     for name in names:
         if name.startswith("-") or kind_of(name) not in FORMATS:
             print(f"graph.py: '{name}': a picture is a .svg, a .png or a .pdf",
@@ -1293,7 +551,7 @@ def main(names):
         return 2
     try:
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-        results = read(sys.stdin)
+        results = read([*columns, *sys.stdin], 1 - len(columns))
         if names:
             figure = draw(results)
             write({name: render(figure, kind_of(name)) for name in names})

@@ -44,7 +44,7 @@ static inline struct uproc_thread *pick_slot(struct uproc *p)
  */
 static void ll_ready(struct usched *s, struct ustack *u)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 	struct ustack *later = u;
 
 	if (p->p_slot && !p->p_polls) {
@@ -56,7 +56,7 @@ static void ll_ready(struct usched *s, struct ustack *u)
 
 static struct ustack *ll_next(struct usched *s)
 {
-	return uproc_next((struct uproc *)(void *)s, pick_slot);
+	return uproc_next(uproc_from(s), pick_slot);
 }
 
 static struct ustack *ll_pick(struct usched *s, struct ustack *self)

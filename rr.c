@@ -8,7 +8,7 @@
 
 static struct ustack *rr_next(struct usched *s)
 {
-	return uproc_next((struct uproc *)(void *)s, uproc_pop);
+	return uproc_next(uproc_from(s), uproc_pop);
 }
 
 static struct ustack *rr_pick(struct usched *s, struct ustack *self)
@@ -18,7 +18,7 @@ static struct ustack *rr_pick(struct usched *s, struct ustack *self)
 
 static void rr_ready(struct usched *s, struct ustack *u)
 {
-	uproc_push((struct uproc *)(void *)s, uproc_thread(u));
+	uproc_push(uproc_from(s), uproc_thread(u));
 }
 
 static const struct uproc_policy rr_policy = {

@@ -37,9 +37,8 @@ extern "C" {
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, more than
  * INT_MAX processors, c_slice or c_stall below its least value, or no such c_signal;
  * -ENOMEM: no memory, address space or mappings; -EAGAIN: no more native threads;
- * -ENOTSUP: see usched_init(), or the program has no uevents.c, with c_embed, or no
- * upreempt.c, with c_slice or c_stall; -EMFILE, -ENFILE, -ENOSPC: with c_embed, no
- * descriptors left, or no epoll interest.
+ * -ENOTSUP: see usched_init(); -EMFILE, -ENFILE, -ENOSPC: with c_embed, no descriptors
+ * left, or no epoll interest.
  * From any native thread. Does not switch.
  */
 int rr_create(const struct uprocs_conf *conf, struct uprocs **rr);

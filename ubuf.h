@@ -6,7 +6,7 @@
  *
  * A struct ubuf_in or ubuf_out belongs to one thread at a time, and may be in its
  * frames; its members are private. One thread may read from a peer while another one
- * writes to it. A program compiles in ubuf.c, unet.c, usync.c, uwait.c and uevents.c.
+ * writes to it.
  *
  * The bytes are on the heap. A buffer begins with UBUF_SIZE bytes, a writer's with
  * UBUF_SHORT, and doubles up to its limit. A reader gives up an empty buffer before it

@@ -33,9 +33,8 @@
  * the heap.
  *
  * All calls are for threads, over any scheduler, or over the dispatcher alone. None is
- * for regions of ustack_preemptible(). A program compiles in uco.c, uwait.c and
- * uevents.c. With USCHED_INLINE_SWITCH defined before the header, uco_resume() and
- * uco_yield() save only what is live; see usched.h.
+ * for regions of ustack_preemptible(). With USCHED_INLINE_SWITCH defined before the
+ * header, uco_resume() and uco_yield() save only what is live; see usched.h.
  */
 #ifndef USCHED_CO_H
 #define USCHED_CO_H

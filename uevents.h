@@ -13,10 +13,8 @@
  *    to end that sleep;
  *  - to call uevents_close() after the dispatcher's last use.
  *
- * All three do nothing where there are no events. They go through the functions in
- * struct uevents, so a program without usync.c and unet.c needs no uevents.c. With
- * s_polls 0 threads have no deadlines and wait for no descriptors: these calls fail with
- * -ENOTSUP.
+ * All three do nothing where there are no events. With s_polls 0 threads have no
+ * deadlines and wait for no descriptors: these calls fail with -ENOTSUP.
  *
  * Timers expire, and descriptors are seen to be ready, when s_next looks. A thread that
  * computes for long delays both, unless it gives way: ustack_check(). After fork(2) the

@@ -14,9 +14,9 @@
  *	                               and their free blocks     carved ^
  *
  * Blocks return to their class, and their addresses stay there until uimage_pool_fini().
- * So a record stays a record, and reading one that was freed is no memory error: uproc.c
- * depends on that. But the memory of free blocks goes back to the system, by pages, when
- * uimage_pool_trim() is called: then they are zeros.
+ * So a record stays a record, and reading one that was freed is no memory error:
+ * uproc_mail.c depends on that. But the memory of free blocks goes back to the system, by
+ * pages, when uimage_pool_trim() is called: then they are zeros.
  *
  * And stacks: address ranges with a guard below each. No call switches.
  */

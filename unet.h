@@ -7,9 +7,6 @@
  * until it ends. The numbers of these, and of those of processors, are below 1,024 and
  * near that or the limit of the process: close only what you have opened.
  *
- * A program compiles in unet.c, usync.c, uwait.c and uevents.c, for unet_resolve() also
- * uoffload.c.
- *
  * Descriptors are numbers of the system. unet_listen(), unet_accept(), unet_connect(),
  * unet_bind() and unet_signals() make them close-on-exec and non-blocking. Any other
  * descriptor (pipe, terminal, eventfd, socketpair) is made non-blocking by the first

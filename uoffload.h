@@ -25,8 +25,6 @@
  *
  * A call that was given up, by a deadline or a cancel, is not undone: its native thread
  * goes on with it, or begins later if it is one of uoffload().
- *
- * A program compiles in uoffload.c, unet.c, usync.c, uwait.c and uevents.c.
  */
 #ifndef USCHED_OFFLOAD_H
 #define USCHED_OFFLOAD_H

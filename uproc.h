@@ -102,7 +102,7 @@ struct uproc_thread {
 
 /* The part of a record that a switch does not need: uimage.c keeps it apart. */
 struct uproc_rest {
-	struct uproc_thread *t_joiner;   /* atomic; or UPROC_OPEN, or a mark of uproc.c */
+	struct uproc_thread *t_joiner;   /* atomic; or UPROC_OPEN, or a mark of proc.h */
 	struct uproc_thread *t_next;     /* inbox link: owned by the pusher, then by the
 					    processor */
 #ifdef USCHED_SIM
@@ -210,7 +210,7 @@ struct uproc {
 	struct uproc_join    *p_joins;   /* notes; the first is not used */
 	size_t                p_join_room;
 	size_t                p_join_free;      /* the first free note */
-	int64_t               p_tidy;    /* ns: see uproc_trim.c */
+	int64_t               p_tidy;    /* ns: see uproc_tidy.c */
 	int64_t               p_period;
 	uint64_t              p_tidied;  /* s_launches when a period ended */
 	size_t                p_walked;  /* stacks that this walk has passed, */
@@ -272,7 +272,7 @@ struct uprocs {
 	int64_t            r_period;     /* atomic: end of the pool's period */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 	struct upreempt_monitor *r_monitor;     /* atomic: or NULL */
-	struct uprocs     *r_other;      /* the next in the list of all: see uproc.c */
+	struct uprocs     *r_other;      /* the next in the list of all: see uprocs.c */
 	uint32_t           r_pins;       /* atomic: inspections that keep it */
 	uint32_t           r_number;     /* no other one's of the list: constant */
 
@@ -381,9 +381,6 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned processor);
  */
 struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
 
-/* The s_done of every dispatcher of a processor. */
-void uproc_done(struct usched *s, struct ustack *u);
-
 #define UPROC_PRIVATE __attribute__((visibility("hidden")))
 
 /*
@@ -445,6 +442,12 @@ UPROC_PRIVATE void uproc__name(const struct ustack *u, char *buffer, size_t size
 /* The thread that joins `t', or NULL. */
 UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);
 
+/* Returns the processor whose dispatcher is `s'. */
+static inline struct uproc *uproc_from(struct usched *s)
+{
+	return (struct uproc *)(void *)s;
+}
+
 /* Returns processor `i' of `r', from 0 on. From any native thread. */
 static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {
@@ -456,8 +459,7 @@ static inline struct uproc *uproc_self(void)
 {
 	struct usched *s = usched__here();
 
-	return s->s_done == uproc_done && s->s_current ?
-		(struct uproc *)(void *)s : NULL;
+	return s->s_proc && s->s_current ? uproc_from(s) : NULL;
 }
 
 /*
@@ -481,7 +483,7 @@ static inline struct uproc_thread *uproc_thread(struct ustack *u)
 /* Returns the processor of `u', which has not ended, or whose record is not free. */
 static inline struct uproc *uproc_of(const struct ustack *u)
 {
-	return (struct uproc *)(void *)usched__of(u);
+	return uproc_from(usched__of(u));
 }
 
 /* Private: adds to a counter of `p', which others may read. */
@@ -637,7 +639,7 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 static inline struct ustack *
 uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)
 {
-	struct uproc *p = (struct uproc *)(void *)s;
+	struct uproc *p = uproc_from(s);
 	struct uproc_thread *t = NULL;
 
 	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)

@@ -109,7 +109,7 @@ struct uprocs_conf {
 #define USCHED_NATIVE ((unsigned)-1)
 #define USCHED_QUIET  ((int64_t)-1)
 
-/* Returns the dispatcher of the first processor, as usync_scope_create_with() wants it. */
+/* Returns the first processor: for usync_scope_create_with(). */
 static inline struct usched *uprocs_sched(const struct uprocs *r)
 {
 	return *(struct usched *const *)(const void *)r;

@@ -319,7 +319,7 @@ enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NE
 
 /*
  * Private: how long the running thread has found something at each call;
- * src/wait/budget.h. The rest is there so that what follows stays where cache lines begin.
+ * budget.h. The rest is there so that what follows stays where cache lines begin.
  */
 struct usched_spell {
 	uint32_t l_switches;            /* s_switches at its beginning; 0: it is over */
@@ -356,10 +356,12 @@ struct usched {
 
 	/* Private: what files above supply, or NULL. */
 
-	/* uproc.c: a launch has found no vacant stack. Adds some, or becomes NULL. */
+	/* uproc_stacks.c: a launch has found no vacant stack. Adds some, or is NULL
+	   then. */
 	void (*s_grow)(struct usched *s);
 
-	/* uproc.c: 1: the address is on a stack of another processor; 2: of this one. */
+	/* uproc_stacks.c: 1: the address is on a stack of another processor; 2: of this
+	   one. */
 	int (*s_has_stack)(const struct usched *s, const void *address);
 
 	/* upreempt.c: the thread that ends is in a preemptible region, and leaves it. */
@@ -391,6 +393,7 @@ struct usched {
 					   unshared stacks first */
 	uint8_t          s_polls;       /* 1: s_next looks for s_events, see uevents.h */
 	uint8_t          s_stress;      /* private: 1: see src/core/stress.h */
+	uint8_t          s_proc;        /* private: 1: a struct uproc begins with it */
 	usched_alloc_fn *s_alloc;
 	usched_free_fn  *s_free;
 	usched_done_fn  *s_done;        /* or NULL, as all that follow but s_next */
@@ -840,10 +843,10 @@ void usched_drop_stack(struct usched_stack *k);
 void usched_take_stack(struct usched *s, struct usched_stack *k);
 
 /*
- * Private, for uproc.c: stacks that threads bring along. usched__make_stack() makes the
- * range one, which belongs to no dispatcher; `s' is where threads will probably use it,
- * and *colour counts such stacks. usched__place_alone() has `u', which is new, begin on
- * it. The thread is alone there, and stays on its processor. When it has ended, before
+ * Private, for uproc_alone.c: stacks that threads bring along. usched__make_stack() makes
+ * the range one, which belongs to no dispatcher; `s' is where threads will probably use
+ * it, and *colour counts such stacks. usched__place_alone() has `u', which is new, begin
+ * on it. The thread is alone there, and stays on its processor. When it has ended, before
  * s_done, the stack is in the list that usched__left() returns, and a call of s_done may
  * still run on it. After usched__end_stack() its memory may go.
  */

@@ -278,7 +278,7 @@ int ustack_control(int own);
 /*
  * With 1, the calling thread stays on its processor from now on, for example while it
  * uses thread-local variables of its native thread; with 0 it may move again. Only
- * rr moves threads that have run, unless it has c_stay. In uproc.c.
+ * rr moves threads that have run, unless it has c_stay. In uproc_start.c.
  * Returns the value before; -EPERM: the caller is no thread; -ENOTSUP: it is not on a
  * processor (uproc.h).
  * Does not switch.

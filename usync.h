@@ -45,9 +45,6 @@
  *
  * No call of the library is a cancellation point: pthread_cancel() of a native thread in
  * a call takes effect after it, at the next such point.
- *
- * A program compiles in usync.c, uwait.c and uevents.c, for channels usync_chan.c, for
- * scopes usync_scope.c.
  */
 #ifndef USCHED_SYNC_H
 #define USCHED_SYNC_H

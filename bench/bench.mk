@@ -27,9 +27,9 @@ $(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(filter-out ll,$(core))) $(switch
 	$(link) $(libs)
 
 # With the library compiled in by README's command line, not by CFLAGS.
-readme = $(shell sed -n 's/^cc \(.* usched-all\.c .*\) -o server$$/\1/p' README.md)
+readme = $(shell sed -n 's/^cc \(.*\/usched-all\.c .*\) -o server$$/\1/p' README.md)
 $(B)/rmain.readme: $(B)/rmain.o $(one) README.md
-	$(CC) -I. $(patsubst server.c,rmain.c,$(patsubst usched-all.c,$(B)/one/usched-all.c,$(readme))) \
+	$(CC) -I. $(patsubst server.c,rmain.c,$(readme:build/%=$(B)/%)) \
 		$(patsubst %,%.c,$(filter tests/%,$(core))) $(filter -m%,$(CFLAGS)) $(poller) \
 		$(LDFLAGS) -o $@ $(libs)
 

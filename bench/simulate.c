@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * simulate.c: the policies of src/proc/policy.h, on more processors than this machine has.
+ * simulate.c: the policies of policy.h, on more processors than this machine has.
  *
  *	simulate PROCESSORS LOAD SLICE MOVES [CONNECTIONS [REQUESTS]]
  *	simulate KIND GROUPS THREADS RUN PROCESSORS [MESSAGES [STACKS]]

@@ -5,7 +5,7 @@
  *
  * A processor looks for events and for processors that ask when it has nothing to run,
  * after each slice, and LOOKS dispatches or LOOK us after the last time. An idle one asks
- * (src/proc/policy.h) while it watches its inbox, and then sleeps. A thread that has moved
+ * (policy.h) while it watches its inbox, and then sleeps. A thread that has moved
  * draws what it wakes; a processor notices wakes of others, and measures itself.
  *
  * The costs below are assumed, after measurements on two processors: a switch takes 0.013
@@ -26,9 +26,9 @@
 #include "../src/proc/policy.h"
 
 enum {
-	LOOK      = 500,        /* us, as all times here; as in uproc.c, */
+	LOOK      = 500,        /* us, as all times here; as in uproc_run.c, */
 	LOOKS     = 64,         /* likewise */
-	PATIENCE  = 50,         /* as in uproc_native.c, */
+	PATIENCE  = 50,         /* as in uproc_park.c, */
 	QUICK     = 100,        /* a short idle time, */
 	QUICK_MAX = 8,          /* likewise */
 	SCAN      = 2 * POLICY_PLACES,  /* as in uproc_move.c */

@@ -14,6 +14,9 @@ servers='http h2load latency echo redis idle requests'
 workloads='cycle ring counters pingpong create alternate memory blocks'
 workloads="$workloads walk clone threads depth stacks uneven channel $servers"
 
+# Those that have columns on $PROCS processors.
+spread='cycle blocks uneven requests'
+
 parameters_of() {	# WORKLOAD
 	case $1 in
 	cycle | blocks | threads) echo N R M ;;
@@ -167,9 +170,42 @@ most_of() {		# WORKLOAD COLUMN
 	case $1.$2 in
 	ring.POSIX | ring.POSIX-SEM) echo 500000 ;;
 	ring.MACROS-WORST)	echo 500000 ;;
-	memory.POSIX | memory.COROSENSEI | memory.GENERATOR-RS) echo 30000 ;;
+	memory.POSIX)	echo $((natives < 30000 ? natives : 30000)) ;;
+	memory.COROSENSEI | memory.GENERATOR-RS) echo 30000 ;;
 	memory.GREENLET)	echo 100000 ;;
 	esac
+}
+
+# How many native threads a program has.
+native_of() {		# WORKLOAD COLUMN ARGUMENT...
+	case $1.$2 in
+	cycle.POSIX* | blocks.POSIX*) echo $(($3 * $4)) ;;
+	memory.POSIX)	echo "$3" ;;
+	*)		echo 0 ;;
+	esac
+}
+
+# How many native threads one user may have here, without those that there are, and less
+# a quarter, so that other programs can still start some.
+native_threads() {
+	[ -z "${NATIVE_THREADS-}" ] || {
+		echo "$NATIVE_THREADS"
+		return
+	}
+	{
+		sed -n 's/^Max processes *\([0-9]*\) .*/\1/p' /proc/self/limits
+		cat /proc/sys/kernel/threads-max /proc/sys/kernel/pid_max \
+			/proc/sys/vm/max_map_count
+		group=$(sed -n 's/^[0-9]*:\(pids\)\{0,1\}:\(.*\)/\2/p' /proc/self/cgroup | sed 1q)
+		while [ -n "$group" ]; do
+			cat "/sys/fs/cgroup$group/pids.max" "/sys/fs/cgroup/pids$group/pids.max"
+			group=${group%/*}
+		done
+		sed 's|.*/\([0-9]*\) .*|there are \1|' /proc/loadavg
+	} 2>/dev/null | awk '
+		/^there/ { there = $3 }
+		/^[0-9]+$/ && (!least || $1 < least) { least = $1 }
+		END { print least ? int((least - there) * 3 / 4) : 30000 }'
 }
 
 command_for() {		# WORKLOAD COLUMN ARGUMENT...

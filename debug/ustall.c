@@ -329,7 +329,7 @@ static bool is_there(const struct ustall *r)
 static void find_calls(struct ustall *r)
 {
 	const struct stalled *e = &r->r_case;
-	struct uproc *p = (struct uproc *)(void *)e->e_sched;
+	struct uproc *p = uproc_from(e->e_sched);
 	bool found = is_there(r);
 	size_t n;
 

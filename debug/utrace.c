@@ -516,7 +516,7 @@ static void post(const struct uproc_thread *t, unsigned mail)
 
 static struct utrace_ring *ring_of(struct usched *s)
 {
-	return GET(((struct uproc *)(void *)s)->p_ring);
+	return GET(uproc_from(s)->p_ring);
 }
 
 static void open_slot(struct utrace_ring *g)

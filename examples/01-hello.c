@@ -2,9 +2,9 @@
 /*
  * Threads that greet in turn: each waits until the one before wakes it. Build it with
  *
- *   cc -O2 examples/01-hello.c u*.c rr.c arch/x86_64.S -I. -pthread -o hello
+ *   cc -O2 examples/01-hello.c build/one/usched-all.c -Ibuild/one -pthread -o hello
  *
- * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ * after `make one'. It prints:
  *
  *   hello from thread 0
  *   hello from thread 1
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "rr.h"
+#include "usched-all.h"
 
 enum { THREADS = 3 };
 

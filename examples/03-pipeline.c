@@ -2,9 +2,10 @@
 /*
  * A pipeline: how many words of each length has a text? Build it with
  *
- *   cc -O2 examples/03-pipeline.c u*.c rr.c arch/x86_64.S -I. -pthread -o pipeline
+ *   cc -O2 examples/03-pipeline.c build/one/usched-all.c -Ibuild/one -pthread \
+ *     -o pipeline
  *
- * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ * after `make one'. It prints:
  *
  *   1 letter: 7
  *   2 letters: 20
@@ -32,8 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rr.h"
-#include "usync.h"
+#include "usched-all.h"
 
 enum {
 	WORKERS = 3,

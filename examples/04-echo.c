@@ -3,7 +3,7 @@
  * An echo server for continuous use: with limits, deadlines, and a graceful end.
  * Build it with
  *
- *   cc -O2 examples/04-echo.c u*.c rr.c arch/x86_64.S -I. -pthread -o echo
+ *   cc -O2 examples/04-echo.c build/one/usched-all.c -Ibuild/one -pthread -o echo
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
  * an address, or a port of 127.0.0.1, and, optionally, a number of processors, and talk
@@ -28,9 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "unet.h"
-#include "rr.h"
-#include "usync.h"
+#include "usched-all.h"
 
 #define IDLE  (300 * USYNC_SECOND)      /* for a client to send something */
 #define STALL (30 * USYNC_SECOND)       /* for a client to take its echo */

@@ -3,9 +3,8 @@
  * A web server for the files below a directory: HTTP/1.1, a thread for each connection.
  * It needs Linux 5.6 and libhttp-parser-dev. Run it with a port and a directory:
  *
- *   cc -O2 examples/05-httpd.c u*.c rr.c arch/x86_64.S debug/uinspect*.c \
- *       debug/uframes.c debug/utrace.c -I. -pthread -lhttp_parser \
- *       -o httpd
+ *   cc -O2 examples/05-httpd.c build/one/usched-all.c -Ibuild/one -DUSCHED_DEBUG \
+ *     -pthread -lhttp_parser -o httpd
  *   ./httpd 8080 /usr/share/doc
  *
  * The path /metrics is counters of processors, for Prometheus.
@@ -25,10 +24,7 @@
 #include <unistd.h>
 
 #include "05-httpd.h"
-#include "debug/uinspect.h"
-#include "unet.h"
-#include "uoffload.h"
-#include "rr.h"
+#include "usched-all.h"
 
 enum {                                  /* bytes, except KEPT, COSTS, OPENING, TRIES */
 	IN_MAX   = 65536,               /* of a request, 8192 of its head */

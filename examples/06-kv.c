@@ -2,7 +2,7 @@
 /*
  * A key-value server that speaks the Redis protocol. Build it with
  *
- *   cc -O2 examples/06-kv.c u*.c rr.c arch/x86_64.S -I. -pthread -lhiredis \
+ *   cc -O2 examples/06-kv.c build/one/usched-all.c -Ibuild/one -pthread -lhiredis \
  *     -lsodium -o kv
  *
  * with hiredis 0.14, uthash and libsodium. `kv PORT [SECONDS]' serves 127.0.0.1:PORT

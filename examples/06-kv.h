@@ -21,8 +21,7 @@
 #include <time.h>
 #include <uthash.h>
 
-#include "unet.h"
-#include "rr.h"
+#include "usched-all.h"
 
 enum {
 	BATCH       = 16 << 10,         /* bytes of a read, and of a line of words */

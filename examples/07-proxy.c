@@ -3,7 +3,7 @@
  * A TCP proxy: it copies bytes between the clients of a port and another server. Build it
  * with
  *
- *   cc -O2 examples/07-proxy.c u*.c rr.c arch/x86_64.S -I. -pthread -o proxy
+ *   cc -O2 examples/07-proxy.c build/one/usched-all.c -Ibuild/one -pthread -o proxy
  *
  * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
  * a port, the server's host and port and, optionally, a number of processors:
@@ -28,10 +28,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "unet.h"
-#include "uoffload.h"
-#include "rr.h"
-#include "usync.h"
+#include "usched-all.h"
 
 #define CONNECT (10 * USYNC_SECOND)     /* for the server, at each address */
 #define IDLE    (300 * USYNC_SECOND)    /* without bytes in both directions */

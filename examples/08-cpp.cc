@@ -2,9 +2,10 @@
 /*
  * Threads in C++: transfers between accounts, some of which fail. Build it with
  *
- *   cc -O2 examples/08-cpp.cc u*.c rr.c arch/x86_64.S -I. -pthread -lstdc++ -o cpp
+ *   cc -O2 examples/08-cpp.cc build/one/usched-all.c -Ibuild/one -pthread -lstdc++ \
+ *     -o cpp
  *
- * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ * after `make one'. It prints:
  *
  *   30 from anna to bert: done
  *   900 from bert to carl: bert has too little
@@ -29,8 +30,7 @@
 #include <system_error>
 #include <vector>
 
-#include "rr.h"
-#include "usync.h"
+#include "usched-all.h"
 
 static void check(int rc)
 {

@@ -2,7 +2,7 @@
 /*
  * A chat server: rooms, names, slow clients, deadlines, a goodbye. Build it with
  *
- *   cc -O2 examples/09-chat.c u*.c rr.c arch/x86_64.S -I. -pthread -o chat
+ *   cc -O2 examples/09-chat.c build/one/usched-all.c -Ibuild/one -pthread -o chat
  *
  * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Run it
  * with a port, and talk: /name NAME, /join ROOM, /who, /quit, or a line for the room.
@@ -25,9 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rr.h"
-#include "ubuf.h"
-#include "unet.h"
+#include "usched-all.h"
 
 #define IDLE  (600 * USYNC_SECOND)      /* for a client to say something */
 #define GRACE (3 * USYNC_SECOND)        /* for it to take the last words, and close */

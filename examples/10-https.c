@@ -4,8 +4,8 @@
  * connection. It needs Linux 5.6 and OpenSSL 3 (libssl-dev). Run it with a port, a
  * directory, and a certificate and its key; more of these are for other names:
  *
- *   cc -O2 examples/10-https.c tls/utls*.c u*.c rr.c arch/x86_64.S -I. -pthread -lssl \
- *     -lcrypto -o https
+ *   cc -O2 examples/10-https.c build/one/usched-all.c -Ibuild/one -DUSCHED_TLS \
+ *     -pthread -lssl -lcrypto -o https
  *   ./https 8443 /usr/share/doc chain.pem key.pem &
  *   curl --cacert authority.pem https://localhost:8443/copyright
  *
@@ -30,11 +30,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "rr.h"
-#include "tls/utls.h"
-#include "unet.h"
-#include "uoffload.h"
-#include "usync.h"
+#include "usched-all.h"
 
 enum {
 	CERTIFICATES = 16,

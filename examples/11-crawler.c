@@ -3,7 +3,8 @@
  * A crawler: fetches a page and all that it links to on the same host, with libcurl in
  * threads (libcurl4-openssl-dev), at most so many at a time. Build it with
  *
- *   cc -O2 examples/11-crawler.c u*.c rr.c arch/x86_64.S -I. -pthread -lcurl -o crawler
+ *   cc -O2 examples/11-crawler.c build/one/usched-all.c -Ibuild/one -pthread -lcurl \
+ *     -o crawler
  *
  * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Run it
  * with an address, and how many to fetch at a time:
@@ -32,9 +33,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "rr.h"
-#include "unet.h"
-#include "uoffload.h"
+#include "usched-all.h"
 
 #define ALL  (600 * USYNC_SECOND)       /* for all pages */
 #define PAGE (20 * USYNC_SECOND)        /* for one */

@@ -2,9 +2,10 @@
 /*
  * Coroutines: the same fringe, permutations, and a parser that pulls. Build it with
  *
- *   cc -O2 examples/12-coroutine.c u*.c rr.c arch/x86_64.S -I. -pthread -o coroutine
+ *   cc -O2 examples/12-coroutine.c build/one/usched-all.c -Ibuild/one -pthread \
+ *     -o coroutine
  *
- * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ * after `make one'. It prints:
  *
  *   (1 (2 3)) and ((1 2) 3): same
  *   (1 (2 3)) and ((1 4) 3): different
@@ -22,8 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rr.h"
-#include "uco.h"
+#include "usched-all.h"
 
 static void check(int rc)
 {

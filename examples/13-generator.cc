@@ -3,9 +3,10 @@
  * Generators in C++: a tree that is walked by recursion, primes without an end, and an
  * exception that leaves a generator. Build it with
  *
- *   cc -O2 examples/13-generator.cc u*.c rr.c arch/x86_64.S -I. -pthread -lstdc++ -o gen
+ *   cc -O2 examples/13-generator.cc build/one/usched-all.c -Ibuild/one -pthread \
+ *     -lstdc++ -o gen
  *
- * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ * after `make one'. It prints:
  *
  *   1 2 3 4 5 6 7
  *   2 3 5 7 11 13 17 19
@@ -22,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "rr.h"
+#include "usched-all.h"
 #include "uco.hh"
 
 struct tree {

@@ -4,9 +4,9 @@
  * places queens, finds all ways in which a regular expression matches, and plays a game
  * to its end. Build it with
  *
- *   cc -O2 examples/14-search.c u*.c rr.c arch/x86_64.S -I. -pthread -o search
+ *   cc -O2 examples/14-search.c build/one/usched-all.c -Ibuild/one -pthread -o search
  *
- * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. It prints:
+ * after `make one'. It prints:
  *
  *   6 queens: 4 ways, first 1 3 5 0 2 4
  *   8 queens: 92 ways, first 0 4 7 5 2 6 1 3
@@ -26,8 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rr.h"
-#include "uco.h"
+#include "usched-all.h"
 
 enum { QUEENS = 8, MATCHES = 7, TAKE = 3 };
 

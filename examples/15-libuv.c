@@ -3,7 +3,8 @@
  * Threads inside a loop of libuv (libuv1-dev): a server and a client, each a thread that
  * blocks, and a timer of the loop, all on one native thread. Build it with
  *
- *   cc -O2 examples/15-libuv.c u*.c rr.c arch/x86_64.S -I. -pthread -luv -o libuv
+ *   cc -O2 examples/15-libuv.c build/one/usched-all.c -Ibuild/one -pthread -libuv.c \
+ *     -luv -o libuv
  *
  * It prints:
  *
@@ -24,8 +25,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
-#include "rr.h"
-#include "unet.h"
+#include "usched-all.h"
 
 /* ---- What it takes to have threads in a loop ---- */
 

@@ -3,8 +3,8 @@
  * Threads inside a loop of libevent (libevent-dev): a server and a client, each a thread
  * that blocks, and a timer of the loop, all on one native thread. Build it with
  *
- *   cc -O2 examples/16-libevent.c u*.c rr.c arch/x86_64.S -I. -pthread -levent_core \
- *     -o libevent
+ *   cc -O2 examples/16-libevent.c build/one/usched-all.c -Ibuild/one -pthread \
+ *     -libevent.c -levent_core -o libevent
  *
  * It prints:
  *
@@ -24,8 +24,7 @@
 #include <stdio.h>
 #include <sys/socket.h>
 
-#include "rr.h"
-#include "unet.h"
+#include "usched-all.h"
 
 /* ---- What it takes to have threads in a loop ---- */
 

@@ -3,7 +3,7 @@
  * Counts the words of files: a group of threads for each processor, and no lock. Build it
  * with
  *
- *   cc -O2 examples/17-words.c u*.c ll.c arch/x86_64.S -I. -pthread -o words
+ *   cc -O2 examples/17-words.c build/one/usched-all.c -Ibuild/one -pthread -o words
  *
  * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Run it
  * with names of files; without any it counts those of LICENSE. It prints:
@@ -32,9 +32,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ll.h"
-#include "uoffload.h"
-#include "usync.h"
+#include "usched-all.h"
 
 enum { GROUPS = 4, PIECE = 4096, LONGEST = 64, SHOWN = 10 };
 

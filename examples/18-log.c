@@ -3,7 +3,8 @@
  * A replicated log: it goes on while most of its nodes are up and reach each other, and
  * keeps what it has confirmed. Build it with
  *
- *   cc -O2 examples/18-log.c u*.c rr.c arch/x86_64.S -I. -pthread -o log
+ *   cc -O2 examples/18-log.c build/one/usched-all.c -Ibuild/one -pthread -log.c \
+ *     -o log
  *
  * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Each
  * node has a number, a directory, and the addresses of all:
@@ -38,10 +39,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rr.h"
-#include "ubuf.h"
-#include "unet.h"
-#include "uoffload.h"
+#include "usched-all.h"
 
 #define MS        (USYNC_SECOND / 1000)
 #define HEARTBEAT (100 * MS)

@@ -28,6 +28,8 @@ examples: $(examples)
 	@$(foreach need,$(without),echo 'make examples: without $(call part,$(need),1): no program with <$(call part,$(need),2)> and $(call part,$(need),3) builds';) :
 
 $(B)/examples/%.o: c_flags += -I.
+$(B)/examples/05-httpd.o: c_flags += -DUSCHED_DEBUG
+$(B)/examples/10-https.o: c_flags += -DUSCHED_TLS
 
 $(foreach need,$(needy),$(eval $(B)/examples/$(call part,$(need),1): libs += $(call part,$(need),3)))
 

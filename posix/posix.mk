@@ -61,12 +61,12 @@ posix_tests := $(patsubst %.c,$(B)/%,$(wildcard posix/test_*.c))
 
 posix-tests: $(posix_tests) $(posix_tests:%=%.plain) $(posix)
 
-$(posix_tests): %: %.o $(posix_parts) $(library) $(patsubst %,$(B)/tests/%.o,test)
+$(posix_tests): %: %.o $(posix_parts) $(library) $(B)/tests/help/test.o
 	$(link) $(wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
 
 $(B)/posix/test_uposix_io: wrapped := poll syscall calloc
 
-$(posix_tests:%=%.plain): %.plain: %.plain.o $(library) $(B)/tests/test.o
+$(posix_tests:%=%.plain): %.plain: %.plain.o $(library) $(B)/tests/help/test.o
 	$(link) -lcmocka -lm $(libs)
 
 $(B)/posix/test_%.plain.o: posix/test_%.c $(B)/flags

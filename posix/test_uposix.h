@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "../tests/test.h"
+#include "../tests/help/test.h"
 
 #define MS 1000000L
 

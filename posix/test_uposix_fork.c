@@ -156,7 +156,7 @@ static int works(void)
 
 /*
  * Each lock of the library and of posix/, by UPOSIX_LOCKS in the environment: its kind,
- * name, address less that of main(), size and number, from tests/posix.sh.
+ * name, address less that of main(), size and number, from tests/scripts/posix.sh.
  */
 static struct lock {
 	char   l_kind[16], l_name[32];

@@ -47,7 +47,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "../tests/test.h"
+#include "../tests/help/test.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

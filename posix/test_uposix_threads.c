@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_uposix_threads.c: a program over POSIX threads. tests/posix.sh builds it twice:
+ * test_uposix_threads.c: a program over POSIX threads. posix.sh builds it twice:
  * with -include uposix.h, and plainly. The second one runs by LD_PRELOAD, and natively,
  * which shows that the test is right about POSIX.
  */

@@ -12,7 +12,7 @@
  * part, and that of each file of posix/, which registers its own. What the child needs
  * whole is locked before the fork. All else the child makes anew, whatever another native
  * thread was about to do to it. To what it has in common with its parent, such as an
- * instance of epoll, it does nothing but close(2). tests/posix.sh looks that no lock is
+ * instance of epoll, it does nothing but close(2). posix.sh looks that no lock is
  * left out.
  */
 #include "uposix_set.h"

@@ -22,7 +22,7 @@
  * LOOKS: libc's, for what a loop may look at until it changes: before the call others may
  * run. In C it has no other name. SEES: likewise, and LATER.
  *
- * A simulation has more rows, posix/uposix_sim_names.h. A file that includes the list defines the
+ * More rows for a simulation: uposix_sim_names.h. Who includes the list defines the
  * macros for the rows that it wants. LATER is NAME by default. The list has no guard, and
  * undefines all of them at its end.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_set.h: what the files of posix/ share: each file's part in the order of their
- * layers, from below. A file calls only those before it, as tests/posix.sh checks. A
+ * layers, from below. A file calls only those before it, as posix.sh checks. A
  * plain name of POSIX is libc's there.
  */
 #ifndef USCHED_UPOSIX_SET_H
@@ -452,7 +452,7 @@ bool uposix__in_allocator(const void *where);
 /* Yields, unless the caller, `where', is in an allocator. Handlers of signals run. */
 void uposix__let_run(const void *where);
 
-/* Before a call that need not wait; _lock: and makes no system call: src/wait/budget.h. */
+/* Before a call that need not wait; _lock: and makes no system call: budget.h. */
 __attribute__((always_inline)) static inline void uposix__pace(void)
 {
 	if (__builtin_expect(usched__is_tired(), 0))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_sim_names.h: functions of libc that only a simulation has in place of libc's, as rows of
- * uposix_names.h. PLAIN(bind): bind is exported, and what it jumps to, libc's, can be
+ * uposix_sim_names.h: functions that only a simulation has in place of libc's, as rows
+ * of uposix_names.h. PLAIN(bind): bind is exported, and what it jumps to, libc's, can be
  * replaced: uposix__replace(). WORLD(time): in a run of a whole program its time() is
  * uposix_time(), which is in sim/, and the library's own calls are libc's.
  */

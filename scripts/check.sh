@@ -129,14 +129,14 @@ list_jobs() {
 	fi
 	if [ -n "${ONLY-}" ]; then
 		for script in $ONLY; do
-			echo "script tests/$script.sh"
+			echo "script tests/scripts/$script.sh"
 		done
 		return
 	fi
-	for test in tests/test_*.py; do
+	for test in tests/scripts/test_*.py; do
 		echo "python $test"
 	done
-	for script in tests/*.sh; do
+	for script in tests/scripts/*.sh; do
 		echo "script $script"
 	done
 	echo 'cycles cycles'

@@ -52,7 +52,7 @@ install: $(libraries) $(made) locks $(pages)
 		sed -e 's|@prefix@|$(prefix)|' -e 's|@libdir@|$(call in_prefix,$(libdir))|' \
 			-e 's|@includedir@|$(call in_prefix,$(includedir))|' -e 's|@version@|$(version)|' \
 			-e 's|@libs@|$(libs)|' -e "s|@name@|$${name#lib}|" \
-			$$(case $$name in *-tls) echo tls/;; *-posix) echo posix/;; esac)usched.pc.in | \
+			$$(case $$name in *-tls) echo tls/;; *-posix) echo posix/;; *) echo packaging/;; esac)usched.pc.in | \
 			install -m 644 /dev/stdin $(DESTDIR)$(libdir)/pkgconfig/$${name#lib}.pc || \
 			exit 1; done
 	install -m 644 $(wildcard packaging/cmake/*) $(DESTDIR)$(libdir)/cmake/usched

@@ -95,7 +95,7 @@ code() {
 sources() {
 	files=
 	for script in $ONLY; do
-		files="$files tests/$script.sh $(find "tests/$script" -type f 2>/dev/null)"
+		files="$files tests/scripts/$script.sh $(find "tests/$script" -type f 2>/dev/null)"
 	done
 	for _ in 1 2; do
 		# shellcheck disable=SC2086

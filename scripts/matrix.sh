@@ -14,7 +14,7 @@
 #   switch     asm: this machine's file in arch/, or setjmp
 #
 # The name of a row is these four in this order. Other rows are "proof" and the name of a
-# script of tests/ that has a long form: sanitizers, failing calls, models, random
+# script of tests/scripts/ that has a long form: sanitizers, failing calls, models, random
 # programs, and more. A row prints one line. Its output is in $B/matrix/<name>.log, and is
 # shown if it failed. The last lines are the numbers of rows, and of test cases, that
 # passed, failed, and were skipped.
@@ -355,7 +355,7 @@ prove() {
 	export B SWITCH CC="${CC:-cc}" MAKE
 	note=
 	build "B=$B" all checked programs examples tests || failed=1
-	LONG=1 run_script proof "${PROOF_TIMEOUT:-7200}" "tests/$1.sh"
+	LONG=1 run_script proof "${PROOF_TIMEOUT:-7200}" "tests/scripts/$1.sh"
 	note="; $(tail -n 1 "$logs/proof-$1.sh.log")"
 }
 
@@ -428,7 +428,7 @@ build_and_run() {
 	*)
 		# With -flto the linker warns without reason.
 		CC=$CC CFLAGS="$cflags $defines -Wno-error" EMULATOR=$EMULATOR SWITCH=$switch \
-			run_script "$kind" "$timeout" tests/examples.sh
+			run_script "$kind" "$timeout" tests/scripts/examples.sh
 		;;
 	esac
 }

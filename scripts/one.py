@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """one.py DIRECTORY VERSION FILE...: make one. Writes the library as one file of C and one
-header, usched-all.c and usched.h, to the directory. The files are the public headers and
-the modules, in any order. What lies in debug/ and tls/ is compiled with -DUSCHED_DEBUG
-and -DUSCHED_TLS only.
+header, usched-all.c and usched-all.h, to the directory. The files are usched-all.h, which
+includes the public headers, uco.hh, and the modules, in any order. What lies in debug/ and
+tls/ is compiled with -DUSCHED_DEBUG and -DUSCHED_TLS only.
 
 The text of each file is kept. Only these things change:
 
@@ -24,11 +24,11 @@ C_HEAD = """\
 /* SPDX-License-Identifier: MIT */
 /*
  * usched-all.c: usched {version}, the whole library in one file, made by `make one' from
- * the files that its parts name. It needs usched.h beside it:
+ * the files that its parts name. With it in DIR, and usched-all.h beside it:
  *
- *	cc -O2 server.c usched-all.c -pthread
+ *	cc -O2 server.c DIR/usched-all.c -IDIR -pthread
  *
- * These macros are for this file and for those that include usched.h:
+ * These macros are for this file and for those that include usched-all.h:
  *
  *	USCHED_DEBUG    with reports of what threads do, traces, overflows, stalls
  *	USCHED_TLS      with TLS over OpenSSL 3; needs -lssl -lcrypto
@@ -52,7 +52,7 @@ C_HEAD = """\
 #define USCHED_INLINE __attribute__((used)) inline      /* defined for other files */
 #endif
 
-#include "usched.h"
+#include "usched-all.h"
 
 #ifdef __cplusplus
 #define _Static_assert static_assert
@@ -84,9 +84,9 @@ int {0}({1})
 H_HEAD = """\
 /* SPDX-License-Identifier: MIT */
 /*
- * usched.h: usched {version}, all headers in one, for usched-all.c. Made by `make one'.
- * Those of debug/ are here with USCHED_DEBUG, that of tls/ with USCHED_TLS. The header of
- * C++, uco.hh, is a file of its own.
+ * usched-all.h: usched {version}, written out by `make one' for usched-all.c. With
+ * USCHED_DEBUG also the headers of debug/, with USCHED_TLS that of tls/. The header of
+ * C++, uco.hh, is beside it.
  */
 """
 
@@ -316,11 +316,12 @@ def main():
     os.makedirs(directory, exist_ok=True)
     header = Text([])
     header.hoists = False
-    headers = ordered(name for name in names if name.endswith('.h'))
-    for name in headers:
+    for _, name in INCLUDE.findall(read('usched-all.h')):
         if name not in header.done:
             header.add(name)
-    with open(f'{directory}/usched.h', 'w', encoding='utf-8') as f:
+    with open(f'{directory}/uco.hh', 'w', encoding='utf-8') as f:
+        f.write(SPDX + read('uco.hh').replace('"uco.h"', '"usched-all.h"'))
+    with open(f'{directory}/usched-all.h', 'w', encoding='utf-8') as f:
         f.write(H_HEAD.format(version=version) + ''.join(header.parts))
 
     calls = list(switching(''.join(header.parts)))

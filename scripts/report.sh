@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # report.sh: make bench. Runs the benchmarks of WORKLOAD in their quick form. The numbers
-# and the machine's description go to results/<date>-<host>/. There report.py writes
+# and the machine's description go to runs/<date>-<host>/. There report.py writes
 # tables, pictures, and one page with all of these: report.md and report.html.
 #
 #   WORKLOAD  as for bench.sh --workload, such as http,echo; default: cycle
@@ -22,7 +22,7 @@ quick=--quick
 if [ "${FULL:-0}" != 0 ]; then
 	quick=
 fi
-dir=${DIR:-results/$(date +%Y-%m-%d-%H%M%S)-$(uname -n | tr -c 'A-Za-z0-9.\n' -)}
+dir=${DIR:-runs/$(date +%Y-%m-%d-%H%M%S)-$(uname -n | tr -c 'A-Za-z0-9.\n' -)}
 
 # shellcheck disable=SC2086 # nothing or --quick
 BUILD=$B ./bench.sh $quick --workload "${WORKLOAD:-cycle}" -o "$dir" >/dev/null

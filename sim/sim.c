@@ -485,7 +485,7 @@ static struct uproc_thread *pick(struct uproc *p)
 
 static struct ustack *next(struct usched *s)
 {
-	return uproc_next((struct uproc *)(void *)s, pick);
+	return uproc_next(uproc_from(s), pick);
 }
 
 static struct ustack *pick_next(struct usched *s, struct ustack *self)
@@ -495,7 +495,7 @@ static struct ustack *pick_next(struct usched *s, struct ustack *self)
 
 static void make_ready(struct usched *s, struct ustack *u)
 {
-	uproc_push((struct uproc *)(void *)s, uproc_thread(u));
+	uproc_push(uproc_from(s), uproc_thread(u));
 }
 
 static const struct uproc_policy policy = {

@@ -22,7 +22,7 @@ endif
 
 sim: $(sim)
 
-# In the second each access to memory of usync.h is a step, too: tests/planted.sh.
+# In the second each access to memory of usync.h is a step, too: tests/scripts/planted.sh.
 # PLANTED is a directory with copies of some of its sources, where it is put then.
 traced     := $(filter src/sync/%,$(modules)) src/net/usync_select
 planted    := $(if $(PLANTED),$(basename $(wildcard $(PLANTED)/*.c)))
@@ -57,7 +57,7 @@ $(B)/sim/%.lo: %.S $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(sim_flags) -c -o $@ $<
 
-# Programs of POSIX threads that are run in it: tests/sim.sh.
+# Programs of POSIX threads that are run in it: tests/scripts/sim.sh.
 sim_servers := kv httpd proxy chat
 sim_tests := $(patsubst tests/sim/%.c,$(B)/sim_%,$(filter-out tests/sim/test_%,$(wildcard tests/sim/*.c)))
 

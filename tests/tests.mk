@@ -8,25 +8,25 @@ tests   := $(addprefix $(B)/tests/,$(notdir $(basename $(sources))))
 
 # Their calls can be made to fail.
 faults := $(filter $(B)/tests/test_fault%,$(tests))
-$(faults): $(B)/tests/fault.o $(B)/tests/sweep.o
+$(faults): $(B)/tests/help/fault.o $(B)/tests/help/sweep.o
 # ThreadSanitizer makes some of these calls before it can look at what calls do.
-$(B)/tests/fault.o: c_flags += -fno-sanitize=thread
+$(B)/tests/help/fault.o: c_flags += -fno-sanitize=thread
 $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-9_]+),.*/\3/p' \
-	tests/fault.c)
+	tests/help/fault.c)
 
 # Modules that some tests share.
 tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
 $(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall alone uco_clone): \
-	$(B)/tests/procs.o
-$(call tests_of,overflow segv control preempt uco_clone): $(B)/tests/child.o
-$(call tests_of,preempt preempt_step): $(B)/tests/vectors.o
-$(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tests/plain.o
-$(call tests_of,torture): $(B)/tests/torture.o $(B)/tests/torture_libc.o
-$(call tests_of,signal): $(B)/tests/flood.o
+	$(B)/tests/help/procs.o
+$(call tests_of,overflow segv control preempt uco_clone): $(B)/tests/help/child.o
+$(call tests_of,preempt preempt_step): $(B)/tests/help/vectors.o
+$(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tests/help/plain.o
+$(call tests_of,torture): $(B)/tests/help/torture.o $(B)/tests/help/torture_libc.o
+$(call tests_of,signal): $(B)/tests/help/flood.o
 
 $(call tests_of,ulinear): $(B)/sim/ulinear.o $(B)/sim/ulinear_models.o
 
-$(B)/tests/test_locks: $(B)/debug/ulocks.o $(B)/tests/child.o $(B)/tests/procs.o
+$(B)/tests/test_locks: $(B)/debug/ulocks.o $(B)/tests/help/child.o $(B)/tests/help/procs.o
 
 $(B)/tests/test_dispatch: wrapped := usched__go
 
@@ -52,41 +52,41 @@ $(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sen
 $(B)/tests/test_overflow: wrapped := dladdr
 
 # What several programs share.
-$(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/sync.o $(B)/tests/place.o
-$(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/embed.o
+$(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/help/sync.o $(B)/tests/help/place.o
+$(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/help/embed.o
 $(filter $(B)/tests/test_report_%,$(tests)) $(call tests_of,inspect): \
-	$(B)/tests/sync.o $(B)/tests/report.o
+	$(B)/tests/help/sync.o $(B)/tests/help/report.o
 nets   := $(filter $(B)/tests/test_net_%,$(tests))
 pools  := $(filter $(B)/tests/test_offload%,$(tests))
 closes := $(filter $(B)/tests/test_close%,$(tests))
-$(nets) $(pools) $(closes) $(call tests_of,ubuf uco uco_inline): $(B)/tests/net.o
-$(nets): $(B)/tests/netop.o
-$(pools): $(B)/tests/pool.o
-$(B)/tests/test_close_step: $(B)/tests/stop.o
+$(nets) $(pools) $(closes) $(call tests_of,ubuf uco uco_inline): $(B)/tests/help/net.o
+$(nets): $(B)/tests/help/netop.o
+$(pools): $(B)/tests/help/pool.o
+$(B)/tests/test_close_step: $(B)/tests/help/stop.o
 
 # Their dispatcher is compiled in.
 directions := $(filter $(B)/tests/test_direction%,$(tests))
-$(filter-out $(directions),$(tests)): $(B)/tests/over.o $(library)
+$(filter-out $(directions),$(tests)): $(B)/tests/help/over.o $(library)
 
 $(foreach test,$(sources),$(eval $(B)/tests/$(basename $(notdir $(test))): $(test:%.c=$(B)/%.o)))
 # test.c skips a program where the machine has no native threads.
 all_wrapped = $(sort pthread_create $(wrapped))
-$(tests): $(B)/tests/test.o
+$(tests): $(B)/tests/help/test.o
 	$(link) $(all_wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
 
-# Those that run over sim, too, compiled for that: tests/over_sim.sh has their names.
+# Those that run over sim, too, compiled for that: tests/scripts/over_sim.sh has their names.
 over_sim := $(addprefix $(B)/sim/tests/,$(shell sed -n 's/^\(test_[a-z_]*\) [0-9].*/\1/p' \
-	tests/over_sim.sh))
+	tests/scripts/over_sim.sh))
 
 over-sim: $(over_sim)
 
 $(foreach test,$(sources),$(eval $(B)/sim/tests/$(basename $(notdir $(test))): \
 	$(test:%.c=$(B)/sim/%.o)))
-$(filter $(B)/sim/tests/test_sync_%,$(over_sim)): $(B)/sim/tests/sync.o $(B)/sim/tests/place.o
+$(filter $(B)/sim/tests/test_sync_%,$(over_sim)): $(B)/sim/tests/help/sync.o $(B)/sim/tests/help/place.o
 $(filter $(B)/sim/tests/test_net_% %test_ubuf %test_uco,$(over_sim)): \
-	$(B)/sim/tests/net.o $(B)/sim/tests/netop.o
+	$(B)/sim/tests/help/net.o $(B)/sim/tests/help/netop.o
 $(filter %test_join %test_lifetime %test_tokens %test_wake,$(over_sim)): \
-	$(B)/sim/tests/procs.o
-$(over_sim): $(B)/sim/tests/test.o $(B)/sim/tests/over.o $(sim)
+	$(B)/sim/tests/help/procs.o
+$(over_sim): $(B)/sim/tests/help/test.o $(B)/sim/tests/help/over.o $(sim)
 	$(link) $(wrapped:%=-Wl,--wrap=%) $(B)/libusched-sim.so -Wl,-rpath,'$$ORIGIN/../..' \
 		-lcmocka -lm $(libs)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_utls.c: sessions of TLS over rr, ll and foreign.h, with net.h. tests/tls.sh makes
+ * test_utls.c: sessions of TLS over rr, ll and foreign.h, with net.h. tls.sh makes
  * the certificates in the directory that USCHED_TLS names, and runs it.
  */
-#include "../tests/net.h"
+#include "../tests/help/net.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>

@@ -22,7 +22,7 @@ $(B)/libusched-tls.so.$(version): $(tls_parts:.o=.lo)
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,now -lssl -lcrypto $(libs)
 
 $(B)/tls/test_utls: $(B)/tls/test_utls.o $(tls_parts) $(library) \
-		$(patsubst %,$(B)/tests/%.o,test over net)
+		$(patsubst %,$(B)/tests/help/%.o,test over net)
 	$(link) -lcmocka -lssl -lcrypto -lm $(libs)
 
 $(B)/examples/10-https: $(tls_parts)

@@ -10,7 +10,7 @@
 #   PROGRAM   microsocks tinyproxy stunnel httpd, and the modes of clients.c: pq redis curl
 #             ssl sqlite sqlite-pool zlib; default: all. Those that are not there are left
 #             out
-#   COLUMNS   default: native preload shared, see tests/adopt.lib; linked: clients.c linked
+#   COLUMNS   default: native preload shared, see tests/scripts/adopt.lib; linked: clients.c linked
 #             with libusched-posix.so before other libraries; compiled: compiled with
 #             uposix.h, for the modes that wait in no library
 #   IDLE      numbers of idle connections; default "1000 5000"
@@ -26,12 +26,12 @@
 # callers of libraries have all of them.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-. tests/test.lib
+. tests/scripts/test.lib
 PORT=${PORT:-29000}
-# shellcheck source=tests/server.lib
-. tests/server.lib
-# shellcheck source=tests/adopt.lib
-. tests/adopt.lib
+# shellcheck source=tests/scripts/server.lib
+. tests/scripts/server.lib
+# shellcheck source=tests/scripts/adopt.lib
+. tests/scripts/adopt.lib
 # shellcheck source=bench/medians.lib
 . bench/medians.lib
 columns=${COLUMNS:-native preload shared linked compiled}
@@ -110,7 +110,7 @@ begin_pair() {
 }
 
 begin_httpd() {
-	[ -x "$dir/httpd" ] || $CC -O2 tests/adopt_httpd.c -lmicrohttpd -o "$dir/httpd" \
+	[ -x "$dir/httpd" ] || $CC -O2 tests/help/adopt_httpd.c -lmicrohttpd -o "$dir/httpd" \
 		-pthread 2>"$dir/errors" || return
 	free_port
 	begin "$dir/httpd" "$port" "$dir/large" && at=$port watched="-w $server"

@@ -26,10 +26,10 @@
 # can serve are 1,000,000 / us.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-. tests/test.lib
+. tests/scripts/test.lib
 PORT=${PORT:-27000}
-# shellcheck source=tests/server.lib
-. tests/server.lib
+# shellcheck source=tests/scripts/server.lib
+. tests/scripts/server.lib
 # shellcheck source=bench/medians.lib
 . bench/medians.lib
 need nginx openssl taskset

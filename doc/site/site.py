@@ -27,13 +27,12 @@ import graph  # noqa: E402
 
 HERE = "doc/site"
 RESULTS = "bench/results"
-GUIDE = ["doc/tutorial.md", "doc/porting.md", "doc/testing.md", "doc/debugging.md",
-         "examples/README.md"]
+GUIDE = ["doc/README.md", "doc/tutorial.md", "doc/recipes.md", "doc/porting.md",
+         "doc/testing.md", "doc/debugging.md", "examples/README.md"]
 NUMBERS = ["doc/benchmarks.md", "doc/comparison.md"]
-BACKGROUND = ["README.md", "doc/guarantees.md", "doc/lineage.md", "doc/design.md"]
+BACKGROUND = ["doc/guarantees.md", "doc/lineage.md", "doc/design.md", "doc/tried.md",
+              "doc/map.md"]
 PROJECT = ["CONTRIBUTING.md", "CHANGES.md", "SECURITY.md"]
-FIRST = "## Beside others"      # of the README, with all before BEGIN, the first page
-BEGIN = "## Two commands"
 LANGUAGES = {".S": "gas", ".awk": "awk", ".c": "c", ".cc": "cpp", ".h": "c", ".hh": "cpp",
              ".go": "go", ".mk": "make", ".py": "python", ".sh": "sh"}
 NOTE = """[Benchmarks](../../doc/benchmarks.md) says what the workloads and the names are, and
@@ -57,7 +56,7 @@ class Manual:
 
     def __init__(self, paths):
         self.pages, self.calls, self.headers = {}, {}, set()
-        for path in sorted(paths, key=by_readme):
+        for path in sorted(paths, key=by_map):
             name = os.path.basename(path)
             body = subprocess.run(["mandoc", "-T", "html", "-O", "fragment,man=%N.%S", path],
                                   check=True, capture_output=True, text=True).stdout
@@ -153,9 +152,10 @@ class Manual:
                               for group, calls in groups.items())
 
 
-def by_readme(page):
-    """The order of pages of the manual: where the README names them first."""
-    return (read("README.md") + page).find("doc/" + os.path.basename(page))
+def by_map(page):
+    """The order of pages of the manual: where doc/map.md names them first."""
+    name = "(" + os.path.basename(page)
+    return (read("doc/map.md") + name).find(name)
 
 
 def title_of(path):
@@ -211,7 +211,7 @@ class Site:
             self.seen.add(path)
             self.waiting.append(path)
         if path == "README.md":
-            return "overview.md"
+            return "index.md"
         if path.endswith("/README.md"):  # else the index of its section
             return path[:-len("/README.md")] + ".md"
         return path if path.endswith((".md", ".svg", ".csv")) else f"{path}.md"
@@ -255,15 +255,6 @@ class Site:
     def document(self, path, page, text=None):
         self.write(page, self.convert(read(path) if text is None else text, path, page))
 
-    def readme(self):
-        """The first screen of the README, and the rest of it."""
-        rest = re.split(r"(?m)^(?=## )", read("README.md"))
-        begin = next((at for at, text in enumerate(rest) if text.startswith(BEGIN)), 1)
-        first = rest[:begin] + [text for text in rest[begin:] if text.startswith(FIRST)]
-        rest = ["# More about usched\n\n"] + [text for text in rest if text not in first]
-        self.document("README.md", "index.md", "".join(first))
-        self.document("README.md", "overview.md", "".join(rest))
-
     def results(self, machine):
         """A page of a directory of results: pictures, tables, and the command of each."""
         base = f"{RESULTS}/{machine}"
@@ -305,7 +296,7 @@ class Site:
                             for name in self.manual.pages if name.endswith(section)]}
                  for section, heading in SECTIONS.items()]
         contents = [
-            {"Start": "index.md"},
+            {"Start": self.place("README.md")},
             {"Guide": self.listed(GUIDE)},
             {"Manual": ["manual/index.md"] + pages},
             {"Benchmarks": self.listed(NUMBERS) + [f"{RESULTS}/{name}.md" for name in machines]},
@@ -314,9 +305,7 @@ class Site:
         while self.waiting:
             path = self.waiting.pop()
             page = self.place(path)
-            if path == "README.md":
-                self.readme()
-            elif path.endswith(".md"):
+            if path.endswith(".md"):
                 self.document(path, page)
             elif page == path:
                 os.makedirs(os.path.dirname(os.path.join(self.source, path)), exist_ok=True)

@@ -5,7 +5,6 @@
  * gives to another one: arguments of new threads, and values of channels. So a mistake is
  * found where it is made. uframes.h says what is wrong. Private; in other builds check()
  * is empty.
- * Inline, so a program that compiles usync.c in needs no uframes.c.
  *
  * An object that threads share is wrong on any thread's stack, the caller's included: its
  * owner may be evicted while it waits, and then others find another thread's frames

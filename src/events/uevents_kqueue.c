@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uevents_kqueue.c: the poller over kqueue(2), for the BSDs and macOS: src/events/poller.h.
+ * uevents_kqueue.c: the poller over kqueue(2), for the BSDs and macOS: poller.h.
  *
  * Each direction of a descriptor is an event of its own, with EV_CLEAR: an edge. It stays
  * registered until close(2), which goes by the number, and a wait costs no kevent(2).

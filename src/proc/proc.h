@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * proc.h: what the modules of processors share; private to them. uproc.h has the
- * picture, and uproc.c the invariants.
+ * picture. Each module calls only those above it in this list:
  *
- *	uproc.c         start and end of threads, mail, joins
- *	uprocs.c        schedulers: their configuration, begin and end, the list of all
- *	uproc_native.c  native threads: how they park, how they wait for threads to end
- *	uproc_move.c    threads that move
+ *	uproc_stacks.c  stacks that threads share
+ *	uproc_ring.c    runnable threads, records and the inbox; the observer's table
+ *	uproc_name.c    names of threads
  *	uproc_local.c   whether a thread's frames depend on its native thread
  *	uproc_alone.c   stacks that threads have for themselves
- *	uproc_trim.c    memory that goes back to the system
- *	uproc_name.c    names of threads
- *	uproc_report.c  reports
  *	uproc_layout.c  what readers from outside go by
+ *	uproc_move.c    threads that move
+ *	uproc_mail.c    mail
+ *	uproc_report.c  reports
+ *	uproc_tidy.c    memory that goes back to the system
+ *	uproc_park.c    native threads, and how they park
+ *	uproc_join.c    the end of threads, joins
+ *	uproc_run.c     looks for events, yields
+ *	uproc_start.c   places and starts
+ *	uproc.c         a processor: how it is made and freed
+ *	uprocs.c        schedulers: their configuration, begin and end, the list of all
  */
 #ifndef USCHED_PRIVATE_PROC_H
 #define USCHED_PRIVATE_PROC_H
@@ -46,51 +52,30 @@ static inline size_t uproc__index(const struct uproc *p)
 	return (size_t)((const char *)p - (const char *)r->r_proc) / r->r_stride;
 }
 
-/* ---- uproc.c ---- */
-
-/* Makes the dispatcher, and what needs no more than memory. 0; -ENOMEM; -ENOTSUP. */
-UPROC_PRIVATE int  uproc__init(struct uproc *p, struct uprocs *r,
-			       const struct uproc_policy *policy);
-
-/* Makes what a processor that runs needs besides. 0, or as uproc__init(). */
-UPROC_PRIVATE int  uproc__make_parts(struct uproc *p);
-
-/* Frees what either of them has made. */
-UPROC_PRIVATE void uproc__fini(struct uproc *p);
-
 /*
- * Makes `joiner' the joiner of `t'; it may be the mark DETACHED.
- * 0; 1: `t' has ended, and is the caller's to free; -EINVAL: it is joined already, or
- * detached.
+ * Whether the processor runs on the native thread that joins, or that calls uprocs_run(),
+ * and has none of its own. It is the only one.
  */
-UPROC_PRIVATE int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
-
-/* Frees a thread that was joined, after its value was taken. */
-UPROC_PRIVATE void uproc__put_joined(struct uproc_thread *t, void **value);
-
-/* Counts n threads more in p_started, and makes room for them. 0; -ENOMEM. */
-UPROC_PRIVATE int uproc__count_started(struct uproc *p, uint32_t n);
-
-/* Returns the number of threads of `p' that have not begun. */
-UPROC_PRIVATE uint32_t uproc__new_of(const struct uproc *p);
-
-/* Pushes `t', which is in no inbox, to that of `p', and unparks `p'. */
-UPROC_PRIVATE void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
-
-/* For hooks a new thread is where it was created, since it has no place to go on. */
-static inline void uproc__tell_created(struct uproc_thread *t, const void *where)
+static inline bool uproc__is_driven(const struct uprocs *r)
 {
-	struct usched *here = usched__here();
-	const struct usched__wrap *wrap;
-
-	if (__builtin_expect(here->s_hook == NULL, 1))
-		return;
-	wrap = usched__wrap_of(&t->t_stack);
-	t->t_stack.u_pc = wrap && wrap->w_where ? wrap->w_where : where;
-	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
+	return ONE_NATIVE || r->r_conf.c_embed;
 }
 
-/* ---- uprocs.c ---- */
+/* ---- uproc_stacks.c ---- */
+
+/*
+ * Doubles the number of stacks, up to c_stacks. Those that are mapped and not used take
+ * no memory: the head of a stack is a page. 0; -ENOMEM.
+ */
+UPROC_PRIVATE int uproc__add_stacks(struct uproc *p);
+
+/* Has launches that find no vacant stack add some, as long as there may be more. */
+UPROC_PRIVATE void uproc__set_grow(struct uproc *p);
+
+/* s_has_stack. */
+UPROC_PRIVATE int uproc__find_stack(const struct usched *s, const void *address);
+
+/* ---- uproc_ring.c ---- */
 
 /* The list of all schedulers, by r_other. */
 extern struct uprocs *uproc__schedulers UPROC_PRIVATE;
@@ -113,42 +98,138 @@ static inline void uproc__look_at_observer(struct uproc *p)
 		uproc__observer.o_look(p);
 }
 
-/* ---- uproc_native.c ---- */
+/* Counts n threads more in p_started, and makes room for them. 0; -ENOMEM. */
+UPROC_PRIVATE int uproc__count_started(struct uproc *p, uint32_t n);
 
 /*
- * Whether the processor runs on the native thread that joins, or that calls uprocs_run(),
- * and has none of its own. It is the only one.
+ * Counts one thread more, and makes a place for it in the ring. The processor's own
+ * native thread counts several at once, and then needs no atomic instruction for them.
+ * 0; -ENOMEM.
  */
-static inline bool uproc__is_driven(const struct uprocs *r)
+UPROC_PRIVATE int uproc__make_place(struct uproc *p);
+
+/* Returns the number of threads of `p' that have not begun. */
+UPROC_PRIVATE uint32_t uproc__new_of(const struct uproc *p);
+
+/* Adopts the larger ring that another caller has made. */
+UPROC_PRIVATE void uproc__adopt_room(struct uproc *p);
+
+/* `t' is new. */
+static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 {
-	return ONE_NATIVE || r->r_conf.c_embed;
+	if (p->p_mask + 1 < LOAD(p->p_room))
+		uproc__adopt_room(p);
+	uproc_push(p, t);
 }
 
-/* Makes the native threads of all processors. 0; -ENOMEM; -EAGAIN. */
-UPROC_PRIVATE int  uproc__start_natives(struct uprocs *r);
-
-/* Ends the first n. They have nothing to run, but may be about to park. */
-UPROC_PRIVATE void uproc__stop_natives(struct uprocs *r, size_t n);
+/* The thread that was picked is the oldest again. */
+UPROC_PRIVATE extern usched_unpick_fn uproc__unpick;
 
 /*
- * Waits, as a native thread, until `t' has ended, and frees it; or with NULL, until all
- * threads have ended: then no other native thread may wait here.
- * 0; -EDEADLK; -ETIMEDOUT; -EINVAL as uproc__claim(); -EPERM: another one waits; -EBUSY:
- * the caller is inside the processor's run.
+ * A record for a thread of `p'; from the caller's cache, so that threads which start each
+ * other lie together. NULL: no memory. And back.
  */
-UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
-				int64_t deadline);
+UPROC_PRIVATE struct uproc_thread *uproc__get_record(struct uproc *p);
+UPROC_PRIVATE void uproc__put_record(struct uproc *p, struct uproc_thread *t);
 
-/* Tells the native thread that joins `t', which has ended. False: it has given up. */
-UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
-
-/* While threads are reported, the processor that calls this waits. */
-UPROC_PRIVATE void uproc__stand(struct uproc *p);
+UPROC_PRIVATE extern usched_alloc_fn uproc__alloc_image;
+UPROC_PRIVATE extern usched_free_fn  uproc__free_image;
 
 /* Ends the sleep of a processor whose mark was seen in its inbox. */
 UPROC_PRIVATE void uproc__unpark(struct uproc *p);
 
-UPROC_PRIVATE extern usched_linger_fn uproc__linger;
+/* Pushes `t', which is in no inbox, to that of `p', and unparks `p'. */
+UPROC_PRIVATE void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
+
+/*
+ * Makes `joiner' the joiner of `t'; it may be the mark DETACHED.
+ * 0; 1: `t' has ended, and is the caller's to free; -EINVAL: it is joined already, or
+ * detached.
+ */
+UPROC_PRIVATE int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
+
+/* Tells the native thread that joins `t', which has ended. False: it has given up. */
+UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
+
+/* ---- uproc_name.c ---- */
+
+/*
+ * Names a thread that is to be started, with UPROC_MAIL_NAMED then. "" is no name.
+ * 0; -ENOMEM.
+ */
+UPROC_PRIVATE int uproc__begin_name(const struct ustack *u, const char *text);
+
+/* Drops the name of `u', which has UPROC_MAIL_NAMED and has ended. */
+UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);
+
+/* In the child of a fork: there are no names, and no lock is held. */
+UPROC_PRIVATE void uproc__forget_names(void);
+
+/* The list of all names, by n_next. */
+extern struct uproc_name *uproc__names UPROC_PRIVATE;
+
+struct uproc_name {
+	const struct ustack *n_thread;  /* the key */
+	char                 n_text[USTACK_NAME_MAX];
+	struct uproc_name   *n_next;
+	struct uproc_name   *n_prev;    /* NULL: the first */
+};
+
+/* ---- uproc_local.c ---- */
+
+/* Addresses that belong to a native thread; the first are near the thread pointer. */
+enum { UPROC_LOCALS = 16 };
+
+struct uproc_local {
+	uintptr_t l_begin, l_end;
+};
+
+struct uproc_locals {
+	unsigned l_count;               /* of l_range; 0: these are not noted yet */
+	bool     l_full;                /* there are more */
+	struct uproc_local l_range[UPROC_LOCALS];
+};
+
+/* In the child of a fork: see uproc_local.c. */
+extern bool uproc__local_lost UPROC_PRIVATE;
+
+/* Notes those of the calling native thread. */
+UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
+
+/* Whether the frames of `u', a blocked thread of this native thread, may have one. */
+UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
+				      const struct ustack *u);
+
+/* ---- uproc_alone.c ---- */
+
+/*
+ * Counts one thread more that has a stack of its own, of `size' bytes, and takes one for
+ * it, also for USTACK_OWN.
+ * 0; -EAGAIN: there are c_alone; -ENOMEM.
+ */
+UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
+				    struct usched_stack **stack);
+
+/* Gives it back: the thread was not started. */
+UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
+
+/* Takes in the stacks of threads that have ended on `p', except the one in use. */
+UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
+
+/* Frees all. All threads have ended. */
+UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
+
+/* At the end of a period: what was vacant all the time is to go; or all that is. */
+UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o, bool all);
+
+/* Unmaps some of those that are to go. True: there are more. */
+UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
+
+static inline void uproc__take_left(struct uproc *p)
+{
+	if (__builtin_expect(*usched__left(&p->p_sched) != NULL, 0))
+		uproc__sort_left(p);
+}
 
 /* ---- uproc_move.c ---- */
 
@@ -211,103 +292,23 @@ static inline void uproc__return_stacks(struct uproc *p)
 		uproc__exchange_stacks(p);
 }
 
-/* ---- uproc_local.c ---- */
+/* ---- uproc_mail.c ---- */
 
-/* Addresses that belong to a native thread; the first are near the thread pointer. */
-enum { UPROC_LOCALS = 16 };
-
-struct uproc_local {
-	uintptr_t l_begin, l_end;
-};
-
-struct uproc_locals {
-	unsigned l_count;               /* of l_range; 0: these are not noted yet */
-	bool     l_full;                /* there are more */
-	struct uproc_local l_range[UPROC_LOCALS];
-};
-
-/* In the child of a fork: see uproc_local.c. */
-extern bool uproc__local_lost UPROC_PRIVATE;
-
-/* Notes those of the calling native thread. */
-UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
-
-/* Whether the frames of `u', a blocked thread of this native thread, may have one. */
-UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
-				      const struct ustack *u);
-
-/* ---- uproc_alone.c ---- */
-
-/*
- * Counts one thread more that has a stack of its own, of `size' bytes, and takes one for
- * it, also for USTACK_OWN.
- * 0; -EAGAIN: there are c_alone; -ENOMEM.
- */
-UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
-				    struct usched_stack **stack);
-
-/* Gives it back: the thread was not started. */
-UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
-
-/* Takes in the stacks of threads that have ended on `p', except the one in use. */
-UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
-
-/* Frees all. All threads have ended. */
-UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
-
-/* At the end of a period: what was vacant all the time is to go; or all that is. */
-UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o, bool all);
-
-/* Unmaps some of those that are to go. True: there are more. */
-UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
-
-static inline void uproc__take_left(struct uproc *p)
+/* Excess tokens are dropped. */
+static inline void uproc__add_tokens(int32_t *tokens, uint32_t more)
 {
-	if (__builtin_expect(*usched__left(&p->p_sched) != NULL, 0))
-		uproc__sort_left(p);
+	uint32_t most = uproc_most(*tokens);
+	uint32_t room = most - ((uint32_t)*tokens & most);  /* none if it is WAITING */
+
+	SET(*tokens, *tokens + (int32_t)(more < room ? more : room));
 }
 
-/* ---- uproc_trim.c ---- */
+/* `t' has ended and is in no list: tells the joiner, or frees it. */
+UPROC_PRIVATE void uproc__settle_thread(struct uproc *p, struct uproc_thread *t);
 
-/* Returns when `p' has memory to give back. Before it sleeps, and in looks. */
-UPROC_PRIVATE int64_t uproc__tidy_time(struct uproc *p);
-
-/* After a sleep: a step, if it is due. True: its time has come, and nothing else. */
-UPROC_PRIVATE bool uproc__tidy_idle(struct uproc *p);
-
-/* A step, if it is due, while threads are ready. */
-UPROC_PRIVATE void uproc__tidy_busy(struct uproc *p);
-
-/* In looks, of which some ask for the time. */
-static inline void uproc__tidy(struct uproc *p)
-{
-	if (p->p_looks-- == 0 || GET(p->p_trim))
-		uproc__tidy_busy(p);
-}
-
-/* ---- uproc_name.c ---- */
-
-/*
- * Names a thread that is to be started, with UPROC_MAIL_NAMED then. "" is no name.
- * 0; -ENOMEM.
- */
-UPROC_PRIVATE int uproc__begin_name(const struct ustack *u, const char *text);
-
-/* Drops the name of `u', which has UPROC_MAIL_NAMED and has ended. */
-UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);
-
-/* In the child of a fork: there are no names, and no lock is held. */
-UPROC_PRIVATE void uproc__forget_names(void);
-
-/* The list of all names, by n_next. */
-extern struct uproc_name *uproc__names UPROC_PRIVATE;
-
-struct uproc_name {
-	const struct ustack *n_thread;  /* the key */
-	char                 n_text[USTACK_NAME_MAX];
-	struct uproc_name   *n_next;
-	struct uproc_name   *n_prev;    /* NULL: the first */
-};
+UPROC_PRIVATE extern usched_wake_fn      uproc__wake;
+UPROC_PRIVATE extern usched_cancel_fn    uproc__cancel;
+UPROC_PRIVATE extern usched_interrupt_fn uproc__interrupt;
 
 /* ---- uproc_report.c ---- */
 
@@ -336,5 +337,84 @@ UPROC_PRIVATE const char *uproc__quote_name(const struct ustack *u,
 /* Writes a line to where reports go. */
 UPROC_PRIVATE void uproc__print(const struct uprocs *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* ---- uproc_tidy.c ---- */
+
+/* Returns when `p' has memory to give back. Before it sleeps, and in looks. */
+UPROC_PRIVATE int64_t uproc__tidy_time(struct uproc *p);
+
+/* After a sleep: a step, if it is due. True: its time has come, and nothing else. */
+UPROC_PRIVATE bool uproc__tidy_idle(struct uproc *p);
+
+/* A step, if it is due, while threads are ready. */
+UPROC_PRIVATE void uproc__tidy_busy(struct uproc *p);
+
+/* In looks, of which some ask for the time. */
+static inline void uproc__tidy(struct uproc *p)
+{
+	if (p->p_looks-- == 0 || GET(p->p_trim))
+		uproc__tidy_busy(p);
+}
+
+/* ---- uproc_park.c ---- */
+
+/* Makes the native threads of all processors. 0; -ENOMEM; -EAGAIN. */
+UPROC_PRIVATE int  uproc__start_natives(struct uprocs *r);
+
+/* Ends the first n. They have nothing to run, but may be about to park. */
+UPROC_PRIVATE void uproc__stop_natives(struct uprocs *r, size_t n);
+
+/*
+ * Under r_lock, by a native thread that waits for the end of one thread or of all: looks
+ * for the end of all, or a deadlock, of which it tells those that join. True: all threads
+ * have ended.
+ */
+UPROC_PRIVATE bool uproc__detect_end(struct uprocs *r);
+
+/* Under no lock: whether no event can come, and no native thread holds the scheduler. */
+UPROC_PRIVATE bool uproc__is_stuck(struct uproc *p);
+
+/* `p' is not parked any more. */
+UPROC_PRIVATE void uproc__unmark(struct uproc *p);
+
+/* While threads are reported, the processor that calls this waits. */
+UPROC_PRIVATE void uproc__stand(struct uproc *p);
+
+UPROC_PRIVATE extern usched_linger_fn uproc__linger;
+
+/* ---- uproc_join.c ---- */
+
+/*
+ * Waits, as a native thread, until `t' has ended, and frees it; or with NULL, until all
+ * threads have ended: then no other native thread may wait here.
+ * 0; -EDEADLK; -ETIMEDOUT; -EINVAL as uproc__claim(); -EPERM: another one waits; -EBUSY:
+ * the caller is inside the processor's run.
+ */
+UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
+				int64_t deadline);
+
+UPROC_PRIVATE extern usched_done_fn   uproc__done;
+UPROC_PRIVATE extern usched_detach_fn uproc__detach;
+UPROC_PRIVATE extern usched_join_fn   uproc__join;
+
+/* ---- uproc_run.c ---- */
+
+UPROC_PRIVATE extern usched_yield_fn uproc__yield;
+
+/* ---- uproc_start.c ---- */
+
+UPROC_PRIVATE extern usched_start_fn uproc__start_beside;
+
+/* ---- uproc.c ---- */
+
+/* Makes the dispatcher, and what needs no more than memory. 0; -ENOMEM; -ENOTSUP. */
+UPROC_PRIVATE int  uproc__init(struct uproc *p, struct uprocs *r,
+			       const struct uproc_policy *policy);
+
+/* Makes what a processor that runs needs besides. 0, or as uproc__init(). */
+UPROC_PRIVATE int  uproc__make_parts(struct uproc *p);
+
+/* Frees what either of them has made. */
+UPROC_PRIVATE void uproc__fini(struct uproc *p);
 
 #endif /* USCHED_PRIVATE_PROC_H */

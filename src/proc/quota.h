@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * quota.h: the CPU time that control groups allow, of Linux (cgroups(7)). A group and
- * each one above it may have a limit, and the least counts. Private to uproc.c.
+ * each one above it may have a limit, and the least counts. Private to uprocs.c.
  *
  *	version 2   ROOT/GROUP/cpu.max             "max 100000", or "50000 100000"
  *	version 1   ROOT/cpu/GROUP/cpu.cfs_quota_us, cpu.cfs_period_us     -1: none

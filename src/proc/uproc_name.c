@@ -119,7 +119,7 @@ static bool has_names(const struct ustack *u)
 {
 	const struct usched *s = ustack_sched(u);
 
-	return s->s_done == uproc_done || s == usched__gone();
+	return s->s_proc || s == usched__gone();
 }
 
 int ustack_name(struct ustack *u, const char *text)

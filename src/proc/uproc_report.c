@@ -215,7 +215,7 @@ static bool belongs(const struct report *report, const struct uproc_thread *t)
 		return waits(t);
 	if (!(GET(t->t_stack.u_mail) & UPROC_MAIL_LIVE))
 		return false;
-	p = (const struct uproc *)(const void *)ustack_sched(&t->t_stack);
+	p = uproc_from(ustack_sched(&t->t_stack));
 	return p->p_still && uproc__has(p, t);
 }
 

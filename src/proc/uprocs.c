@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uprocs.c: schedulers over processors: their configuration, their begin and their end,
- * and the list of all of the process, for reports and for debuggers. They are in it from
+ * and the list of all in the process, for reports and for debuggers. They are listed from
  * the end of uprocs_create() until uprocs_destroy() takes them apart.
  */
 #ifndef _GNU_SOURCE
@@ -50,9 +50,7 @@ enum { STALL_DEFAULT = 0 };             /* none */
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
 
-struct uproc_observer uproc__observer;
-
-struct uprocs *uproc__schedulers;       /* list_lock */
+/* Of uproc__schedulers. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- The configuration ---- */
@@ -354,24 +352,5 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out)
 			out->s_deepest = one.s_deepest;
 		out->s_images += one.s_images;
 		out->s_image_bytes += one.s_image_bytes;
-	}
-}
-
-void uproc__observe(const struct uproc_observer *o)
-{
-	struct uproc_observer *all = &uproc__observer;
-
-	if (o->o_map) {
-		all->o_map = o->o_map;
-		all->o_adopt = o->o_adopt;
-		all->o_leave = o->o_leave;
-		all->o_unmap = o->o_unmap;
-	}
-	if (o->o_wanted) {
-		all->o_look = o->o_look;
-		all->o_post = o->o_post;
-		all->o_free = o->o_free;
-		all->o_layout = o->o_layout;
-		all->o_wanted = o->o_wanted;
 	}
 }

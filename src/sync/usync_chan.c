@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync_chan.c: channels: src/sync/chan.h. Send and receive are most of the waits, so they
+ * usync_chan.c: channels: chan.h. Send and receive are most of the waits, so they
  * have frames of their own, small ones.
  */
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #include <alloca.h>
 #include <stdio.h>
 
-#include "../mini.h"
-#include "../where.h"
+#include "../help/mini.h"
+#include "../help/where.h"
 
 #include "../../src/core/direction.h"
 #include "../../rr.h"

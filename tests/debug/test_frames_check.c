@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../test.h"
+#include "../help/test.h"
 
 #include "../../rr.h"
 #include "../../ubuf.h"

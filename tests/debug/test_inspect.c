@@ -4,7 +4,7 @@
  * themselves before they blocked, and that a dump does no harm, nor what goes on
  * meanwhile to the dump.
  */
-#include "../report.h"
+#include "../help/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -14,8 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../calls.h"
-#include "../procs.h"
+#include "../help/calls.h"
+#include "../help/procs.h"
 
 #include "../../debug/uinspect.h"
 #include "../../usync.h"

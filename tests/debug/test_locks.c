@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../child.h"
+#include "../help/child.h"
 
 #include "../../usync.h"
 

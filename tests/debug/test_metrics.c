@@ -13,7 +13,7 @@
 #include "../../debug/uinspect.h"
 #include "../../unet.h"
 #include "../../usync.h"
-#include "../over.h"
+#include "../help/over.h"
 
 #ifdef SINGLE_THREAD
 enum { PROCESSORS = 1 };

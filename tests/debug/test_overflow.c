@@ -24,8 +24,8 @@
 #include "../../uco.h"
 #include "../../debug/uoverflow.h"
 #include "../../usync.h"
-#include "../child.h"
-#include "../mini.h"
+#include "../help/child.h"
+#include "../help/mini.h"
 
 enum {
 	SIZE      = 128 << 10,          /* bytes of a stack */

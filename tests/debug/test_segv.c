@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../../debug/uoverflow.h"
-#include "../child.h"
+#include "../help/child.h"
 
 static char *volatile nowhere = (char *)64;     /* not NULL, for sanitizers */
 

@@ -17,7 +17,7 @@
 #include "../../uproc.h"
 #include "../../usync.h"
 #include "../../debug/utrace.h"
-#include "../over.h"
+#include "../help/over.h"
 
 #ifdef SINGLE_THREAD
 enum { PROCESSORS = 1 };

@@ -8,8 +8,8 @@
 #include <alloca.h>
 #include <stdio.h>
 
-#include "../calls.h"
-#include "../mini.h"
+#include "../help/calls.h"
+#include "../help/mini.h"
 
 #include "../../debug/uframes.h"
 

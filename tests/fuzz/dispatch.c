@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "../test.h"
+#include "../help/test.h"
 
 int random_main(void);
 static uint32_t input_random(uint32_t *from);

@@ -20,9 +20,9 @@ $git "$dir/outer" init -q	# a history that is not ours
 $git "$dir/outer" commit -q --allow-empty -m x
 "$tree/bench.sh" --quick --only UL >/dev/null 2>&1
 "$tree/bench.sh" --quick --only UL >/dev/null 2>&1
-find "$tree/results" -type f -path "*/results/20*-$(uname -n | tr -c 'A-Za-z0-9.\n' -)*" |
+find "$tree/runs" -type f -path "*/runs/20*-$(uname -n | tr -c 'A-Za-z0-9.\n' -)*" |
 	sed 's|.*/||' | sort
-cat "$tree/results"/*/machine.txt | grep -e ^commit: -e ^compiler:
+cat "$tree/runs"/*/machine.txt | grep -e ^commit: -e ^compiler:
 $git "$tree" init -q
 $git "$tree" add bench.sh
 $git "$tree" commit -q -m x

@@ -27,6 +27,12 @@ echo 'usched: mine' >"$dir/ring/machine.txt"
 run ./bench.sh --workload counters --quick -n 1 --only U1T -o "$dir/ring"
 cat "$dir/ring/ring.csv"
 grep -c ^usched: "$dir/ring/machine.txt"
+programs_of cycle depth
+bench --quick --only U,U1T,POSIX --procs 1,3 --sizes '2 4 10' '8 5 20'
+calls
+bench --workload ring,blocks -n 1 --quick --procs=3,1 --only UL1T
+NATIVE_THREADS=99 bench --only POSIX1T,GO --sizes '2 49 9' --sizes='2 50 9'
+bench --quick -n 1 --only U1T --sizes '2 4 10 0' '2,4,10,500'
 
 wrong() {
 	bench "$@"
@@ -48,6 +54,15 @@ done <<'END'
 -n 1x
 -n -1
 --limit 0
+--procs 1,0
+--procs ,
+--sizes
+--sizes ''
+--sizes '2 4'
+--sizes '2 4 0'
+--sizes '2 4 x'
+--sizes '2 4 10 0 5'
+--workload ring,cycle --sizes '2 4 10'
 --limit=1.5
 --workload
 --workload ''

@@ -6,6 +6,11 @@ for file in "$here"/tests/golden/graph/*.csv; do
 	python3 "$here/graph.py" <"$file"
 	echo "status $?"
 done
+title columns
+echo '2, 2, 1000000, 4, 1.0' | python3 "$here/graph.py" --columns 'N,R,M,P,U'
+echo 'ring, 5, 1.0' | python3 "$here/graph.py" --columns 'N,R,M,U' --columns 'ring,passes,U'
+echo 'ring, 5, 1.0' | python3 "$here/graph.py" --columns 'ring, U'
+echo "status $?"
 mkdir "$dir/blocks"
 awk -v RS= -v dir="$dir/blocks" '{ print > sprintf("%s/%03d", dir, NR) }' \
 	"$here/tests/golden/graph/refused"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mail.pml: mail, inboxes, tokens, joins, and the end of threads: uproc.h, uproc.c.
+ * mail.pml: mail, inboxes, tokens, joins, and the end of threads: uproc.h, uproc_mail.c,
+ * uproc_join.c.
  *
  * Processors run threads, which do anything in any order, ACTIONS times each. Native
  * threads do the same from outside, NATIVE_ACTIONS times each. When no process can go on,
@@ -14,7 +15,7 @@
  * other; and which thread that is woken from elsewhere follows. `held' is not in the C
  * code: the processor that may touch a thread.
  *
- * Searches of tests/model.sh:
+ * Searches of tests/scripts/model.sh:
  *   short: -DACTIONS=1 -DNATIVE_ACTIONS=1
  *   long: -DACTIONS=1 -DNATIVE_ACTIONS=1 -DSTARTS=1
  *   long: -DACTIONS=1 -DNATIVE_ACTIONS=2
@@ -445,7 +446,7 @@ inline uproc_drain(p)
 	od
 }
 
-inline uproc_done(p, t)
+inline uproc__done(p, t)
 {
 	atomic {
 		mail = u_mail[t];
@@ -712,12 +713,12 @@ running:
 	:: !blocks && left[self] > 0 -> act(p, self)
 	:: !blocks && left[self] == 0 -> break
 	od;
-	uproc_done(p, self);
+	uproc__done(p, self);
 	self = 0;
 	goto next_thread
 }
 
-/* rr_join() from outside: uproc_native.c. With `deadline' it may give up. */
+/* rr_join() from outside: uproc_join.c. With `deadline' it may give up. */
 inline native_join(n, t)
 {
 	lock(r_lock);

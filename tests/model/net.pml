@@ -13,7 +13,7 @@
  *
  * Files are 1, 2, ...; 0 is none. wait.pml shows how waits end; here it is one step.
  *
- * Searches of tests/model.sh:
+ * Searches of tests/scripts/model.sh:
  *   short: -DACTIONS=3 -DREADERS=1
  *   short: -DACTIONS=2
  *   short: -DACTIONS=2 -DBYTES=2 -DCLOSES=0 -DALL=0 -DPOLLS=0

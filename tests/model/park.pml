@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * park.pml: sleep and wake of processors, the detection of a deadlock, and the end of a
- * scheduler: uproc_native.c, and the interrupt of uevents.c.
+ * scheduler: uproc_park.c, and the interrupt of uevents.c.
  *
  * Threads do anything in any order, ACTIONS times each: wait for a token, wake another
  * thread, wait for an event, join another thread, end. Native threads join some of them,
@@ -13,7 +13,7 @@
  * several gives it one: doc/moving.md. ROGUES are native threads that wake a thread without a
  * hold, while it is reported stuck or aborted.
  *
- * Searches of tests/model.sh:
+ * Searches of tests/scripts/model.sh:
  *   short: -DACTIONS=1
  *   long: -DJOINERS=1
  *   short: -DEVENTS=1
@@ -248,7 +248,7 @@ inline uproc_post(t, mail)
 	old = 0
 }
 
-/* Tells the joiner of a thread's end: settle_thread() in uproc.c. mail.pml has the details. */
+/* Tells the joiner of a thread's end: uproc__settle_thread() in uproc_mail.c. mail.pml has the details. */
 inline settle(p, t)
 {
 	do
@@ -540,7 +540,7 @@ inline pick(p)
 #define has_one(p) (can_move(0) || can_move(1) || can_move(2))
 #endif
 
-/* Gives one that is runnable, if it can. In uproc.c: one of several. */
+/* Gives one that is runnable, if it can. In src/proc: one of several. */
 inline give(p, q)
 {
 	atomic {
@@ -684,7 +684,7 @@ next_thread:
 		select(u : 0 .. THREADS - 1)
 	   }
 		act(p, t)
-	:: atomic { state[t] == RUNNING && left[t] == 0 ->      /* uproc_done() */
+	:: atomic { state[t] == RUNNING && left[t] == 0 ->      /* uproc__done() */
 		state[t] = OVER; p_count[p]--; old = u_mail[t] }
 		if
 		:: old == 0 -> settle(p, t)

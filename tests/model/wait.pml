@@ -13,7 +13,7 @@
  *
  * mail.pml shows how tokens get to another processor. Here it is one step.
  *
- * Searches of tests/model.sh:
+ * Searches of tests/scripts/model.sh:
  *   short: -DNATIVES=0
  *   short: -DCANCELS=0 -DTHREADS=1
  *   long: -DTOKENS=1

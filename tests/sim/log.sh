@@ -7,7 +7,7 @@
 #   ONLY   the number of a bug, to plant that one alone
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-. tests/test.lib
+. tests/scripts/test.lib
 
 export LD_LIBRARY_PATH="$B"
 number=0

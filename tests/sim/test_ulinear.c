@@ -4,7 +4,7 @@
  * figures of Herlihy and Wing; random histories, beside all permutations; long histories
  * of an atomic object, and the same with one impossible result; memory; reports.
  */
-#include "../test.h"
+#include "../help/test.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * test_ubuf.c: buffered reading and writing: what came in is what goes out, whatever the
  * pieces, limits, deadlines, cancels and errors are; what an idle buffer costs.
  */
-#include "../net.h"
+#include "../help/net.h"
 
 #include <limits.h>
 #include <wchar.h>

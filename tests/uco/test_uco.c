@@ -2,8 +2,8 @@
 /* test_uco.c: coroutines, over each scheduler, and over the dispatcher alone. */
 #include "../../uco.h"
 
-#include "../mini.h"
-#include "../net.h"
+#include "../help/mini.h"
+#include "../help/net.h"
 
 enum { VALUES = 100, LEVELS = 9, WORKERS = 12, SHARED = 8, STEPS = 200,
        FAR = 40 };

@@ -3,8 +3,8 @@
  * test_uco_clone.c: what cannot be cloned: each error of uco_clone(), and what the check
  * build finds. Exceptions of C++ are in cpp/coroutines.cc.
  */
-#include "../child.h"
-#include "../mini.h"
+#include "../help/child.h"
+#include "../help/mini.h"
 
 #include "../../rr.h"
 #include "../../uco.h"

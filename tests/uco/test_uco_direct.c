@@ -6,7 +6,7 @@
 #define USCHED_INLINE_SWITCH
 #include <stdlib.h>
 
-#include "../mini.h"
+#include "../help/mini.h"
 
 #include "../../uco.h"
 #include "../../debug/uframes.h"

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../calls.h"
-#include "../mini.h"
-#include "../procs.h"
+#include "../help/calls.h"
+#include "../help/mini.h"
+#include "../help/procs.h"
 
 #include "../../rr.h"
 #include "../../uco.h"

@@ -3,7 +3,7 @@
  * test_event.c: timers against a plain list; sleeps that timers, descriptors and other
  * native threads end. No dispatcher runs: uevents.c needs none.
  */
-#include "../test.h"
+#include "../help/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -364,7 +364,7 @@ static void test_interrupts_full(void **state)
 		if (readlink(path, file, sizeof file - 1) < 0)
 			file[0] = '\0';
 	}
-	if (fd < 1024 && write(fd, &full, sizeof full) == sizeof full)
+	if (!KQUEUE && fd < 1024 && write(fd, &full, sizeof full) == sizeof full)
 		assert_int_equal(uevents_sleep(&s, UEVENTS_RUN), 1);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(uevents_interrupt(&s), 1);

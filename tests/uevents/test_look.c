@@ -6,7 +6,7 @@
 #include "../../uprocs.h"
 #include "../../uevents.h"
 #include "../../usync.h"
-#include "../over.h"
+#include "../help/over.h"
 
 #include <stdbool.h>
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "../../debug/uoverflow.h"
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include "../../src/core/direction.h"
 

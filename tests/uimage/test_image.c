@@ -3,7 +3,7 @@
  * test_image.c: size classes, caches, records, memory that goes back. test_guard.c has
  * the stacks.
  */
-#include "../test.h"
+#include "../help/test.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * test_close.c: a native thread closes a descriptor while another one is in a call with
  * it, and the number is used again. Linked with --wrap for each __wrap here.
  */
-#include "../net.h"
+#include "../help/net.h"
 #include "../../src/events/poller.h"
 
 #include <sys/epoll.h>

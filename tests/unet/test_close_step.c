@@ -4,7 +4,7 @@
  * any instruction or waiting, is in a call with it. A new descriptor gets the number at
  * once; the call leaves it alone.
  */
-#include "../stop.h"
+#include "../help/stop.h"
 
 #include <sys/eventfd.h>
 #include <sys/un.h>

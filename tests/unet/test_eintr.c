@@ -6,7 +6,7 @@
  * of them; the Makefile has the list.
  */
 #define _GNU_SOURCE
-#include "../test.h"
+#include "../help/test.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,7 +31,7 @@
 #include "../../uoffload.h"
 #include "../../rr.h"
 #include "../../usync.h"
-#include "../message.h"
+#include "../help/message.h"
 
 /* ---- What is interrupted ---- */
 

@@ -20,8 +20,8 @@
 #include "../../unet.h"
 #include "../../uoffload.h"
 #include "../../usync.h"
-#include "../message.h"
-#include "../sweep.h"
+#include "../help/message.h"
+#include "../help/sweep.h"
 
 enum { SIZE = 3000 };                   /* bytes through a pipe */
 

@@ -18,7 +18,7 @@
 #include "../../unet.h"
 #include "../../usync.h"
 #include "../../src/events/poller.h"
-#include "../sweep.h"
+#include "../help/sweep.h"
 
 enum {
 	CLIENTS  = 3,                   /* threads, of each listener */

@@ -5,7 +5,7 @@
  * that are forgotten.
  */
 #define _GNU_SOURCE
-#include "../net.h"
+#include "../help/net.h"
 
 #include <limits.h>
 #include <netinet/in.h>

@@ -3,7 +3,7 @@
  * test_net_fair.c: a server among clients that are slow, deaf or gone; threads that never
  * wait give way.
  */
-#include "../net.h"
+#include "../help/net.h"
 
 #include <sys/un.h>
 

@@ -3,7 +3,7 @@
  * test_net_kinds.c: unet.h over pipes, eventfds, files, terminals, signals and datagrams.
  */
 #define _GNU_SOURCE
-#include "../net.h"
+#include "../help/net.h"
 
 #include <signal.h>
 #include <sys/eventfd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_net_limits.c: EMFILE; accepts that keep failing; thousands of connections. */
-#include "../net.h"
+#include "../help/net.h"
 
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_net_line.c: several threads that read from one descriptor, or write to it. */
-#include "../net.h"
+#include "../help/net.h"
 
 enum { THREADS = 12, BLOCK_MAX = 30000, SINGLE = 255, PIECE = 100 };
 

@@ -3,7 +3,7 @@
  * test_net_listen.c: addresses as text; what calls refuse; listeners and clients over
  * IPv4, IPv6 and UNIX; a thread for each connection; several listeners on a port.
  */
-#include "../net.h"
+#include "../help/net.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

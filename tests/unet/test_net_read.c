@@ -4,7 +4,7 @@
  * data, urgent data, an end or an error, the reader gets all of it.
  */
 #define _GNU_SOURCE
-#include "../net.h"
+#include "../help/net.h"
 
 #include <sys/ioctl.h>
 

@@ -3,7 +3,7 @@
  * test_net_reuse.c: a descriptor is closed while threads use it, and a new one gets its
  * number at once.
  */
-#include "../netop.h"
+#include "../help/netop.h"
 
 /* The new connection has data and room, which the old call must not touch. */
 static void is_closed(const struct op *op)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_net_select.c: select over channels and descriptors together. */
-#include "../net.h"
+#include "../help/net.h"
 
 enum { SELECTORS = 6, NATIVES = 2, ALL = SELECTORS + NATIVES, TOKEN = 7 };
 

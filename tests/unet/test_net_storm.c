@@ -3,7 +3,7 @@
  * test_net_storm.c: many connections with bytes of their own; both directions at once;
  * threads and native threads at the two ends of a connection.
  */
-#include "../net.h"
+#include "../help/net.h"
 
 /* ---- A storm of connections ---- */
 

@@ -3,7 +3,7 @@
  * test_net_transfer.c: how transfers end: the count at an error, half-closed and reset
  * connections, SIGPIPE.
  */
-#include "../netop.h"
+#include "../help/netop.h"
 
 #include <signal.h>
 #include <sys/ioctl.h>

@@ -7,7 +7,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* POLLRDHUP */
 #endif
-#include "../netop.h"
+#include "../help/netop.h"
 #include "../../src/events/poller.h"
 
 #include <netinet/in.h>

@@ -3,7 +3,7 @@
  * test_offload.c: the pool of native threads: calls, their order and bound, callers that
  * give up, native threads that cannot be made. Linked with -Wl,--wrap=pthread_create.
  */
-#include "../pool.h"
+#include "../help/pool.h"
 
 #include <signal.h>
 

@@ -3,7 +3,7 @@
  * test_offload_file.c: files and names by the pool of native threads, and that these do
  * not wait for each other. Linked with -Wl,--wrap=getaddrinfo.
  */
-#include "../pool.h"
+#include "../help/pool.h"
 
 #include <netdb.h>
 #include <sys/stat.h>

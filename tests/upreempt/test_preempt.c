@@ -10,9 +10,9 @@
 #include <pthread.h>
 #include <signal.h>
 
-#include "../child.h"
-#include "../over.h"
-#include "../vectors.h"
+#include "../help/child.h"
+#include "../help/over.h"
+#include "../help/vectors.h"
 
 #include "../../ll.h"
 #include "../../rr.h"

@@ -13,8 +13,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "../plain.h"
-#include "../vectors.h"
+#include "../help/plain.h"
+#include "../help/vectors.h"
 
 #include "../../upreempt.h"
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include "../../arch/arch.h"
 #include "../../debug/ustall.h"

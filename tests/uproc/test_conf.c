@@ -6,8 +6,8 @@
  */
 #include <limits.h>
 
-#include "../mini.h"
-#include "../procs.h"
+#include "../help/mini.h"
+#include "../help/procs.h"
 
 /* ---- Create and destroy ---- */
 

@@ -3,7 +3,7 @@
  * test_deadlock.c: deadlocks: native and joining threads get -EDEADLK, the threads are
  * reported, and destroy frees them.
  */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
  * test_embed.c: schedulers inside an event loop that is not theirs: timers, sockets,
  * other native threads, and the loop itself.
  */
-#include "../embed.h"
+#include "../help/embed.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * test_embed_end.c: join and destroy of schedulers inside an event loop that is not
  * theirs, and errors: calls from other depths, and no descriptors.
  */
-#include "../embed.h"
+#include "../help/embed.h"
 
 #include <errno.h>
 #include <sys/resource.h>

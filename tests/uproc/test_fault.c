@@ -10,7 +10,7 @@
 #include "../../ll.h"
 #include "../../rr.h"
 #include "../../uproc.h"
-#include "../sweep.h"
+#include "../help/sweep.h"
 
 enum { CONFS = 3 };
 

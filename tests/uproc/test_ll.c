@@ -10,8 +10,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "../procs.h"
-#include "../step.h"
+#include "../help/procs.h"
+#include "../help/step.h"
 
 enum { QUEUED = 20 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_million.c: a million blocked threads at once, and what each of them costs. */
-#include "../test.h"
+#include "../help/test.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -17,8 +17,8 @@
 #include "../../usync.h"
 #include "../../src/proc/policy.h"
 #include "../../src/proc/proc.h"
-#include "../mini.h"
-#include "../test.h"
+#include "../help/mini.h"
+#include "../help/test.h"
 
 enum {
 	MANY    = 24,                   /* threads */

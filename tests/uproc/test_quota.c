@@ -15,7 +15,7 @@
 #include "../../src/proc/quota.h"
 #include "../../uproc.h"
 #include "../../usync.h"
-#include "../over.h"
+#include "../help/over.h"
 
 static char root[] = "/tmp/usched-quota-XXXXXX";
 

@@ -3,7 +3,7 @@
  * test_report_cycle.c: the report of a deadlock: the owners of mutexes, cycles, and what
  * is left out when many threads wait.
  */
-#include "../report.h"
+#include "../help/report.h"
 
 #include <errno.h>
 #include <inttypes.h>

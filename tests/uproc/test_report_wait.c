@@ -3,7 +3,7 @@
  * test_report_wait.c: the report of a deadlock: each way to wait, and when there is none;
  * and that of threads that are left at the deadline of uprocs_destroy().
  */
-#include "../report.h"
+#include "../help/report.h"
 
 #include <errno.h>
 #include <sched.h>

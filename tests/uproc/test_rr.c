@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "../procs.h"
+#include "../help/procs.h"
 
 enum { THREADS = 1000, YIELDS = 5 };
 

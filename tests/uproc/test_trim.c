@@ -3,7 +3,7 @@
  * test_trim.c: memory that goes back to the system after a peak: at once, and in idle
  * time; handles that are used after that; threads that get the records again.
  */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <pthread.h>
 #include <sched.h>

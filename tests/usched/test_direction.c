@@ -17,7 +17,7 @@
 #include "../../src/core/usched_stack.c"
 #include "../../debug/uframes.c"
 
-#include "../mini.h"
+#include "../help/mini.h"
 
 enum {
 	THREADS = 7,

@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "../../arch/arch.h"
-#include "../plain.h"
+#include "../help/plain.h"
 
 /* ---- Dispatchers ---- */
 

@@ -11,8 +11,8 @@
 #include "../../unet.h"
 #include "../../uoffload.h"
 #include "../../usync.h"
-#include "../over.h"
-#include "../plain.h"
+#include "../help/over.h"
+#include "../help/plain.h"
 
 enum {
 	ROUNDS   = 20,

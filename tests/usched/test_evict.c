@@ -5,7 +5,7 @@
  */
 #include <alloca.h>
 
-#include "../plain.h"
+#include "../help/plain.h"
 
 #include "../../src/core/direction.h"
 

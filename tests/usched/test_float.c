@@ -8,7 +8,7 @@
 #include <fenv.h>
 #include <math.h>
 
-#include "../plain.h"
+#include "../help/plain.h"
 
 enum { ROUNDS = 200 };
 

@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "../mini.h"
+#include "../help/mini.h"
 
 enum {
 	THREADS  = 64,

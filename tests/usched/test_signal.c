@@ -19,8 +19,8 @@
 #include "../../unet.h"
 #include "../../uoffload.h"
 #include "../../usync.h"
-#include "../flood.h"
-#include "../over.h"
+#include "../help/flood.h"
+#include "../help/over.h"
 
 enum {
 	CYCLES     = 4,

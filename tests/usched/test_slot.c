@@ -4,7 +4,7 @@
  * when they ask the scheduler instead. Two threads wake each other and wait.
  */
 #include "../../ustack.h"
-#include "../test.h"
+#include "../help/test.h"
 
 #include <errno.h>
 #include <stdbool.h>

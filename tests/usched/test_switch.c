@@ -16,7 +16,7 @@
 #include <execinfo.h>
 #endif
 
-#include "../plain.h"
+#include "../help/plain.h"
 
 enum { ROUNDS = 200 };
 

@@ -8,8 +8,8 @@
 #include <fenv.h>
 
 #include "../../ll.h"
-#include "../over.h"
-#include "../torture.h"
+#include "../help/over.h"
+#include "../help/torture.h"
 
 enum { LIVES = KINDS, PROGRAMS = 6, STACK = 1 << 20 };
 

@@ -3,7 +3,7 @@
  * test_usched.c: the rules R1 to R3, R6 and R7 of usched.c, one by one, by addresses and
  * counters. test_evict.c is about R4, test_switch.c about R5.
  */
-#include "../plain.h"
+#include "../help/plain.h"
 
 #include "../../src/core/direction.h"
 

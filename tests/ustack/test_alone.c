@@ -3,7 +3,7 @@
  * test_alone.c: threads with a stack of their own, or an error: pointers into their
  * frames, sizes, the limit, stacks that are used again and that go back.
  */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <pthread.h>
 #include <sched.h>

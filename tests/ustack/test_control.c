@@ -8,9 +8,9 @@
 #include <fenv.h>
 #include <stdio.h>
 
-#include "../child.h"
-#include "../mini.h"
-#include "../over.h"
+#include "../help/child.h"
+#include "../help/mini.h"
+#include "../help/over.h"
 
 #include "../../ll.h"
 #include "../../rr.h"

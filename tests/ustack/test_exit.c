@@ -3,7 +3,7 @@
  * test_exit.c: threads that end at any depth of calls, and their values, over every
  * scheduler.
  */
-#include "../over.h"
+#include "../help/over.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -4,13 +4,13 @@
  * and as late as can be.
  */
 #define _GNU_SOURCE             /* REG_EFL, for step.h */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
 
-#include "../step.h"
+#include "../help/step.h"
 
 static void detach_it(void *arg)
 {
@@ -191,7 +191,7 @@ static void wake_self(void *arg)
 /* After the first instruction that makes the joiner known, waits for the mail. */
 static bool overtake(const unsigned char *pc)
 {
-	struct uproc *p = (struct uproc *)(void *)ustack_sched(overtaken.o_self);
+	struct uproc *p = uproc_from(ustack_sched(overtaken.o_self));
 	struct uproc_thread *t = uproc_thread(overtaken.o_thread);
 
 	(void)pc;

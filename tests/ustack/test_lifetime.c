@@ -3,7 +3,7 @@
  * test_lifetime.c: threads that are detached, come back as records, start others by the
  * thousands; schedulers that are held, idle, created and destroyed again and again.
  */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <pthread.h>
 #include <sched.h>

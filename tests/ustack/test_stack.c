@@ -3,7 +3,7 @@
  * test_stack.c: the calls of ustack.h that no other program is about: names, threads that
  * start by a how, yields and joins that are cancelled; over every scheduler.
  */
-#include "../over.h"
+#include "../help/over.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
  * test_tokens.c: tokens of threads on processors: none is lost, none is invented, up to
  * their limits, in joins, and when a wait fails; and what a wait hands over to.
  */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <sched.h>
 #include <signal.h>

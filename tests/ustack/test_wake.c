@@ -4,14 +4,14 @@
  * native threads, between processors.
  */
 #define _GNU_SOURCE             /* REG_EFL, for step.h */
-#include "../procs.h"
+#include "../help/procs.h"
 
 #include <pthread.h>
 #include <sched.h>
 
 #include "../../ll.h"
 #include "../../rr.h"
-#include "../step.h"
+#include "../help/step.h"
 
 /* ---- Handles that are used too late ---- */
 

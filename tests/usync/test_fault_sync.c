@@ -7,7 +7,7 @@
 
 #include "../../usync.h"
 #include "../../uwait.h"
-#include "../sweep.h"
+#include "../help/sweep.h"
 
 enum {
 	WORKERS = 5,                    /* threads, */

@@ -4,7 +4,7 @@
  * they run, after the grant, and without a wait. And pthread_cancel() of native threads,
  * which takes effect after the call.
  */
-#include "../place.h"
+#include "../help/place.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
  * test_sync_chan.c: channels: buffers of all sizes, streams, close, budgets; between
  * processors, waits that need not block.
  */
-#include "../place.h"
+#include "../help/place.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -559,7 +559,7 @@ static int looks(struct uproc *p)
 static struct uproc *here_to_stay(void)
 {
 	TEST_TRUE(ustack_stay(1) >= 0);
-	return (struct uproc *)(void *)usched__here();
+	return uproc_from(usched__here());
 }
 
 static void become_ready(struct worker *w)

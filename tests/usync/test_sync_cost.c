@@ -8,7 +8,7 @@
 #include "../../rr.h"
 #include "../../usync.h"
 #include "../../uwait.h"
-#include "../test.h"
+#include "../help/test.h"
 
 enum {
 	WAITER = 128,                   /* bytes */

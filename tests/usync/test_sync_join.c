@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_sync_join.c: joins with deadlines and cancels, by threads and native threads. */
-#include "../sync.h"
+#include "../help/sync.h"
 
 #include <errno.h>
 #include <sched.h>

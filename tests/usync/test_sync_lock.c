@@ -3,7 +3,7 @@
  * test_sync_lock.c: mutexes, conditions and reader-writer locks one by one; errors and
  * limits of these, of semaphores and of groups.
  */
-#include "../place.h"
+#include "../help/place.h"
 
 #include <errno.h>
 #include <sched.h>

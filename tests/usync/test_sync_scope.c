@@ -4,7 +4,7 @@
  * afterwards: every way to wait, of threads and native threads; scopes within scopes;
  * threads that are started in one; cancels against grants, ends and moves.
  */
-#include "../place.h"
+#include "../help/place.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -539,7 +539,9 @@ static int be_one_of_few(void *unused)
 /* By a thread, or by a native thread outside of the scheduler. */
 static void start_few(struct worker *w)
 {
-	struct usync_scope_how how = { .h_on = uprocs_sched(w->w_sched), .h_limit = LIMIT };
+	struct usync_scope_how how = {
+		.h_on = uprocs_sched(w->w_sched), .h_limit = LIMIT,
+	};
 	struct usync_scope *c;
 	size_t started = 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_sync_select.c: select, alone, and in storms of senders and receivers. */
-#include "../place.h"
+#include "../help/place.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* test_sync_self.c: what a thread does alone: it sleeps, yields, and keeps values. */
-#include "../sync.h"
+#include "../help/sync.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
  * test_sync_storm.c: many workers at one object at random, with deadlines and cancels.
  * What must be conserved is counted. Tokens and ends while other waits go on.
  */
-#include "../sync.h"
+#include "../help/sync.h"
 
 #include <errno.h>
 

@@ -3,11 +3,11 @@
  * test_sync_wait.c: what holds for each wait of usync.h: deadlines, the order of waiters,
  * deadlocks, and memory.
  */
-#include "../place.h"
+#include "../help/place.h"
 
 #include <errno.h>
 
-#include "../foreign.h"
+#include "../help/foreign.h"
 
 /* ---- Deadlines ---- */
 

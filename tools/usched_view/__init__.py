@@ -7,6 +7,8 @@
   threads.py   schedulers and threads, by the constant usched__layout
   show.py      ps, bt and top
   trace.py     trace
+  draw_trace.py, draw_sim.py   draw
+  picture.py   what pictures have in common, those of graph.py too
   stub.py      a remote target for gdb, in which each thread is one of gdb's
   inside.py    commands inside of gdb: info ustacks, ustack
 """

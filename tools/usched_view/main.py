@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from . import DAMAGE, Problem, damaged, plain, show
+from . import DAMAGE, Problem, damaged, picture, plain, show
 from .target import open_target
 from .threads import open_views
 
@@ -47,6 +47,12 @@ def arguments():
     sub.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
     sub.add_argument("--events", type=int, default=1 << 18, metavar="N",
                      help="that processors have room for until they are read; default 262144")
+    sub = commands.add_parser("draw", help=(text := "draws a file of trace, or of usched-run --sim "
+                              "--trace; needs matplotlib"), description=text)
+    sub.add_argument("target", metavar="FILE")
+    sub.add_argument("picture", type=picture_name, metavar="PICTURE", help="a .svg, a .png or a .pdf")
+    sub.add_argument("part", nargs="?", type=from_to, metavar="FROM-TO",
+                     help="ms of a trace, or steps of a simulation; default: some")
     sub = command("gdb", "runs gdb; each thread is one of gdb's")
     filtered(sub, 1000)
     sub.add_argument("--serve", action="store_true",
@@ -66,7 +72,32 @@ def pattern(text):
     return text
 
 
+def picture_name(text):
+    if picture.kind_of(text) not in picture.FORMATS:
+        raise argparse.ArgumentTypeError(f"{text} is no .svg, .png or .pdf")
+    return text
+
+
+def from_to(text):
+    first, last = map(float, text.split("-"))
+    if first > last:
+        raise ValueError
+    return first, last
+
+
+def draw(file, name, part):
+    """A trace is JSON, a simulation CSV."""
+    from . import draw_sim, draw_trace
+    with open(file, "rb") as opened:
+        kind = draw_trace if opened.read(1) == b"{" else draw_sim
+    figure = kind.draw(kind.read(file, part))
+    picture.write({name: picture.render(figure, picture.kind_of(name))})
+
+
 def run(options, script):
+    if options.command == "draw":
+        draw(options.target, options.picture, options.part)
+        return 0
     if options.command == "gdb":
         from . import stub
         if not (options.serve or options.port):

@@ -28,7 +28,7 @@ endif
 
 $(eval $(call offer,cxx23,pingpong create walk,$(cxx23_version),g++ 14 or clang 17 or newer))
 
-$(P)/cxx23-headers/built: cxx23/headers.sh
+$(P)/cxx23-headers/built: cxx23/headers.sh | $(call say,cxx23,pingpong)
 	cxx23/headers.sh '$(@D)'
 	touch $@
 

@@ -30,6 +30,6 @@ $(P)/erlang-memory-hibernate: $(P)/erlang/bench_memory.beam
 $(P)/erlang-ring $(P)/erlang-memory $(P)/erlang-memory-hibernate: \
 	$(P)/erlang/bench_peer.beam erlang/peer.mk
 
-$(P)/erlang/%.beam: erlang/%.erl
+$(P)/erlang/%.beam: erlang/%.erl | $(call say,erlang,ring)
 	@mkdir -p $(@D)
 	$(ERLC) -W -o $(@D) $<

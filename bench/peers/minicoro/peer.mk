@@ -16,7 +16,7 @@ $(eval $(call offer,minicoro,pingpong create walk,$(minicoro_version),gcc and ca
 
 minicoro_source := $(P)/minicoro-source
 
-$(minicoro_source)/built: minicoro/Cargo.toml minicoro/Cargo.lock
+$(minicoro_source)/built: minicoro/Cargo.toml minicoro/Cargo.lock | $(call say,minicoro,pingpong)
 	@mkdir -p $(@D)
 	$(CARGO) vendor --quiet --locked --versioned-dirs --manifest-path minicoro/Cargo.toml \
 		'$(minicoro_source)/crates' >/dev/null

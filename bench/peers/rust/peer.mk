@@ -20,12 +20,12 @@ rust_crates  := $(shell sed -n '/^libc/d; s/^\([a-z-]*\) = .*"=\([0-9.]*\)".*/\1
 	rust/Cargo.toml | paste -sd, | sed 's/,/, /g')
 rust_version += $(if $(rust_version),($(rust_crates)))
 
-$(eval $(call offer,rust,$(rust_programs),$(rust_version),cargo-web and rustc-web (1.85 or newer)))
+$(eval $(call offer,rust,$(rust_programs),$(rust_version),cargo-web and rustc-web (1.85 or newer),three minutes))
 $(eval $(call offer,tokio,echo requests,$(rust_version),cargo-web and rustc-web \
 	(1.85 or newer)))
 
 # One run of cargo builds all.
-$(P)/rust-target/built: $(rust_sources)
+$(P)/rust-target/built: $(rust_sources) | $(call say,rust,$(rust_programs))
 	@mkdir -p $(@D)
 	RUSTC='$(RUSTC)' $(CARGO) build --release --locked --manifest-path rust/Cargo.toml \
 		--target-dir '$(P)/rust-target'

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_join.c: the end of threads, and joins: by threads, and by native threads, which
+ * wait, or run the processor themselves. This file neither starts threads nor chooses
+ * which one runs.
+ *
+ * Invariants
+ *  - t_joiner changes by compare-and-swap, and from NATIVE under r_lock only:
+ *
+ *	OPEN   -> joiner      a thread joins, or a native thread: NATIVE
+ *	OPEN   -> DETACHED
+ *	OPEN   -> ENDED       the thread ends without a joiner
+ *	joiner -> TAKEN       the thread ends, and its joiner is told
+ *	ENDED  -> TAKEN       a join or a detach comes after the end
+ *	joiner -> OPEN        the joiner gives up: a deadlock, its deadline, a cancel
+ *
+ *    The joiner that was told frees the record, or the caller that replaced ENDED by
+ *    TAKEN. A detached one is freed at its end. While a record is free the word is
+ *    DETACHED, so the start and the end of a thread that none knows leave it alone.
+ *    TAKEN is not ENDED, since the joiner may not have run yet, and until then a second
+ *    join must fail. A joiner that gives up and finds TAKEN waits for the news: it must
+ *    not come in the middle of a later wait.
+ *  - r_joining counts the native threads whose join is not over. The end that a native
+ *    thread waits for takes it off the count, not the native thread. While the count is
+ *    not zero and all processors are parked, threads are stuck, unless a thread waits for
+ *    an event, or a native thread has announced a wake: uprocs_hold(), or a join (not a
+ *    destroy) with a deadline.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
+#include <stdlib.h>
+
+#include "../base/cancel.h"
+#include "proc.h"
+#include "../base/sim.h"
+#include "../base/when.h"
+
+enum {
+	JOINS_MIN = 32,                 /* notes of joins */
+	TURN      = 1000000,            /* ns in uprocs_run() */
+	PARKS     = 1000000,            /* ns for processors to park, between looks */
+};
+
+/* ---- The end of a thread ---- */
+
+/* Frees a thread that was joined, after its value was taken. */
+static void put_joined(struct uproc_thread *t, void **value)
+{
+	if (value)
+		*value = ustack_value(&t->t_stack);
+	uproc__put_record(uproc_of(&t->t_stack), t);
+}
+
+void uproc__done(struct usched *s, struct ustack *u)
+{
+	struct uproc *p = uproc_from(s);
+	struct uproc_thread *t = uproc_thread(u);
+	uint32_t mail = GET(u->u_mail);
+
+	SET(u->u_tokens, UPROC_ENDED);
+	if (SIMULATED)
+		sim__ended(t);
+	if (p->p_sched.s_moves)
+		uproc__leave_stack(p, u);
+	uproc__take_left(p);
+	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
+	/*
+	 * Not known. Nor was an earlier thread with this record, of which there could be
+	 * a stale handle: KNOWN stays.
+	 */
+	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
+		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);
+		uimage_record_free(&p->p_images, t);
+		return;
+	}
+	mail = FETCH_AND(&u->u_mail, ~(uint32_t)UPROC_MAIL_LIVE);
+	if (mail & UPROC_MAIL_NAMED)
+		uproc__forget_name(u);
+	if (mail & ~(uint32_t)UPROC_MAIL_NONE)
+		return;                         /* it is in the inbox */
+	if (mail & UPROC_MAIL_UNJOINED)
+		uimage_record_free(&p->p_images, t);
+	else
+		uproc__settle_thread(p, t);
+}
+
+int uproc__detach(struct usched *s, struct ustack *u)
+{
+	int rc = uproc__claim(uproc_thread(u), DETACHED);
+
+	if (rc > 0)
+		uproc__put_record(uproc_from(s), uproc_thread(u));
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- Joins by threads ---- */
+
+/* Without waiting. */
+static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
+{
+	struct uproc_thread *now = ENDED;
+
+	if (t == me)
+		return -EDEADLK;
+	if (CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
+		return 0;
+	return now == OPEN ? -ETIMEDOUT : -EINVAL;
+}
+
+/*
+ * What ended an earlier join, if anything did, may have sent news once more, which are
+ * still on their way. They are not for the next join. True: there were some, of which the
+ * caller cannot tell whether they were for this one.
+ */
+static bool take_late_news(struct uproc_thread *me)
+{
+	bool some = false;
+
+	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
+		some = true;
+		uproc_of(&me->t_stack)->p_intent = UPROC_YIELD;
+		ustack_block();                 /* cannot fail: reserved */ /* R4 */
+	}
+	return some;
+}
+
+/* As many again. The first of them, or 0. */
+static size_t more_notes(struct uproc *p)
+{
+	size_t first = p->p_join_room ? p->p_join_room : 1;
+	size_t room = p->p_join_room ? 2 * p->p_join_room : JOINS_MIN;
+	struct uproc_join *joins = (struct uproc_join *)realloc(p->p_joins,
+								room * sizeof *joins);
+
+	if (!joins)
+		return 0;
+	for (size_t i = first; i < room; i++)
+		joins[i] = (struct uproc_join){ .j_next = (i + 1) % room };
+	p->p_joins = joins;
+	p->p_join_room = room;
+	return first;
+}
+
+/*
+ * Notes where `me' joins. The number of the note; 0: no memory, so a report takes the
+ * place from the frame.
+ */
+static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where)
+{
+	size_t i = p->p_join_free;
+
+	if (i == 0)
+		i = more_notes(p);
+	if (i == 0)
+		return 0;
+	p->p_join_free = p->p_joins[i].j_next;
+	p->p_joins[i] = (struct uproc_join){ me, { where } };
+	return i;
+}
+
+static void drop_note(struct uproc *p, size_t i)
+{
+	if (i == 0)
+		return;
+	p->p_joins[i] = (struct uproc_join){ .j_next = p->p_join_free };
+	p->p_join_free = i;
+}
+
+static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
+			  const void *where)
+{
+	int32_t *tokens = &me->t_stack.u_tokens, had, news;
+	struct uproc_thread *joiner;
+	int rc = ustack_reserve(0);
+	struct uproc *p;
+	size_t note;
+	bool gave_up;
+
+	if (t == me)
+		rc = -EDEADLK;
+	if (rc == 0)
+		rc = take_late_news(me) ? -EAGAIN : uproc__claim(t, me);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	p = uproc_of(&me->t_stack);             /* a thread that joins stays */
+	note = note_join(p, me, where);
+	had = *tokens;
+	do {
+		SET(*tokens, UPROC_JOINING);
+		p->p_intent = UPROC_WAIT;
+		ustack_block();                 /* cannot fail: reserved */ /* R4 */
+		news = *tokens;
+		SET(*tokens, had);
+		uproc__add_tokens(tokens, (uint32_t)news & UPROC_TOKENS);
+		had = *tokens;
+		joiner = me;
+		gave_up = !(news & UPROC_JOINED)
+			&& CAS(&uproc_rest(t)->t_joiner, &joiner, OPEN);
+	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
+	drop_note(p, note);
+	return gave_up ? -EDEADLK : 0;
+}
+
+/* ---- Native threads ---- */
+
+void uprocs_hold(struct uprocs *r)
+{
+	lock(&r->r_lock);
+	r->r_held++;
+	unlock(&r->r_lock);
+}
+
+/* All under the lock: `r' may be destroyed once it is not held. */
+void uprocs_release(struct uprocs *r)
+{
+	lock(&r->r_lock);
+	if (--r->r_held == 0 && r->r_joining > 0)
+		pthread_cond_broadcast(&r->r_changed);
+	if (r->r_conf.c_embed)
+		uproc__unpark(uproc_at(r, 0));
+	unlock(&r->r_lock);
+}
+
+/* Waits for r_changed. False: the deadline has come. */
+static bool wait_change(struct uprocs *r, int64_t deadline)
+{
+	struct timespec t = when_of(deadline);
+
+	if (deadline == INT64_MAX)
+		return pthread_cond_wait(&r->r_changed, &r->r_lock) == 0;
+	return pthread_cond_timedwait(&r->r_changed, &r->r_lock, &t) != ETIMEDOUT;
+}
+
+/* 1: `t' has ended, or with NULL all threads have; -EDEADLK; -ETIMEDOUT. Under r_lock. */
+static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
+{
+	unsigned seen = r->r_deadlocks;
+	bool timely = true, quiet = false;
+
+	r->r_joining++;
+	for (;;) {
+		if (t && LOAD(uproc_rest(t)->t_joiner) == TAKEN)
+			return 1;               /* r_joining is less one already */
+		if (r->r_deadlocks == seen && timely)
+			quiet = uproc__detect_end(r);
+		if (r->r_deadlocks != seen || (!t && quiet) || !timely)
+			break;
+		timely = wait_change(r, deadline);
+		if (!t && !timely && r->r_held == 0 && uproc__threads(r) == 0) {
+			deadline = when_now() + PARKS;
+			timely = true;
+		}
+	}
+	r->r_joining--;
+	if (!t && quiet)
+		return 1;
+	if (t)
+		__atomic_store_n(&uproc_rest(t)->t_joiner, OPEN, __ATOMIC_SEQ_CST);
+	return r->r_deadlocks != seen ? -EDEADLK : -ETIMEDOUT;
+}
+
+/* uproc__await() of processors with native threads of their own. */
+static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
+			int64_t deadline)
+{
+	/* a join may be followed by a wake: as uprocs_hold() */
+	bool returns = t && deadline != INT64_MAX;
+	int rc;
+
+	lock(&r->r_lock);
+	if (t)
+		rc = uproc__claim(t, NATIVE);
+	else
+		rc = r->r_inside > 0 ? -EPERM : 0;
+	r->r_inside++;
+	r->r_held += returns;
+	if (rc == 0)
+		rc = wait_locked(r, t, deadline);
+	if (rc == -ETIMEDOUT && !t && deadline > 0)
+		uproc__report_left(r);
+	if (rc > 0 && t)
+		put_joined(t, value);
+	r->r_held -= returns;
+	if (returns && r->r_held == 0 && r->r_joining > 0)
+		pthread_cond_broadcast(&r->r_changed);
+	r->r_inside--;
+	unlock(&r->r_lock);
+	return rc < 0 ? rc : 0;
+}
+
+/* 0: threads that join were told. */
+static int report_stuck(struct uprocs *r)
+{
+	bool told = uproc__report_stuck(r);
+
+	if (SIMULATED)
+		sim__stuck();
+	return told ? 0 : -EDEADLK;
+}
+
+/*
+ * The calling native thread runs the one processor until `t' has ended, and frees `t'; or
+ * with NULL, until all threads have ended.
+ */
+static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
+{
+	struct uproc *p = uproc_at(r, 0);
+	int rc = p->p_sched.s_home ? -EBUSY : t ? uproc__claim(t, NATIVE) : 0;
+
+	if (rc < 0)
+		return rc;
+	r->r_deadline = deadline;
+	r->r_returns = t && deadline != INT64_MAX;      /* as in await_change() */
+	while (rc == 0) {
+		uproc__unmark(p);
+		rc = usched_run(&p->p_sched);
+		r->r_stop = 0;
+		if (rc)
+			break;
+		if (t ? uproc_rest(t)->t_joiner == TAKEN : uproc_count(p) == 0)
+			rc = 1;
+		else if (when_now() >= deadline
+			 && (t || LOAD(p->p_inbox) != PARKED || !uproc__is_stuck(p)))
+			rc = -ETIMEDOUT;
+		else if (LOAD(p->p_inbox) == PARKED)    /* and no mail has come */
+			rc = report_stuck(r);
+	}
+	r->r_returns = 0;
+	r->r_deadline = INT64_MAX;
+	if (rc == -ETIMEDOUT && !t && deadline > 0)
+		uproc__report_left(r);
+	if (rc > 0 && t)
+		put_joined(t, value);
+	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)
+		uproc_rest(t)->t_joiner = OPEN;
+	return rc < 0 ? rc : 0;
+}
+
+int uproc__await(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
+{
+	int before = defer_cancel(), rc;
+
+	rc = uproc__is_driven(r) ? drive(r, t, value, deadline)
+		: await_change(r, t, value, deadline);
+	allow_cancel(before);
+	return rc;
+}
+
+int uprocs_run(struct uprocs *r)
+{
+	struct uproc *p = uproc_at(r, 0);
+	int rc, before;
+
+	if (!r->r_conf.c_embed)
+		return -EINVAL;
+	if (p->p_sched.s_home)
+		return -EBUSY;
+	r->r_leave = 1;
+	r->r_deadline = when_now() + TURN;
+	uproc__unmark(p);
+	before = defer_cancel();
+	rc = usched_run(&p->p_sched);
+	allow_cancel(before);
+	if (when_now() >= r->r_deadline)
+		uevents_interrupt(&p->p_sched);         /* there may be more to run */
+	r->r_leave = 0;
+	r->r_deadline = INT64_MAX;
+	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
+}
+
+int uproc__join(struct usched *s, struct ustack *u, const void *where, void **value,
+		int64_t deadline)
+{
+	struct uproc *self = uproc_self(), *p = uproc_from(s);
+	struct uproc_thread *t = uproc_thread(u);
+	struct uproc_thread *me;
+	int rc;
+
+	if (!self)
+		return uproc__await(p->p_procs, t, value, deadline);
+	me = uproc_thread(ustack_self());       /* KNOWN: its joined thread sends mail */
+	rc = deadline == 0 ? join_ended(me, t) : join_by_thread(me, t, where);
+	if (rc == 0)
+		put_joined(t, value);
+	return rc;
+}

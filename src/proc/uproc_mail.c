@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_mail.c: mail: wakes, cancels and news of joins from other native threads, and
+ * the end of threads that have mail. This file neither starts threads nor parks.
+ *
+ * Invariants
+ *  - A thread is in an inbox if and only if its u_mail has bits that are mail.
+ *    The sender that sets the first bit pushes the thread. The processor clears u_mail
+ *    after it has read t_next. So a record is in at most one inbox, once.
+ *  - A thread that ends while it is in the inbox is settled when it is taken out. No
+ *    record is freed while it is in a list. LIVE, in the same word, decides whether the
+ *    end or the mail came first. It is set in the last step of the record's next start,
+ *    so a stale handle cannot change a thread that is half made.
+ *  - A free record may become zeros at any time, when its memory goes back to the system.
+ *    That is a thread which has ended, and which none may join. KNOWN comes back with
+ *    the next start.
+ */
+#include "proc.h"
+
+int uproc_post(struct uproc_thread *t, unsigned mail)
+{
+	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box), all;
+
+	CALLED("ustack_wake(), or another call that sends mail,");
+	if (uproc__is_watched())
+		uproc__observer.o_post(t, mail);
+	do {
+		if (!(old & UPROC_MAIL_LIVE))
+			return -ESRCH;
+		all = mail < UPROC_MAIL_TOKEN ? old | mail : old + mail;
+		if (all < old)
+			return -EOVERFLOW;
+	} while (!CAS(box, &old, all));
+	if ((old & ~(uint32_t)UPROC_MAIL_NONE) == 0) {
+		struct uproc *o = uproc_of(&t->t_stack);
+
+		if (mail >= UPROC_MAIL_TOKEN)
+			uproc__draw(o, t);
+		uproc__push_inbox(o, t);
+	}
+	return 0;
+}
+
+/* What cannot be told of a thread that follows another. */
+#define UPROC_MAIL_NEWS (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK | UPROC_MAIL_CANCEL)
+
+/* Takes in the mail of `t', a thread of this processor, which `q' draws, unless NULL. */
+static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
+		    struct uproc *q)
+{
+	int32_t *tokens = &t->t_stack.u_tokens;
+	uint32_t more = mail / UPROC_MAIL_TOKEN;
+
+	if (*tokens == UPROC_WAITING && more > 0) {
+		usched__tell(&p->p_sched, USCHED_BY_MAIL, &t->t_stack, NULL);
+		SET(*tokens, 0);
+		uproc__add_tokens(tokens, more - 1);
+		if (q && !(mail & UPROC_MAIL_NEWS) && uproc__follow(p, t, q))
+			return;
+		uproc_push(p, t);
+		more = 0;
+	}
+	uproc__add_tokens(tokens, more);
+	if (mail & UPROC_MAIL_CANCEL) {
+		uproc__close(p);
+		ustack_cancel_here(&t->t_stack);
+		uproc__open(p);
+	}
+	/* News of a deadlock may be late: the thread may have gone on. */
+	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
+		if (!(*tokens & UPROC_NEWS)) {
+			usched__tell(&p->p_sched, USCHED_BY_JOIN, &t->t_stack, NULL);
+			uproc_push(p, t);
+		}
+		SET(*tokens, *tokens | (mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0)
+		    | (mail & UPROC_MAIL_DEADLOCK ? UPROC_DEADLOCK : 0));
+	}
+}
+
+int uproc__wake(struct usched *s, struct ustack *u)
+{
+	struct uproc_thread *t = uproc_thread(u);
+	uint32_t most;
+
+	if (s != usched__here() || !uproc__has(uproc_from(s), t))
+		return uproc_post(t, UPROC_MAIL_TOKEN);
+	most = uproc_most(u->u_tokens);
+	if (((uint32_t)u->u_tokens & most) == most)
+		return -EOVERFLOW;
+	SET(u->u_tokens, u->u_tokens + 1);
+	return 0;
+}
+
+int uproc__cancel(struct usched *s, struct ustack *u)
+{
+	struct uproc_thread *t = uproc_thread(u);
+
+	if (s != usched__here() || !uproc__has(uproc_from(s), t))
+		return uproc_post(t, UPROC_MAIL_CANCEL);
+	ustack_cancel_here(u);
+	return 0;
+}
+
+void uproc__interrupt(struct usched *s, struct ustack *u)
+{
+	if (s == usched__here())
+		deliver(uproc_from(s), uproc_thread(u), UPROC_MAIL_DEADLOCK, NULL);
+	else
+		uproc_post(uproc_thread(u), UPROC_MAIL_DEADLOCK);
+}
+
+void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
+	bool told;
+
+	if (joiner == OPEN && CAS(&uproc_rest(t)->t_joiner, &joiner, ENDED))
+		return;
+	if (joiner == DETACHED) {
+		uimage_record_free(&p->p_images, t);
+		return;
+	}
+	if (joiner == NATIVE)
+		told = uproc__tell_native(p->p_procs, t);
+	else
+		told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
+	if (!told)
+		uproc__settle_thread(p, t);            /* the joiner has given up */
+	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
+		deliver(p, joiner, UPROC_MAIL_JOINED, NULL);
+	else if (joiner != NATIVE)
+		uproc_post(joiner, UPROC_MAIL_JOINED);
+}
+
+/*
+ * Whether `t', in the inbox of `p', moves here, or was started by another. Only such a
+ * thread, or one that joins, has the bit, and no thread that joins has that owner.
+ */
+static bool is_moving(const struct uproc *p, struct uproc_thread *t)
+{
+	return GET(t->t_stack.u_mail) & UPROC_MAIL_MOVED
+		&& uproc_of(&t->t_stack) == p->p_procs->r_moving && t->t_stack.u_func;
+}
+
+/* Delivers what is in the inbox, the oldest first. */
+void uproc_drain(struct uproc *p)
+{
+	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;
+	size_t n = 0;
+
+	for (; t && t != STOPPED && t != ASKED; t = next) {
+		next = uproc_rest(t)->t_next;
+		uproc_rest(t)->t_next = oldest;
+		oldest = t;
+		n++;
+	}
+	UPROC_COUNT(p->p_mailed, n);
+	for (t = oldest; t; t = next) {
+		struct uproc *q = GET(p->p_drawer) ? uproc__drawer(p, t) : NULL;
+		bool moving = is_moving(p, t);
+		uint32_t mail;
+
+		next = uproc_rest(t)->t_next;
+		if (moving)
+			uproc__arrive(p, t);
+		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_NONE);
+		if (moving) {
+			uproc__make_runnable(p, t);
+			mail &= ~(uint32_t)UPROC_MAIL_MOVED;
+		}
+		if (!(mail & UPROC_MAIL_LIVE))
+			uproc__settle_thread(p, t);
+		else
+			deliver(p, t, mail, q);
+	}
+	uproc__share(p);
+}

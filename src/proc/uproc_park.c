@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_park.c: the native threads of processors, how they park, and when all are stuck.
+ * Which thread is next is the policy's choice. Native threads that wait for the end of
+ * threads are in uproc_join.c, which asks here whether that can still come.
+ *
+ * To park, a processor replaces its empty inbox by PARKED and sleeps. A push that finds
+ * the mark unparks it. Mail before the mark makes the compare-and-swap fail, mail after
+ * it finds the mark: none is missed. At the end STOPPED is put into each inbox, which
+ * keeps a processor from parking; one that was parked is unparked.
+ *
+ * Threads are stuck if all processors were parked at one time, no thread waited for an
+ * event, and no native thread holds the scheduler. Inboxes are read one after the other,
+ * and a processor that was seen parked may run again meanwhile. r_parks counts the marks,
+ * r_unparks the ends of sleeps. look_for_end()
+ *
+ *  1. reads r_unparks, and goes on only if r_parks exceeds it by the number of
+ *     processors;
+ *  2. looks at each inbox, which must hold the mark;
+ *  3. reads r_unparks again, which must be the same.
+ *
+ * A processor's parks exceed its unparks by one at most. So 1 says that each has counted
+ * a park and not its end, and 3 that none has since: no processor ran from 1 to 3, and
+ * none sent mail. Mail that was on its way before has taken the mark from an inbox, which
+ * 2 sees. There remains the mail of native threads, for which there is uprocs_hold(). An
+ * event that a thread waits for is counted until the thread runs.
+ *
+ * A processor that is driven (c_embed, and with SINGLE_THREAD) has no native thread: it
+ * runs on the one that joins or that calls uprocs_run(), inside that call.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* CPU_COUNT */
+#endif
+#include <sched.h>
+#include <stdio.h>
+
+#include "../base/cancel.h"
+#include "../base/native.h"
+#include "policy.h"
+#include "proc.h"
+#include "../base/when.h"
+#include "../../upreempt.h"
+
+enum {
+	LOOKS       = 300,              /* at an inbox, before a call of the system */
+	LINGER      = 3000,             /* ns: some times the cost of mail */
+	LINGER_REST = 64,               /* waits, after some in vain */
+	QUICK       = 2,                /* times r_patience: a short idle time */
+	QUICK_MAX   = 8,
+};
+
+/* To one CPU of those that it has from its creator. It cannot fail but by a race. */
+static void pin(const struct uproc *p)
+{
+#ifdef CPU_COUNT
+	size_t i = uproc__index(p);
+	cpu_set_t all, one;
+	size_t cpu = 0;
+
+	if (sched_getaffinity(0, sizeof all, &all))
+		return;
+	i %= (size_t)CPU_COUNT(&all);
+	while (!CPU_ISSET(cpu, &all) || i-- > 0)
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	sched_setaffinity(0, sizeof one, &one);
+#else
+	(void)p;
+#endif
+}
+
+static void *run_native(void *arg)
+{
+	struct uproc *p = (struct uproc *)arg;
+	char name[16];
+
+	defer_cancel();
+	snprintf(name, sizeof name, "usched %u", (unsigned)uproc__index(p));
+	name_native(name);
+	if (p->p_procs->r_conf.c_pin)
+		pin(p);
+	if (p->p_alternate)
+		uproc__observer.o_adopt(p->p_alternate);
+	if (p->p_sched.s_slice)
+		upreempt__adopt(&p->p_sched);
+	do
+		usched_run(&p->p_sched);
+	while (!LOAD(p->p_procs->r_stop));      /* it idles here: uproc_park() */
+	if (p->p_alternate)
+		uproc__observer.o_leave();
+	return NULL;
+}
+
+static int map_alternates(struct uprocs *r)
+{
+	for (size_t i = 0; uproc__observer.o_map && i < r->r_conf.c_processors; i++) {
+		struct uproc *p = uproc_at(r, i);
+
+		p->p_alternate = uproc__observer.o_map();
+		if (!p->p_alternate)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/*
+ * A thread that goes on as the next one is no switch, and one that waits is s_current
+ * until the next one is found.
+ */
+static enum upreempt_state state_of(const struct usched *s, uint64_t *progress)
+{
+	const struct uproc *p = (const struct uproc *)(const void *)s;
+	const struct ustack *u = GET(s->s_current);
+	uint64_t runs = GET(s->s_stats.s_switches) + GET(p->p_parked);
+
+	*progress = runs << 32;
+	*progress += GET(p->p_looked_for) << 8 | GET(p->p_left);
+	if (LOAD(p->p_inbox) == PARKED)
+		return UPREEMPT_IDLE;
+	return u && GET(u->u_tokens) >= 0 ? UPREEMPT_RUNS : UPREEMPT_BETWEEN;
+}
+
+static int start_monitor(struct uprocs *r)
+{
+	struct upreempt_monitor *m = NULL;
+	int rc;
+
+	if (r->r_conf.c_slice == 0 && r->r_conf.c_stall == 0)
+		return 0;
+	rc = upreempt__watch(&m, (char *)r->r_proc, r->r_stride,
+			     r->r_conf.c_processors, state_of, r->r_conf.c_log);
+	__atomic_store_n(&r->r_monitor, m, __ATOMIC_SEQ_CST);
+	return rc;
+}
+
+void uproc__stop_natives(struct uprocs *r, size_t n)
+{
+	int before = defer_cancel();
+	struct upreempt_monitor *m = LOAD(r->r_monitor);
+
+	if (uproc__is_driven(r))
+		n = 0;
+	if (m)
+		upreempt__stop(m);
+	FETCH_OR(&r->r_stop, 1);
+	for (size_t i = 0; i < n; i++) {
+		struct uproc *p = uproc_at(r, i);
+
+		if (SWAP(&p->p_inbox, STOPPED) == PARKED)
+			uproc__unpark(p);
+		pthread_join(p->p_native, NULL);
+	}
+	if (m)
+		upreempt__unwatch(m);
+	allow_cancel(before);
+}
+
+int uproc__start_natives(struct uprocs *r)
+{
+	unsigned processors = r->r_conf.c_processors;
+	pthread_attr_t attr;
+	size_t n;
+	int rc;
+
+	if (uproc__is_driven(r))
+		return 0;
+	rc = map_alternates(r);
+	if (rc)
+		return rc;
+	rc = pthread_attr_init(&attr);
+	if (rc)
+		return -rc;
+	if (uproc_at(r, 0)->p_steps == 0) {     /* threads run on it */
+		size_t size = r->r_conf.c_stack_size;
+
+		if (size < UPROC_NATIVE_STACK)
+			size = UPROC_NATIVE_STACK;
+		rc = pthread_attr_setstacksize(&attr, size + UIMAGE_GUARD);
+		if (rc == 0)            /* glibc takes it out of that size */
+			rc = pthread_attr_setguardsize(&attr, UIMAGE_GUARD);
+	}
+	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
+		struct uproc *p = uproc_at(r, n);
+
+		rc = pthread_create(&p->p_native, &attr, run_native, p);
+	}
+	pthread_attr_destroy(&attr);
+	rc = rc ? -rc : start_monitor(r);
+	if (rc)
+		uproc__stop_natives(r, n);
+	return rc;
+}
+
+/*
+ * Under r_lock, by a native thread that waits for the end of one thread or of all: looks
+ * for the end of all, or a deadlock. True: all threads have ended. In a deadlock,
+ * r_deadlocks tells the native threads, or mail the threads that join.
+ */
+static bool look_for_end(struct uprocs *r)
+{
+	uint32_t unparks = LOAD(r->r_unparks), count;
+
+	if (r->r_held > 0 || LOAD(r->r_parks) - unparks != r->r_conf.c_processors)
+		return false;
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		struct uproc *p = uproc_at(r, i);
+
+		if (LOAD(p->p_inbox) != PARKED || uevents_waited(&p->p_sched))
+			return false;
+	}
+	count = uproc__threads(r);
+	if (LOAD(r->r_unparks) != unparks)
+		return false;
+	if (count > 0 && !uproc__report_stuck(r)) {
+		r->r_deadlocks++;
+		pthread_cond_broadcast(&r->r_changed);
+	}
+	return count == 0;
+}
+
+/*
+ * Threads must not move while they are reported, even if a native thread wakes one that
+ * should have called uprocs_hold(): a processor that is unparked meanwhile waits.
+ */
+bool uproc__detect_end(struct uprocs *r)
+{
+	bool quiet;
+
+	SWAP(&r->r_looking, 1);
+	quiet = look_for_end(r);
+	SWAP(&r->r_looking, 0);
+	return quiet;
+}
+
+/*
+ * Has the waiting native threads call uproc__detect_end(). A processor does not call it,
+ * as it runs on the stack of a thread, which may have no room for a report.
+ */
+static void suggest_end(struct uprocs *r)
+{
+	lock(&r->r_lock);
+	if (r->r_joining > 0)
+		pthread_cond_broadcast(&r->r_changed);
+	unlock(&r->r_lock);
+}
+
+/*
+ * Before it parks, a processor looks for mail for as long as a sleep and a wake would
+ * take. So it never takes more than twice the least time possible, and two processors
+ * that send to each other stay awake. Other native threads that want the CPU get it. Mail
+ * that comes during a call of the system waits for its end, so most of the time goes to
+ * looks; descriptors that no thread here waits for can wait for the sleep.
+ *
+ * That is in vain where mail comes seldom. So p_quick counts the idle times that ended
+ * within about that time, whether it slept in them or not, less the others, and at zero
+ * the processor sleeps at once.
+ */
+static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
+{
+	int64_t time = when_now(), again = time + POLICY_AGAIN;
+	int64_t end = time + p->p_procs->r_patience;
+	struct uproc_thread *t = NULL;
+
+	do {
+		for (int i = 0; i < LOOKS; i++)
+			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+				return NULL;
+		if (uevents_waited(&p->p_sched) && uproc_poll(p, UEVENTS_RUN))
+			t = pick(p);
+		else
+			sched_yield();
+		time = when_now();
+		if (time >= again && time >= p->p_load.l_hold) {
+			uproc__ask(p);
+			again = time + POLICY_AGAIN;
+		}
+	} while (!t && time < end);
+	return t;
+}
+
+/* Without events. */
+static void wait_unparked(struct uproc *p, int64_t until)
+{
+	struct timespec t = when_of(until);
+	int rc = 0;
+
+	lock(&p->p_lock);
+	while (rc == 0 && LOAD(p->p_inbox) == PARKED && !LOAD(p->p_trim))
+		rc = until == USCHED_NEVER
+			? pthread_cond_wait(&p->p_unparked, &p->p_lock)
+			: pthread_cond_timedwait(&p->p_unparked, &p->p_lock, &t);
+	unlock(&p->p_lock);
+}
+
+void uproc__stand(struct uproc *p)
+{
+	struct uprocs *r = p->p_procs;
+
+	if (!LOAD(r->r_looking))
+		return;
+	SWAP(&p->p_stands, 1);
+	lock(&r->r_lock);
+	SWAP(&p->p_stands, 0);
+	unlock(&r->r_lock);
+}
+
+void uproc__unmark(struct uproc *p)
+{
+	struct uproc_thread *mark = PARKED;
+
+	CAS(&p->p_inbox, &mark, NULL);
+}
+
+/* The inbox is marked. Returns after an unpark, or an event. */
+static void sleep_parked(struct uproc *p, int64_t until)
+{
+	struct uprocs *r = p->p_procs;
+
+	if (FETCH_ADD(&r->r_parks, 1) + 1 - LOAD(r->r_unparks) == r->r_conf.c_processors
+	    && !uevents_waited(&p->p_sched))
+		suggest_end(r);
+	UPROC_COUNT(p->p_parked, 1);
+	do {
+		int64_t due = uproc__tidy_time(p);
+
+		if (due > until)
+			due = until;
+		if (!uproc_poll(p, due))
+			wait_unparked(p, due);
+	} while (LOAD(p->p_inbox) == PARKED && uproc__tidy_idle(p));
+	uproc__unmark(p);
+	FETCH_ADD(&r->r_unparks, 1);
+	if (LOAD(r->r_monitor))
+		upreempt__wake(r->r_monitor);
+	uproc__stand(p);
+	uproc__look_at_observer(p);
+}
+
+bool uproc__is_stuck(struct uproc *p)
+{
+	struct uprocs *r = p->p_procs;
+	bool held;
+
+	if (uevents_waited(&p->p_sched))
+		return false;
+	if (ONE_NATIVE)                         /* so no mail will come */
+		return true;
+	if (r->r_returns)
+		return false;
+	lock(&r->r_lock);
+	held = r->r_held > 0;
+	unlock(&r->r_lock);
+	return !held;
+}
+
+/* On the native thread of a loop, or of a join. It may leave the mark. */
+static struct uproc_thread *park_driven(struct uproc *p, uproc_pick_fn *pick)
+{
+	struct uprocs *r = p->p_procs;
+
+	while (!LOAD(r->r_stop)) {
+		struct uproc_thread *t = NULL;
+
+		if (r->r_leave)
+			uproc_poll(p, UEVENTS_RUN);
+		uproc_drain(p);
+		t = pick(p);
+		if (t)
+			return t;
+		if (!CAS(&p->p_inbox, &t, PARKED))
+			continue;
+		if (r->r_leave || uproc__is_stuck(p)) {
+			uproc__tidy_idle(p);
+			break;
+		}
+		if (r->r_deadline != INT64_MAX && when_now() >= r->r_deadline)
+			break;
+		sleep_parked(p, r->r_deadline);
+	}
+	return NULL;
+}
+
+static void count_quick(struct uproc *p, bool quick)
+{
+	if (quick && p->p_quick < QUICK_MAX)
+		p->p_quick++;
+	else if (!quick && p->p_quick > 0)
+		p->p_quick--;
+}
+
+static void count_linger(struct uproc *p, bool gained)
+{
+	if (gained && p->p_linger < QUICK_MAX)
+		p->p_linger++;
+	else if (!gained && --p->p_linger < 0)
+		p->p_linger = -LINGER_REST;
+}
+
+/*
+ * With nothing to run, and p_quick, watch_inbox() would look as long, so no thread is
+ * held up. Where the partner has no CPU it is in vain, and p_linger stops it for some
+ * time. It counts as a call of s_next: each p_interval-th thread blocks, so that
+ * the processor looks for events.
+ */
+int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
+{
+	struct uproc *p = uproc_from(s);
+	int64_t end;
+
+	if (p->p_quick == 0 || p->p_left <= 1 || p->p_head != p->p_tail
+	    || (uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
+		return 0;
+	if (p->p_linger < 0) {
+		p->p_linger++;
+		return 0;
+	}
+	end = when_now() + LINGER;
+	do
+		for (int i = 0; i < LOOKS; i++) {
+			if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) {
+				p->p_left--;
+				count_quick(p, true);
+				count_linger(p, true);
+				return 1;
+			}
+			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+				return 0;
+		}
+	while (when_now() < end);
+	count_linger(p, false);
+	return 0;
+}
+
+static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
+{
+	struct uproc_load *l = &p->p_load;
+	struct uprocs *r = p->p_procs;
+	struct uproc_thread *t = NULL;
+	int64_t began = when_now(), now = began;
+
+	policy_measure(l, began, p->p_sched.s_stats.s_switches);
+	policy_judge(l, began);
+	while (!t && !LOAD(r->r_stop)) {
+		if (p->p_quick > 0)
+			t = watch_inbox(p, pick);
+		if (t)
+			break;
+		if (now >= l->l_hold)
+			uproc__ask(p);
+		if (CAS(&p->p_inbox, &t, PARKED))
+			sleep_parked(p, now < l->l_hold ? l->l_hold : USCHED_NEVER);
+		uproc_drain(p);
+		t = pick(p);
+		now = when_now();
+	}
+	now = when_now();
+	uproc__stop_asking(p, now);
+	l->l_idle += now - began;
+	l->l_woke = now;
+	if (r->r_patience > 0)
+		count_quick(p, now - began < QUICK * r->r_patience);
+	return t;
+}
+
+/* Whether the processor is on the frames of a thread that might move. */
+static bool is_in_the_way(const struct uproc *p)
+{
+	const struct ustack *self = p->p_sched.s_current;
+
+	return self && p->p_sched.s_moves && !self->u_stack->k_shared;
+}
+
+struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
+{
+	struct uproc_thread *t;
+
+	if (is_in_the_way(p))
+		return NULL;                    /* run_native() comes back, at home */
+	uproc__take_left(p);
+	t = uproc__is_driven(p->p_procs) ? park_driven(p, pick) : park(p, pick);
+	p->p_looked = 0;
+	return t ? &t->t_stack : NULL;
+}

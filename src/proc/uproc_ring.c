@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_ring.c: what a processor keeps of threads: the ring of runnable ones, the records
+ * of all, and the inbox. Besides, what a process has once: the marks, the observer's
+ * table, the list of schedulers. This file puts threads in and takes them out, and does
+ * not know why: uproc_mail.c reads mail, and uproc_join.c has the rules of t_joiner.
+ *
+ * A ring has room for all threads of its processor, so making a thread runnable cannot
+ * fail. The room is made when a thread is started.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../core/outside.h"
+#include "proc.h"
+#include "../base/when.h"
+
+enum {
+	CREDIT = 16,                    /* threads, see uproc__make_place() */
+};
+
+/* ---- What a process has once ---- */
+
+struct uproc_thread uproc__marks[UPROC_MARKS];
+
+struct uproc_observer uproc__observer;
+
+struct uprocs *uproc__schedulers;       /* list_lock of uprocs.c */
+
+void uproc__observe(const struct uproc_observer *o)
+{
+	struct uproc_observer *all = &uproc__observer;
+
+	if (o->o_map) {
+		all->o_map = o->o_map;
+		all->o_adopt = o->o_adopt;
+		all->o_leave = o->o_leave;
+		all->o_unmap = o->o_unmap;
+	}
+	if (o->o_wanted) {
+		all->o_look = o->o_look;
+		all->o_post = o->o_post;
+		all->o_free = o->o_free;
+		all->o_layout = o->o_layout;
+		all->o_wanted = o->o_wanted;
+	}
+}
+
+/* ---- The ring of runnable threads ---- */
+
+/* Under p_lock: allocates a ring for at least `count', for the owner to adopt. */
+static int enlarge_ring(struct uproc *p, uint32_t count)
+{
+	uint32_t room = p->p_room;
+	struct uproc_thread **ring;
+
+	if (count > UINT32_MAX / 2)
+		return -ENOMEM;                 /* there is no such power of two */
+	while (room < count)
+		room *= 2;
+	if (room == p->p_room)
+		return 0;                       /* another caller did it */
+	ring = (struct uproc_thread **)calloc(room, sizeof *ring);
+	if (!ring)
+		return -ENOMEM;
+	free(p->p_larger);
+	p->p_larger = ring;
+	__atomic_store_n(&p->p_room, room, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+int uproc__count_started(struct uproc *p, uint32_t n)
+{
+	uint32_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+	uint32_t count = FETCH_ADD(&p->p_started, n) + n - ended;
+	int rc;
+
+	if (count <= LOAD(p->p_room))
+		return 0;
+	lock(&p->p_lock);
+	rc = enlarge_ring(p, count);
+	unlock(&p->p_lock);
+	if (rc)
+		FETCH_ADD(&p->p_started, -n);
+	return rc;
+}
+
+int uproc__make_place(struct uproc *p)
+{
+	uint32_t credit = p == uproc_self() ? p->p_credit : 0;
+
+	if (credit == 0 && p == uproc_self() && uproc__count_started(p, CREDIT) == 0)
+		credit = CREDIT;
+	if (credit == 0)
+		return uproc__count_started(p, 1);
+	__atomic_store_n(&p->p_credit, credit - 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+void uproc__adopt_room(struct uproc *p)
+{
+	struct uproc_thread **old = p->p_queue;
+	size_t mask;
+
+	lock(&p->p_lock);
+	p->p_queue = p->p_larger;
+	p->p_larger = NULL;
+	mask = p->p_room - 1;
+	unlock(&p->p_lock);
+	for (size_t i = p->p_head; i != p->p_tail; i++)
+		p->p_queue[i & mask] = old[i & p->p_mask];
+	p->p_mask = mask;
+	free(old);
+	uproc__set_grow(p);                     /* it may have failed */
+}
+
+void uproc__unpick(struct usched *s)
+{
+	struct uproc *p = uproc_from(s);
+
+	SET(s->s_current->u_tokens, 0);
+	p->p_intent = UPROC_BLOCK;
+	if (!s->s_chosen)
+		return;
+	UPROC_COUNT(p->p_head, -1);
+	p->p_queue[p->p_head & p->p_mask] = uproc_thread(s->s_chosen);
+}
+
+uint32_t uproc__new_of(const struct uproc *p)
+{
+	uint32_t counted = GET(p->p_credit) + GET(p->p_passed);
+	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
+	uint32_t fresh = GET(p->p_started) - counted - (uint32_t)begun;
+
+	return fresh > INT32_MAX ? 0 : fresh;       /* of different age */
+}
+
+#ifdef USCHED_CHECK
+static uint32_t seed_value;
+
+static void choose_seed(void)
+{
+	const char *given = outside_setting("USCHED_SEED");
+
+	seed_value = given ? (uint32_t)strtoul(given, NULL, 10) : (uint32_t)when_now();
+	seed_value += seed_value == 0;
+	fprintf(stderr, "usched: USCHED_SEED=%u\n", (unsigned)seed_value);
+}
+
+static uint32_t seed(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, choose_seed);
+	return seed_value;
+}
+
+/* Exchanges the oldest in the queue with a random one. (Marsaglia's xorshift.) */
+void uproc__shuffle(struct uproc *p)
+{
+	static __thread uint32_t state;
+	size_t other;
+	struct uproc_thread **a = &p->p_queue[p->p_head & p->p_mask], **b, *t = *a;
+
+	if (state == 0)                 /* each processor has its own sequence */
+		state = seed() + (uint32_t)uproc__index(p);
+	state ^= state << 13;
+	state ^= state >> 17;
+	state ^= state << 5;
+	other = p->p_head + state % (p->p_tail - p->p_head);
+	b = &p->p_queue[other & p->p_mask];
+	*a = *b;
+	*b = t;
+}
+#endif
+
+/* ---- Records and images ---- */
+
+struct uproc_thread *uproc__get_record(struct uproc *p)
+{
+	struct uproc *self = uproc_self();
+	struct uproc_thread *t;
+
+	if (self && self->p_procs == p->p_procs) {
+		t = (struct uproc_thread *)uimage_record(&self->p_images);
+	} else {
+		lock(&p->p_lock);
+		t = (struct uproc_thread *)uimage_record(&p->p_outside);
+		unlock(&p->p_lock);
+	}
+	return t;
+}
+
+void uproc__put_record(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc *self = uproc_self();
+
+	__atomic_store_n(&uproc_rest(t)->t_joiner, DETACHED, __ATOMIC_RELAXED);
+	if (self && self->p_procs == p->p_procs) {
+		uimage_record_free(&self->p_images, t);
+		return;
+	}
+	lock(&p->p_lock);
+	uimage_record_free(&p->p_outside, t);
+	unlock(&p->p_lock);
+}
+
+void *uproc__alloc_image(struct usched *s, struct ustack *u, size_t *size)
+{
+	(void)u;
+	return uimage_alloc(&uproc_from(s)->p_images, size);
+}
+
+void uproc__free_image(struct usched *s, struct ustack *u, void *image, size_t size)
+{
+	(void)u;
+	uimage_free(&uproc_from(s)->p_images, image, size);
+}
+
+/* ---- The inbox, and who joins ---- */
+
+void uproc__unpark(struct uproc *p)
+{
+	if (uevents_interrupt(&p->p_sched))
+		return;
+	lock(&p->p_lock);
+	pthread_cond_signal(&p->p_unparked);
+	unlock(&p->p_lock);
+}
+
+void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
+{
+	struct uproc_thread *first = LOAD(p->p_inbox);
+
+	do {
+		uproc_rest(t)->t_next = first == PARKED || first == ASKED ? NULL : first;
+	} while (!CAS(&p->p_inbox, &first, t));
+	if (first == PARKED)
+		uproc__unpark(p);
+}
+
+/* Only `p' makes a thread its own: so the thread that had LIVE is of `p' still. */
+bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
+{
+	const struct ustack *u = &t->t_stack;
+
+	return __atomic_load_n(&u->u_mail, __ATOMIC_ACQUIRE) & UPROC_MAIL_LIVE
+		&& ustack_sched(u) == &p->p_sched;
+}
+
+int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner)
+{
+	struct uproc_thread *now = OPEN;
+
+	if (CAS(&uproc_rest(t)->t_joiner, &now, joiner))
+		return 0;
+	if (now == ENDED && CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
+		return 1;
+	return -EINVAL;
+}
+
+const struct ustack *uproc__joiner(const struct uproc_thread *t)
+{
+	const struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
+
+	for (size_t i = 0; i < UPROC_MARKS; i++)
+		if (joiner == &uproc__marks[i])
+			return NULL;
+	return joiner && joiner != OPEN ? &joiner->t_stack : NULL;
+}
+
+bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t)
+{
+	struct uproc_thread *joiner = NATIVE;
+	bool told;
+
+	if (uproc__is_driven(r)) {      /* has usched_run() return, into drive() */
+		uproc_rest(t)->t_joiner = TAKEN;
+		r->r_stop = 1;
+		return true;
+	}
+	lock(&r->r_lock);
+	told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
+	if (told) {
+		r->r_joining--;
+		pthread_cond_broadcast(&r->r_changed);
+	}
+	unlock(&r->r_lock);
+	return told;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_run.c: what a processor does between threads: looks for events, and yields. How
+ * often it looks is decided here. Which thread is next is the policy's choice, and with
+ * none to run uproc_park.c has the processor sleep.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
+#include "policy.h"
+#include "proc.h"
+#include "../base/when.h"
+
+enum {
+	LOOK_TIME = 500000,             /* ns from a look to the next */
+};
+
+/*
+ * When the next look is due. Threads that compute for a millisecond each would keep
+ * timers waiting for 64: so there are fewer dispatches to the next if those since the
+ * last took long, and twice as many if not.
+ */
+static void set_turn(struct uproc *p)
+{
+	int64_t interval = UPROC_LOOK, looked = p->p_looked;
+
+	if (p->p_sched.s_events || p->p_moves) {
+		p->p_looked = when_now();
+		policy_measure(&p->p_load, p->p_looked,
+			       p->p_sched.s_stats.s_switches);
+		interval = 2 * p->p_interval;
+		if (looked && p->p_looked - looked > LOOK_TIME)
+			interval = p->p_interval * LOOK_TIME / (p->p_looked - looked);
+		if (interval > UPROC_LOOK)
+			interval = UPROC_LOOK;
+		if (interval == 0)
+			interval = 1;
+	}
+	p->p_interval = p->p_left = (uint8_t)interval;
+	p->p_sched.s_turn = p->p_sched.s_stats.s_switches + (uint64_t)interval;
+}
+
+/* Looks for events while threads are ready. True: usched_run() is to return. */
+bool uproc_look(struct uproc *p)
+{
+	const struct uprocs *r = p->p_procs;
+
+	uproc__stand(p);
+	set_turn(p);
+	uproc__look_at_observer(p);
+	UPROC_COUNT(p->p_looked_for, 1);
+	uproc_poll(p, UEVENTS_LOOK);
+	p->p_barren = 0;
+	uproc__return_stacks(p);
+	uproc__take_left(p);
+	uproc__share(p);
+	p->p_waits = p->p_tail;
+	uproc__tidy(p);
+	return LOAD(r->r_stop)
+		|| (r->r_deadline != INT64_MAX && when_now() >= r->r_deadline);
+}
+
+int uproc__yield(struct usched *s)
+{
+	struct uproc *p = uproc_from(s);
+	int rc;
+
+	p->p_intent = UPROC_YIELD;
+	if (s->s_events || uproc__is_wanted(p))
+		p->p_left = 1;                  /* so that uproc_looks() is true */
+	rc = ustack_block();
+	if (rc)
+		p->p_intent = UPROC_BLOCK;
+	return rc;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_start.c: which processor a new thread gets, and its start. A start fails before
+ * the thread can be seen, or not at all. After the last step the thread belongs to its
+ * processor, and nothing here touches it.
+ */
+#include <limits.h>
+
+#include "../base/check.h"
+#include "policy.h"
+#include "proc.h"
+#include "../base/sim.h"
+
+/* ---- Places ---- */
+
+/* r_place: where the run is, and how many starts are left of it, in units of: */
+#define RUN_LEFT ((uint64_t)1 << 32)
+
+/*
+ * The threads that `p' has to run: those in its queue, or those that were started and
+ * have not begun, which may be there or on the way. The numbers may be of different age.
+ */
+static uint32_t work_of(const struct uproc *p)
+{
+	size_t queued = GET(p->p_tail) - GET(p->p_head);
+	uint32_t fresh = uproc__new_of(p);
+
+	return queued > fresh ? (uint32_t)queued : fresh;
+}
+
+/* On the processor with less to do of the next two in turn. */
+static uint64_t begin_run(const struct uprocs *r, uint64_t last)
+{
+	size_t next = (size_t)((last + 1) % r->r_conf.c_processors);
+	size_t second = (size_t)((last + 2) % r->r_conf.c_processors);
+
+	if (policy_place(work_of(uproc_at(r, next)), work_of(uproc_at(r, second))))
+		next = second;
+	return next + (uint64_t)(policy_run(uproc_count(uproc_at(r, next))) - 1)
+		* RUN_LEFT;
+}
+
+/* The processor for the next thread of a scheduler that spreads them. */
+static struct uproc *spread(struct uprocs *r)
+{
+	uint64_t old, place;
+
+	if (r->r_conf.c_processors == 1)
+		return uproc_at(r, 0);
+	old = LOAD(r->r_place);
+	do
+		place = old >= RUN_LEFT ? old - RUN_LEFT : begin_run(r, old);
+	while (!CAS(&r->r_place, &old, place));
+	return uproc_at(r, (uint32_t)place);
+}
+
+struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how)
+{
+	if (how && how->h_processor)
+		return (struct uproc_place){ uprocs_on(r, how->h_processor), true };
+	return (struct uproc_place){ spread(r), false };
+}
+
+struct uproc *uprocs_next(struct uprocs *r)
+{
+	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
+}
+
+struct uproc *uprocs_on(struct uprocs *r, unsigned processor)
+{
+	struct uproc *self;
+
+	if (SIMULATED)
+		return uproc_at(r, 0);
+	if (processor != USCHED_BESIDE)
+		return processor <= r->r_conf.c_processors ? uproc_at(r, processor - 1) :
+			NULL;
+	self = uproc_self();
+	return self && self->p_procs == r ? self : NULL;
+}
+
+/* ---- Starts ---- */
+
+/* Returns a record, and a place in the ring of `p'; NULL: no memory. */
+static struct uproc_thread *new_thread(struct uproc *p, const char *name)
+{
+	struct uproc_thread *t = uproc__get_record(p);
+
+	if (!t || (!name && uproc__make_place(p) == 0))
+		return t;
+	if (name && uproc__begin_name(&t->t_stack, name) == 0) {
+		if (uproc__make_place(p) == 0)
+			return t;
+		uproc__forget_name(&t->t_stack);
+	}
+	uproc__put_record(p, t);
+	return NULL;
+}
+
+/*
+ * Returns the owner of a new thread of `p': if another starts the thread, as for one that
+ * moves. So only `p' makes a thread its own.
+ */
+static struct usched *first_owner(struct uproc *p)
+{
+	return p == uproc_self() ? &p->p_sched : &p->p_procs->r_moving->p_sched;
+}
+
+/* For hooks a new thread is where it was created, since it has no place to go on. */
+static void tell_created(struct uproc_thread *t, const void *where)
+{
+	struct usched *here = usched__here();
+	const struct usched__wrap *wrap;
+
+	if (__builtin_expect(here->s_hook == NULL, 1))
+		return;
+	wrap = usched__wrap_of(&t->t_stack);
+	t->t_stack.u_pc = wrap && wrap->w_where ? wrap->w_where : where;
+	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
+}
+
+/* Hands a new thread to its processor; `how' may be NULL. */
+static void start_thread(struct uproc_place place, struct uproc_thread *t,
+			 const struct ustack_how *how, struct ustack **thread)
+{
+	struct uproc *self = uproc_self(), *p = place.w_proc;
+	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
+
+	if (thread) {
+		uproc_rest(t)->t_joiner = how && how->h_detached ? DETACHED : OPEN;
+		*thread = &t->t_stack;
+		mail |= UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE;
+	} else {
+		mail |= UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE;
+	}
+	if (how && how->h_name)
+		mail |= UPROC_MAIL_NAMED;
+	if (place.w_stays && p->p_moves)
+		mail |= UPROC_MAIL_STAYS;
+	if (p != self)
+		mail |= UPROC_MAIL_START | UPROC_MAIL_MOVED;
+	if (SIMULATED)
+		sim__started(t);
+	/* Until now it was not LIVE, which refuses stale handles. */
+	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
+	if (p == self)
+		uproc__make_runnable(p, t);
+	else
+		uproc__push_inbox(p, t);
+}
+
+static int check_how(struct uproc_place place, const struct ustack_how *how,
+		     void (*func)(void *))
+{
+	const struct uproc *p = place.w_proc;
+
+	if (how->h_serve ? func || how->h_fd < 0 || how->h_fd == INT_MAX : !func)
+		return -EINVAL;
+	if (!p || how->h_stack > USCHED_STACK_MAX
+	    || (how->h_stack > USTACK_OWN && how->h_stack < USCHED_STACK_MIN))
+		return -EINVAL;
+	if (how->h_stack && __atomic_load_n(&p->p_steps, __ATOMIC_ACQUIRE) == 0)
+		return -ENOTSUP;
+	return 0;
+}
+
+static int start_with(struct uproc_place place, const struct ustack_how *how,
+		      void (*func)(void *), void *arg, struct ustack **thread,
+		      const void *where)
+{
+	struct usched_stack *stack = NULL;
+	struct uproc *p = place.w_proc;
+	struct uproc_thread *t;
+	int rc = check_how(place, how, func);
+
+	if (rc == 0 && how->h_stack)
+		rc = uproc__take_alone(p, how->h_stack, &stack);
+	if (rc)
+		return rc;
+	t = new_thread(p, how->h_name);
+	if (!t) {
+		if (stack)
+			uproc__put_alone(p, stack);
+		return -ENOMEM;
+	}
+	if (how->h_serve)
+		ustack_init_fd(first_owner(p), &t->t_stack, how->h_serve, how->h_fd, arg);
+	else
+		ustack_init(first_owner(p), &t->t_stack, func, arg);
+	if (stack)
+		usched__place_alone(&t->t_stack, stack);
+	tell_created(t, where);
+	start_thread(place, t, how, thread);
+	return 0;
+}
+
+__attribute__((noinline))
+int uproc_start(struct uproc_place place, const struct ustack_how *how,
+		void (*func)(void *), void *arg, struct ustack **thread)
+{
+	struct uproc_thread *t;
+
+	CALLED("rr_start(), ll_start(), or one with a how,");
+	check(arg, ARGUMENT, "start");
+	check_inside(arg, ITS_BLOCK, "start", __builtin_return_address(0));
+	if (how)
+		return start_with(place, how, func, arg, thread,
+				  __builtin_return_address(0));
+	if (!func)
+		return -EINVAL;
+	t = new_thread(place.w_proc, NULL);
+	if (!t)
+		return -ENOMEM;
+	ustack_init(first_owner(place.w_proc), &t->t_stack, func, arg);
+	tell_created(t, __builtin_return_address(0));
+	start_thread(place, t, NULL, thread);
+	return 0;
+}
+
+int uproc__start_beside(struct usched *s, const struct ustack_how *how,
+			void (*func)(void *), void *arg, struct ustack **thread)
+{
+	struct uproc *p = uproc_from(s);
+	bool chosen = p->p_moves || (how && how->h_processor);
+	struct uproc_place place = { p, true };
+
+	return uproc_start(chosen ? uprocs_place(p->p_procs, how) : place, how, func, arg,
+			   thread);
+}
+
+int ustack_stay(int on)
+{
+	struct ustack *u = ustack_self();
+	uint32_t before;
+
+	if (!u)
+		return -EPERM;
+	if (!ustack_sched(u)->s_proc)
+		return -ENOTSUP;
+	before = on ? FETCH_OR(&u->u_mail, UPROC_MAIL_STAYS)
+		: FETCH_AND(&u->u_mail, ~(uint32_t)UPROC_MAIL_STAYS);
+	return (before & UPROC_MAIL_STAYS) != 0;
+}

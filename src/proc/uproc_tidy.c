@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uproc_tidy.c: memory of processors that goes back to the system after a peak.
+ *
+ * A processor gives back its own: stacks without frames, caches, the unused part of its
+ * ring. All of them give back the pool's images and records, see uimage_trim.c. They do
+ * so in steps of some hundred microseconds, while they are parked, or in a tenth of the
+ * time if they always have something to run. A parked processor stays parked for it: no
+ * thread is touched, so deadlocks are found. Stacks are those in the dispatcher's lists,
+ * wherever they were mapped.
+ *
+ * Memory goes back that was not needed for a whole period. So it takes two, and the
+ * steps, until a peak is gone. A processor that has nothing to give back sleeps without
+ * a limit.
+ *
+ *	p_tidy      the next step, or USCHED_NEVER
+ *	p_period    the end of the processor's period
+ *	r_period    that of the pool's: the first processor to see it ends it
+ *	p_trim      uprocs_trim() wants all that is free, of this processor
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
+#include "proc.h"
+#include "../base/when.h"
+#include "../../upreempt.h"
+
+enum {
+	PAUSE       = 4,                /* times a step's time, when parked; */
+	PAUSE_BUSY  = 9,                /* otherwise */
+	PAUSE_MIN   = 200000,           /* ns */
+	PERIODS     = 2,                /* from the last launch until all is unused */
+	TIDY_LOOKS  = 64,               /* looks from one at the clock to the next, */
+	TIDY_EVENTS = 4,                /* with events: these come at intervals of time */
+	SPARE       = 1 << 20,          /* bytes that the pool may keep in batches */
+	STACK_STEP  = 2 << 20,          /* bytes of stacks in a step */
+	RING_SPARE  = 8192,             /* threads: a ring that may keep its memory */
+};
+
+/* What all processors share: whether another period may give memory back. */
+static bool has_spares(const struct uprocs *r)
+{
+	return GET(r->r_alones.o_vacants) > 0
+		|| uimage_pool_spares(&r->r_images, SPARE);
+}
+
+int64_t uproc__tidy_time(struct uproc *p)
+{
+	if (LOAD(p->p_trim))
+		return 1;
+	if (p->p_tidy != USCHED_NEVER)
+		return p->p_tidy;
+	if (p->p_sched.s_stats.s_launches != p->p_tidied || has_spares(p->p_procs))
+		p->p_tidy = p->p_period = when_now() + p->p_procs->r_unused;
+	return p->p_tidy;
+}
+
+/* What is outside of the queue. */
+static void drop_ring(const struct uproc *p)
+{
+	size_t size = p->p_mask + 1, tail = p->p_tail & p->p_mask;
+	size_t unused = size - (p->p_tail - p->p_head), end = size - tail;
+
+	if (size <= RING_SPARE)
+		return;
+	if (unused > end)
+		uimage_drop(p->p_queue, (unused - end) * sizeof *p->p_queue);
+	else
+		end = unused;
+	uimage_drop(p->p_queue + tail, end * sizeof *p->p_queue);
+}
+
+/* Takes in what is unused, for steps. */
+static void begin_tidying(struct uproc *p, bool all)
+{
+	uimage_cache_trim(&p->p_images, all);
+	lock(&p->p_lock);
+	uimage_cache_trim(&p->p_outside, all);
+	unlock(&p->p_lock);
+	drop_ring(p);
+	p->p_walks = 1;
+	p->p_walked = 0;
+}
+
+static int drop_stack(void *low, size_t size, void *arg)
+{
+	size_t *left = (size_t *)arg;
+
+	uimage_drop(low, size);
+	*left -= size < *left ? size : *left;
+	return *left > 0;
+}
+
+/* True: there is more. Dropping pages that were dropped before takes next to no time. */
+static bool tidy_step(struct uproc *p)
+{
+	size_t left = STACK_STEP;
+
+	if (!p->p_walks && uproc__drop_alones(&p->p_procs->r_alones))
+		return true;
+	if (!p->p_walks)
+		return uimage_pool_spares(&p->p_procs->r_images, SIZE_MAX)
+			&& uimage_pool_trim(&p->p_procs->r_images);
+	p->p_walked = usched_unused(&p->p_sched, p->p_walked, drop_stack, &left);
+	p->p_walks = p->p_walked > 0;
+	return true;
+}
+
+/* The end of a period. */
+static void age(struct uprocs *r, bool all)
+{
+	uproc__age_alones(&r->r_alones, all);
+	uimage_pool_age(&r->r_images, all);
+}
+
+/* A step that is due; then the time of the next. */
+static void tidy(struct uproc *p, int64_t pause)
+{
+	struct uprocs *r = p->p_procs;
+	int64_t begin = when_now(), end, period;
+
+	if (LOAD(p->p_trim)) {
+		__atomic_store_n(&p->p_trim, 0, __ATOMIC_SEQ_CST);
+		begin_tidying(p, true);
+		while (r->r_conf.c_embed && tidy_step(p))
+			;                       /* it may not be called again soon */
+	} else if (begin >= p->p_period) {
+		p->p_period = begin + r->r_unused;
+		if (p->p_sched.s_stats.s_launches != p->p_tidied)
+			p->p_periods = PERIODS;
+		p->p_tidied = p->p_sched.s_stats.s_launches;
+		if (p->p_periods > 0) {
+			p->p_periods--;
+			begin_tidying(p, false);
+		}
+		period = LOAD(r->r_period);
+		if (begin >= period && CAS(&r->r_period, &period, begin + r->r_unused))
+			age(r, false);
+	}
+	if (tidy_step(p)) {
+		end = when_now();
+		pause *= end - begin;
+		p->p_tidy = end + (pause < PAUSE_MIN ? PAUSE_MIN : pause);
+	} else if (p->p_periods > 0 || has_spares(r)) {
+		p->p_tidy = p->p_period;
+	} else {
+		p->p_tidy = USCHED_NEVER;
+	}
+}
+
+void uproc__tidy_busy(struct uproc *p)
+{
+	p->p_looks = p->p_sched.s_events ? TIDY_EVENTS : TIDY_LOOKS;
+	if (when_now() >= uproc__tidy_time(p))
+		tidy(p, PAUSE_BUSY);
+}
+
+bool uproc__tidy_idle(struct uproc *p)
+{
+	int64_t due = uproc__tidy_time(p);
+
+	if (due == USCHED_NEVER || p->p_head != p->p_tail || when_now() < due)
+		return false;
+	tidy(p, PAUSE);
+	return true;
+}
+
+void uprocs_trim(struct uprocs *r)
+{
+	struct uproc *self = uproc_self();
+
+	CALLED("uprocs_trim()");
+	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
+		struct uproc *p = uproc_at(r, i);
+
+		if (p == self) {
+			begin_tidying(p, true);
+			while (p->p_walks)
+				tidy_step(p);
+			continue;
+		}
+		SWAP(&p->p_trim, 1);
+		if (LOAD(p->p_inbox) == PARKED)
+			uproc__unpark(p);
+	}
+	age(r, true);
+	while (uproc__drop_alones(&r->r_alones) || uimage_pool_trim(&r->r_images))
+		;
+}

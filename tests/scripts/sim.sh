@@ -1,0 +1,208 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Programs in a simulation: tests/sim/*.c, each under 30 seeds, twice each. Those with a bug
+# must fail, and with the same choices again; their twins must not, under 210 seeds.
+#
+#   LONG   1: ten times as many
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. tests/scripts/test.lib
+
+machine=$($CC -dumpmachine | sed 's/-.*//')
+[ -f "posix/$machine.S" ] || skip "posix/ has no $machine.S"
+cflags=$(sed -n 's/^CFLAGS=//p' "$B/flags" 2>/dev/null)
+case $cflags in *-fsanitize=*) skip 'threads of sanitizers are those of libc' ;; esac
+$MAKE -s --no-print-directory "B=$B" "CC=$CC" sim-tests >"$dir/make" 2>&1 ||
+	die "the simulation does not build: $(tail -n 20 "$dir/make")"
+
+library=$(cd "$B" && pwd)/libusched-sim.so
+seeds=$([ "${LONG-}" = 1 ] && echo 300 || echo 30)
+
+# Seeds, a program and its argument. The last line has a hash.
+passes()
+{
+	range=$1
+	shift
+	USCHED_SIM=$range USCHED_SIM_TWICE=1 timeout 600 "$B/sim_$@" >"$dir/out" 2>&1 ||
+		fail "$*: $(tail -n 5 "$dir/out")"
+	grep -q 'runs* passed,' "$dir/out" || fail "$*: it has run natively"
+}
+
+# What the report of the failure has, a program and its argument.
+fails()
+{
+	words=$1
+	shift
+	USCHED_SIM=1-300 USCHED_SIM_SHRINK=$dir/choices "$B/sim_$@" >"$dir/out" 2>&1 &&
+		fail "$*: it has passed"
+	grep -q "$words" "$dir/out" || fail "$*: $(tail -n 5 "$dir/out")"
+	[ -f "$dir/choices" ] || return
+	USCHED_SIM=1 USCHED_SIM_REPLAY=$dir/choices USCHED_SIM_TRACE=$dir/trace \
+		"$B/sim_$@" >"$dir/out" 2>&1
+	grep -q "choices\{0,1\}: .*$words" "$dir/out" || fail "$*, again: $(tail -n 5 "$dir/out")"
+	tail -n 1 "$dir/trace" | grep -q ",end,.*$words" || fail "$*: no end of its trace"
+	rm -f "$dir/choices"
+}
+
+for program in tests/sim/*.c; do
+	program=$(basename "$program" .c)
+	case $program in
+	test_* | escape | part | replace | spins | wal | kv | httpd | proxy | chat) ;;
+	*) passes 1-$seeds "$program" ;;
+	esac
+done
+# Accesses to memory are steps, too.
+traced()
+{
+	"$@" -g -fsanitize=thread -c -o "$dir/traced.o" 2>"$dir/make" &&
+		${1%% *} -o "$B/sim_traced" "$dir/traced.o" "$B/libusched-sim.so" \
+			-Wl,-rpath,"$(dirname "$library")" -pthread 2>>"$dir/make" ||
+		die "$*: $(cat "$dir/make")"
+}
+traced $CC -O1 tests/sim/spins.c
+for strategy in random pct pos surw delay site; do
+	export USCHED_SIM_STRATEGY=$strategy
+	passes 1-$((3 * seeds)) traced
+done
+unset USCHED_SIM_STRATEGY
+if command -v g++ >/dev/null; then
+	traced g++ -std=c++20 -O1 tests/sim/plus.cc
+	passes 1-$((7 * seeds)) traced
+	fails 'signal 6' traced swallow
+fi
+if command -v rustc >/dev/null; then
+	rustc -O -o "$dir/std" tests/sim/std.rs 2>"$dir/make" || die "$(cat "$dir/make")"
+	printf '#!/bin/sh\nLD_PRELOAD=%s exec %s "$@"\n' "$library" "$dir/std" >"$B/sim_std"
+	chmod +x "$B/sim_std"
+	passes 1-$((3 * seeds)) std
+	fails 'exit status 101' std wrong
+fi
+for server in proxy chat kv:hiredis/hiredis.h,sodium.h httpd:http_parser.h; do
+	program=${server%:*}
+	case $server in
+	*:*) echo "${server#*:}" | sed 's/[^,]*/#include <&>/g; y/,/\n/' | $CC -E - >/dev/null 2>&1 || continue ;;
+	esac
+	$MAKE -s --no-print-directory "B=$B" "CC=$CC" "$B/sim_$program" >"$dir/make" 2>&1 ||
+		die "$program does not build: $(tail -n 20 "$dir/make")"
+	passes 1-$seeds "$program"
+	passes 1-$((seeds / 6)) "$program" all
+	passes 1-$((seeds / 6)) "$program" none
+done
+passes 1-$((7 * seeds)) wal
+passes 1-$((seeds / 6)) log 5
+passes 1-$((7 * seeds)) replace
+fails 'exit status 1' part
+fails 'signal 6' orders sleep
+
+# What is left at the end.
+USCHED_SIM=1-20 USCHED_SIM_LEAKS=1 "$B/sim_leaks" >"$dir/out" 2>&1 ||
+	fail "leaks: $(tail -n 5 "$dir/out")"
+for left in thread descriptor; do
+	USCHED_SIM=1 USCHED_SIM_LEAKS=1 "$B/sim_leaks" $left 2>&1 |
+		grep -q "1 $left is left" || fail "a $left that is left is not found"
+done
+
+# Three threads have six orders. Each is another output, and none comes twice.
+USCHED_SIM=1 USCHED_SIM_STRATEGY=all "$B/sim_orders" 2>&1 |
+	grep -q 'all orders passed: 6,' || fail "three threads have not six orders"
+
+# With several jobs a run has the same addresses as the first one, by which it knows that
+# threads share what is on the stack of main().
+cat >"$dir/shared.c" <<'END'
+#include <pthread.h>
+
+static void *add(void *sum)
+{
+	++*(int *)sum;
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t threads[2];
+	int sum = 0;
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, add, &sum);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+END
+$CC -fsanitize=thread -c -o "$dir/shared.o" "$dir/shared.c" &&
+	$CC -o "$dir/shared" "$dir/shared.o" "$library" -pthread || die "shared.c does not build"
+for jobs in 1 4; do
+	USCHED_SIM=1-50 USCHED_SIM_TWICE=1 USCHED_SIM_JOBS=$jobs \
+		LD_LIBRARY_PATH=$B "$dir/shared" 2>&1 | tail -n 1
+done | sort -u >"$dir/hashes"
+[ "$(wc -l <"$dir/hashes")" -eq 1 ] && grep -q '50 runs passed' "$dir/hashes" ||
+	fail "jobs differ: $(cat "$dir/hashes")"
+
+# A seed gives the same run with any compiler.
+for compiler in "$CC" gcc clang; do
+	for level in -O0 -O3; do
+		# shellcheck disable=SC2086
+		${compiler%% *} $level -o "$dir/orders" tests/sim/orders.c -pthread \
+			2>/dev/null || continue
+		for strategy in mix random pct delay; do
+			echo "$strategy $(USCHED_SIM=1-100 USCHED_SIM_STRATEGY=$strategy \
+				LD_PRELOAD="$library" "$dir/orders" 2>&1 |
+				tail -n 1)"
+		done
+	done
+done | sort -u >"$dir/hashes"
+[ "$(wc -l <"$dir/hashes")" -eq 4 ] || fail "compilers differ: $(cat "$dir/hashes")"
+grep -vq '100 runs passed' "$dir/hashes" && fail "orders: $(cat "$dir/hashes")"
+fails 'was acknowledged' wal lost
+fails 'was acknowledged' wal lies
+fails 'was acknowledged' wal again
+fails 'are in one file\|lines are left' replace file
+fails 'was saved' replace dir
+for call in fork system alarm link rmdir; do
+	fails "$call() cannot be simulated" escape "$call"
+done
+fails 'syscall() of this number' escape syscall
+fails 'a real FIFO, socket or device' escape device
+# A trace changes nothing of the run.
+for program in echo log; do
+	USCHED_SIM=7 "$B/sim_$program" >"$dir/out" 2>&1
+	USCHED_SIM=7 USCHED_SIM_TRACE=$dir/trace "$B/sim_$program" >"$dir/out2" 2>&1
+	cmp "$dir/out" "$dir/out2" && grep -q ',send,' "$dir/trace" &&
+		grep -q ',receive,' "$dir/trace" ||
+		fail "$program: not the same with a trace, or no messages in it"
+done
+# Nor does what malloc() leaves in memory.
+MALLOC_PERTURB_=85 USCHED_SIM=7 "$B/sim_log" 2>&1 | cmp - "$dir/out" ||
+	fail "log: not the same with other bytes in new memory"
+USCHED_SIM=1-2 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" 2>&1 | grep -q 'of one run' ||
+	fail "several runs have one trace"
+# Where a file was, it is written anew; what a link points to is another's.
+head -c 1000000 /dev/zero >"$dir/trace"
+ln -s trace "$dir/link"
+USCHED_SIM=7 USCHED_SIM_TRACE=$dir/link "$B/sim_echo" 2>&1 | grep -q 'cannot be written' &&
+	[ "$(wc -c <"$dir/trace")" -eq 1000000 ] || fail "a trace is written through a link"
+USCHED_SIM=7 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" >/dev/null 2>&1
+tail -n 1 "$dir/trace" | grep -q '^,,,,end,' || fail "the end of a trace is an earlier file's"
+USCHED_SIM=$(printf '\033[2J') "$B/sim_echo" 2>&1 | grep -q "'?\[2J' is no number" ||
+	fail "control characters are repeated"
+# A set-user-ID program is not for its caller to simulate.
+mkdir "$dir/suid"
+chmod 755 "$dir" "$dir/suid"
+cp "$(command -v id)" "$dir/suid/id"
+chmod 4755 "$dir/suid/id"
+as_nobody='limited setpriv --reuid 65534 --regid 65534 --clear-groups'
+if [ "$($as_nobody "$dir/suid/id" -u 2>&1)" != 0 ]; then
+	note 'set-user-ID programs: skipped: not root, no setpriv, or they have no effect here'
+else
+	cp "$library" "$dir/suid/libusched-sim.so.$(version | cut -d. -f1-2)"
+	$CC -o "$dir/suid/echo" "$B/tests/sim/echo.o" "$library" -Wl,-rpath,"$dir/suid" -pthread
+	chmod 4755 "$dir/suid/echo"
+	USCHED_SIM=7 $as_nobody "$dir/suid/echo" >"$dir/out" 2>&1
+	grep -q 'echo: passed' "$dir/out" || fail "set-user-ID: $(cat "$dir/out")"
+	! grep 'run passed' "$dir/out" || fail "a set-user-ID program is simulated"
+fi
+for name in /tmp/usched-sim* /var/tmp/usched-sim*; do
+	[ -e "$name" ] && fail "$name is on the disk"
+done
+conclude "connections work, and what is synced outlasts crashes, and what is not synced is found"

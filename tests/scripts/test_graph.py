@@ -1,0 +1,459 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""graph.py: the pictures that it makes of results which are made up, and its arguments.
+golden.sh has its tables. Pictures are skipped without matplotlib.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+from xml.etree import ElementTree
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+# matplotlib may complain of the user's directory, and of its first look for fonts. Programs
+# that are run here find this directory as it is after that.
+_config = tempfile.TemporaryDirectory()
+os.environ["MPLCONFIGDIR"] = _config.name
+os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+sys.path.insert(0, ROOT)
+sys.dont_write_bytecode = True
+import graph  # noqa: E402
+
+try:
+    import matplotlib.font_manager  # noqa: F401
+    NO_PICTURES = ""
+except ImportError:
+    NO_PICTURES = "there is no matplotlib"
+
+SVG = "{http://www.w3.org/2000/svg}"
+XLINK = "{http://www.w3.org/1999/xlink}"
+
+RESULTS = """\
+N, R, M, U, C++, <a & "b">, POSIX
+2, 2, 1000000, 1.0, 0.5, 0.7, 7
+2, 100, 1000000, 30.0, 25.0, 24.0, 100000.000
+2, 1000000, 100, fail:timeout, 5.0, 6.0, 100000.000
+N, R, M, U, C++
+2, 2, 1000000, 1.5, 0.6
+2, 100, 1000000, 32.0, 35.0
+"""
+DEPTH = """\
+depth, N, R, M, D, U1T, UL1T
+depth, 2, 500, 1000, 102400, 1e-1, 2e-3
+depth, 2, 4, 10000, 0, 8e-5, 4e-5
+depth, 2, 500, 1000, 0, 3e-3, 1e-3
+depth, 2, 500, 1000, 50, 5e-3, 1e-3
+"""
+STACKS = """\
+stacks, N, R, M, stacks, U1T
+stacks, 2, 500, 1000, 4096, 5e-3
+stacks, 2, 500, 1000, 1, 1e-2
+stacks, 2, 500, 1000, 1, 2e-2
+"""
+HTTP = """\
+http, connections, U, EPOLL, UV, ST
+http, 64, 184000, 200000, fail:exit-3, fail:missing
+http, 1, 11000.5, 12000, 9000, fail:missing
+http, connections, U, EPOLL, UV
+http, 64, 190000, 150000, fail:errors
+http, 1, 11000.5, 12000, 8000
+"""
+REDIS = """\
+redis, clients, command, pipeline, U, REDIS, X
+redis, 50, GET, 16, 1000000, 1250000, fail:end
+redis, 50, SET, 1, 100000, 90000, fail:client
+"""
+LATENCY = """\
+latency, connections, percent, U, EPOLL, GO
+latency, 64, 80, 600, 500, fail:rate
+"""
+IDLE = """\
+idle, connections, U, GO
+idle, 1000, 1500, 20000
+idle, 9000, 1200, 18000
+"""
+
+
+def block(text):
+    return textwrap.dedent(text.lstrip("\n"))
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(scratch.name)
+
+    def graph(self, results, *arguments):
+        """Runs graph.py in this process: its status, output and complaints."""
+        data = results if isinstance(results, bytes) else results.encode()
+        out, err, before = io.StringIO(), io.StringIO(), sys.stdin
+        sys.stdin = io.TextIOWrapper(io.BytesIO(data))
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                status = graph.main(list(arguments))
+        finally:
+            sys.stdin = before
+        return status, out.getvalue(), err.getvalue()
+
+    def program(self, results, *arguments, **environment):
+        """Runs graph.py as a program."""
+        done = subprocess.run(
+            [sys.executable, os.path.join(ROOT, "graph.py"), *arguments], input=results,
+            capture_output=True, text=True, env={**os.environ, **environment})
+        return done.returncode, done.stdout, done.stderr
+
+
+def clone(directory, *names):
+    """What graph.py needs, and more files of those names."""
+    for name in "graph.py", "bench/workloads.py", *names:
+        os.makedirs(os.path.join(directory, os.path.dirname(name)), exist_ok=True)
+        shutil.copy(os.path.join(ROOT, name), os.path.join(directory, name))
+    shutil.copytree(os.path.join(ROOT, "tools/usched_view"),
+                    os.path.join(directory, "tools/usched_view"))
+
+
+def text_of(name):
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
+def bytes_of(name):
+    with open(name, "rb") as file:
+        return file.read()
+
+
+class Refusals(Case):
+    def test_arguments(self):
+        self.assertEqual(self.graph(RESULTS, "--wide")[0], 2)
+        for name in "c2", "c2.jpg", "c2.svgz", ".svg":
+            with self.subTest(name=name):
+                status, out, err = self.graph(RESULTS, "c2.png", name)
+                self.assertEqual((status, out, os.listdir()), (2, "", []))
+                self.assertIn(f"'{name}'", err)
+        status, out, _ = self.program("", "--help")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, "(?m)^usage: ")
+
+    def test_without_matplotlib(self):
+        os.mkdir("empty")
+        with open("empty/matplotlib.py", "w") as file:
+            file.write('raise ImportError("not here")\n')
+        path = os.path.abspath("empty")
+        self.assertEqual(self.program(RESULTS, PYTHONPATH=path)[0], 0)
+        status, out, err = self.program(RESULTS, "none.svg", PYTHONPATH=path)
+        self.assertEqual((status, out, os.listdir()), (1, "", ["empty"]))
+        self.assertRegex(err, "^graph.py: .*pip install matplotlib")
+        clone("clone")
+        os.makedirs("clone/.venv/bin")
+        os.symlink(sys.executable, "clone/.venv/bin/python3")
+        done = subprocess.run([sys.executable, "clone/graph.py", "none.svg"], input=RESULTS,
+                              capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": path})
+        self.assertEqual(done.stderr, "graph.py: pictures need matplotlib: run this with "
+                         "clone/.venv/bin/python3\n")
+
+
+@unittest.skipIf(NO_PICTURES, NO_PICTURES)
+class Published(Case):
+    """The commands of doc/benchmarks.md, as they stand there, with programs that are made up."""
+
+    def commands(self, *words):
+        return subprocess.run(words, capture_output=True, text=True, env={
+            **{name: value for name, value in os.environ.items() if name != "BUILD"},
+            "PATH": f"{os.getcwd()}/bin:{os.environ['PATH']}", "PROCS": "2"})
+
+    def test_commands(self):
+        clone(".", "bench.sh", "bench/workloads.sh", "usched.h", "scripts/report.py",
+              "scripts/report.sh", "doc/benchmarks.md")
+        lines = re.search(r"^\./bench\.sh \| .*\n.*graph\.py.*\n",
+                          text_of("doc/benchmarks.md"), re.M)[0]
+        self.assertIn(lines.splitlines()[1], text_of("graph.py"))
+        texts = {"bin/python3": f'exec {sys.executable} "$@"'}
+        texts.update((f"build/{name}", "echo 0.5") for name in (
+            "rmain", "rmain.1t", "rmain.readme", "lmain", "lmain.setjmp"))
+        for name, text in texts.items():
+            os.makedirs(os.path.dirname(name), exist_ok=True)
+            with open(name, "w") as file:
+                file.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(name, 0o755)
+        done = self.commands("sh", "scripts/report.sh")  # what make bench does
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for times in 1, 2:
+            done = self.commands("bash", "-e", "-o", "pipefail", "-c", lines)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(text_of("results").count("\n"), 32 * times)
+            self.assertEqual(len([line for line in text_of("c2-table.md").splitlines()
+                                  if line.startswith("| U")]), 9)
+            self.assertIn("one run" if times == 1 else "mean of 2 runs",
+                          " ".join(Drawing("c2.svg").texts))
+        self.assertEqual(len(os.listdir("runs")), 3)
+
+
+class Drawing:
+    """An SVG that was written."""
+
+    def __init__(self, name):
+        self.root = ElementTree.parse(name).getroot()
+        self.style = dict(re.findall(r"\.(\w+)\{(.*)\}", self.root.find(f"{SVG}style").text))
+        self.texts = [element.text for element in self.root.iter(f"{SVG}text")]
+        # The implementations, from the top.
+        self.names = [text for text in self.texts if re.fullmatch("[A-Z][A-Z0-9+]*", text)]
+
+    def styled(self, *rules):
+        """Elements of which the style has each of these rules."""
+        return [element for element in self.root.iter() if all(
+            rule in self.style.get(element.get("class"), "").split(";") for rule in rules)]
+
+    def parts(self):
+        return len(self.styled("font-size:13px"))
+
+    def our_lines(self):
+        return len(self.styled("stroke-width:2.4"))
+
+    def other_lines(self):
+        return len([line for line in self.styled("stroke-width:1.1")
+                    if "stroke-dasharray" in self.style[line.get("class")]])
+
+
+@unittest.skipIf(NO_PICTURES, NO_PICTURES)
+class Pictures(Case):
+    def draw(self, results, name="picture.svg"):
+        status, _, err = self.graph(results, name)
+        self.assertEqual((status, err), (0, ""))
+        return Drawing(name)
+
+    def says(self, drawing, *words):
+        for word in words:
+            self.assertTrue(any(re.search(word, text) for text in drawing.texts),
+                            f"'{word}' is not in {drawing.texts}")
+
+    def test_kinds(self):
+        names = "one.svg", "one.png", "one.PDF"
+        self.assertEqual(self.graph(RESULTS, *names)[::2], (0, ""))
+        for name, start in zip(names, (b"<svg ", b"\x89PNG", b"%PDF-")):
+            self.assertTrue(bytes_of(name).startswith(start), name)
+        drawing = Drawing("one.svg")
+        self.assertEqual(drawing.root.tag, f"{SVG}svg")
+        self.says(drawing, "^U$", r"^C\+\+$", '^<a & "b">$', "^POSIX$", "million operations",
+                  "^threads", "N = 2")
+
+    # Each number of processors has a part, and so has each machine; both are told.
+    def test_settings(self):
+        drawing = self.draw("N, R, M, P, machine, U\n2, 2, 9, 1, a, 1.0\n2, 2, 9, 4, a, 2.0\n"
+                            "2, 2, 9, 4, b, 2.0\n")
+        self.assertEqual(drawing.parts(), 3)
+        self.says(drawing, "^P = 1, a; higher", "^P = 4, a; higher", "^P = 4, b; higher")
+
+    # Whatever the order of Python's sets, and however often.
+    def test_same(self):
+        for kind in "svg", "png", "PDF":
+            with self.subTest(kind=kind):
+                for seed in "1", "2":
+                    self.assertEqual(self.program(RESULTS, f"{seed}.{kind}",
+                                                  PYTHONHASHSEED=seed)[0], 0)
+                self.assertEqual(bytes_of(f"1.{kind}"), bytes_of(f"2.{kind}"))
+
+    def test_table_beside(self):
+        self.assertEqual(self.graph(RESULTS), self.graph(RESULTS, "one.svg"))
+
+    # Nothing is written if something cannot be; no other file is left either.
+    def test_all_or_none(self):
+        os.mkdir("taken.png")
+        for name in "absent/c2.svg", "taken.png":
+            with self.subTest(name=name):
+                status, out, err = self.graph(RESULTS, "first.svg", name)
+                self.assertEqual((status, out, os.listdir()), (1, "", ["taken.png"]))
+                self.assertRegex(err, f"^graph.py: cannot write {name}: ")
+
+    # Many implementations, one number of threads, several N: drawn without complaint.
+    def test_many(self):
+        drawing = self.draw(
+            "".join(["N, R, M", *(f", I{i}" for i in range(1, 31)), "\n"]
+                    + [f"{n}, 4, 1000" + "".join(f", 0.{i}" for i in range(11, 41)) + "\n"
+                       for n in (2, 8)]))
+        self.assertEqual(len([text for text in drawing.names if text[0] == "I"]), 60)
+        self.assertEqual(len([t for t in drawing.texts if re.search("N = [28] ", t)]), 2)
+
+    # Bars: the lowest first; ours in another colour; none for what has no value.
+    def test_bars(self):
+        ring = block("""
+            ring, passes, UCONTEXT, U10K, GO, LUA, X
+            ring, 1000, 3e-6, 2e-6, 40e-6@20000, fail:missing, fail:memory
+            ring, 1000, 5e-6, 2e-6, 60e-6@20000, fail:missing, fail:memory
+            """)
+        bars = self.draw(ring)
+        self.assertEqual(bars.names, ["U10K", "GO", "UCONTEXT"])
+        self.says(bars, "ns per pass", r"2\.50 \(with 20k passes\)", r"4\.00", r"2\.00",
+                  "passes = 1000; lower is better; median of 2 runs")
+        self.assertEqual([len([bar for bar in bars.styled(f"fill:{colour}")
+                               if bar.tag == f"{SVG}path"])
+                          for colour in ("#0072b2", "#b8b8b8")], [1, 2])
+        self.assertFalse([text for text in bars.texts if "logarithmic" in text])
+        wide = self.draw(f"{ring}ring, passes, PYTHON\nring, 1000, 1e-3\n")
+        self.says(wide, "ns per pass, logarithmic", "1 to 2 runs", "1000")
+        self.assertEqual(wide.names, ["U10K", "GO", "UCONTEXT", "PYTHON"])
+
+    # A part of the picture for each table, also for one without any value.
+    def test_mixed(self):
+        mixed = self.draw(
+            RESULTS + "memory, threads, U, GO\nmemory, 5, 100, 200\n"
+            "create, threads, U, GO\ncreate, 5, fail:missing, fail:timeout\n")
+        self.assertEqual(mixed.parts(), 3)
+        self.says(mixed, "Cycle", "Memory", "Create", "bytes per thread",
+                  "every cell has failed")
+
+    # Lines of ours are heavy, of the others dashed; logarithmic from a factor of 50 on.
+    def test_lines(self):
+        results = block("""
+            N, R, M, UL, UCONTEXT, GO
+            2, 2, 1000000, 1, 49, 2
+            2, 200, 10000, 1, 49, 2
+            """)
+        lines = self.draw(results)
+        self.assertEqual(lines.our_lines(), 2)  # with that in the legend
+        self.assertEqual(lines.other_lines(), 4)
+        self.says(lines, r"^0\.0$")
+        wide = self.draw(results.replace("49", "51"))
+        self.assertNotIn("0.0", wide.texts)
+        self.says(wide, r"0\.1")
+
+    # One colour on all processors and on one, whatever comes first: solid and dashed. What
+    # is there on one only looks as ever. Each number of threads is a step.
+    def test_pairs(self):
+        pairs = self.draw(block("""
+            N, R, M, GO1T, U, U1T, UL1T, GO
+            2, 6, 1000, 1, 2, 3, 4, 5
+            2, 7, 1000, 1, 2, 3, 4, 5
+            2, 1000, 1000, 1, 2, 3, 4, 5
+            """))
+        dashed = [sorted("stroke-dasharray" in pairs.style[line.get("class")]
+                         for line in pairs.styled(f"stroke:{colour}", f"stroke-width:{width}"))
+                  for colour, width in (("#0072b2", 2.4), ("#d55e00", 2.4), ("#777777", 1.1))]
+        self.assertEqual(dashed, [[False] * 2 + [True] * 2, [False] * 2,
+                                  [False] * 2 + [True] * 2])  # with those in the legend
+        x = {element.text: float(element.get("x")) for element in pairs.root.iter(f"{SVG}text")
+             if element.text in ("12", "14", "2k")}
+        self.assertAlmostEqual(x["14"] - x["12"], x["2k"] - x["14"], delta=0.2)
+
+    # From the least to the most, where there are several runs; the caps of one would say
+    # that there is no spread.
+    def test_whiskers(self):
+        once = "N, R, M, UL, GO\n2, 2, 1000000, 1, 2\n2, 200, 10000, 1, 2\n"
+        again = "N, R, M, GO\n2, 200, 10000, 3\n"
+        bars = [len([line for line in self.draw(results).styled("fill:none", "stroke:#777777")
+                     if line.get("d").count("L") == 1 and line.get("d")[1:].split()[0]
+                     == line.get("d").split("L")[1].split()[0]])  # upright
+                for results in (once, once + again)]
+        self.assertEqual(bars, [0, 1])
+
+    # With zero on a logarithmic axis, and with nothing but zero. What is chosen is named.
+    def test_growth(self):
+        depth = self.draw(DEPTH)
+        self.assertEqual(depth.parts(), 2)
+        self.says(depth, "ns per message", "D, bytes", "^0$", "^50$", "^102400$",
+                  "^8 threads, N = 2, R = 4; lower is better; one run",
+                  "^1000 threads, N = 2, R = 500; lower is better")
+        stacks = self.draw(STACKS)
+        self.says(stacks, "stacks", "^1$", "^4096$", "median of 1 to 2 runs")
+        self.assertEqual(stacks.our_lines(), 2)
+        threads = self.draw("threads, N, R, M, U, C++1T\nthreads, 2, 5, 100000, 5e-3, 2e-3\n"
+                            "threads, 2, 500000, 10, 5e-3, 2e-3\n")
+        self.says(threads, "threads, N·R", "ns per message", "N = 2; lower is better", "100k")
+
+    # Ours are lines and bars of ours, but UV is not; what is better is said.
+    def test_servers(self):
+        http = self.draw(HTTP)
+        self.says(http, "connections", "thousand requests per second", "64",
+                  "^higher is better; median of 2 runs, ")
+        self.assertEqual((http.our_lines(), http.other_lines()), (2, 4))
+        redis = self.draw(REDIS)
+        self.says(redis, "command = GET, pipeline = 16; higher is better", "1250")
+        self.assertEqual(redis.names, ["REDIS", "U", "U", "REDIS"])
+        self.says(self.draw(IDLE), "connections = 9000; lower is better",
+                  "bytes per connection")
+        latency = self.draw(LATENCY)
+        self.says(latency, "99th percentile", "us per request",
+                  "percent = 80; lower is better")
+        self.assertEqual(len([bar for bar in latency.styled("fill:#0072b2")
+                              if bar.tag == f"{SVG}path"]), 1)
+
+    # What must not matter: the user's settings, and a screen.
+    def test_surroundings(self):
+        self.draw(RESULTS, "plain.svg")
+        with open("matplotlibrc", "w") as file:
+            file.write("axes.facecolor: red\nsvg.fonttype: path\n")
+        self.assertEqual(self.program(RESULTS, "settings.svg", MPLBACKEND="nonsense")[0], 0)
+        self.assertEqual(text_of("plain.svg"), text_of("settings.svg"))
+
+
+@unittest.skipIf(NO_PICTURES, NO_PICTURES)
+class Compactness(Case):
+    """Of an SVG with all that there is to draw."""
+
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.graph(RESULTS + REDIS + STACKS + IDLE, "all.svg")[0], 0)
+        self.text = text_of("all.svg")
+        self.drawing = Drawing("all.svg")
+
+    def test_nothing_superfluous(self):
+        for word in "clip", "metadata", "Matplotlib", "dc:date", "<!--", "<!DOCTYPE", "rotate(-0":
+            self.assertNotIn(word, self.text)
+        tags = {element.tag.replace(SVG, "") for element in self.drawing.root.iter()}
+        self.assertEqual(tags, {"svg", "style", "defs", "path", "use", "g", "text"})
+
+    def test_text_is_text(self):
+        self.assertIn("font-family=\"'DejaVu Sans',", self.text)
+        self.assertNotIn("font-family:", self.text)
+        self.assertEqual(self.drawing.texts.count('<a & "b">'), 1)
+
+    def test_no_formulas(self):
+        self.graph("ring, passes, $x_1$\nring, 5, 1\n", "formula.svg")
+        self.assertIn("$x_1$", Drawing("formula.svg").texts)
+
+    def test_precision(self):
+        for element in self.drawing.root.iter():
+            most = 2 if element.get("id") else 1
+            for name in "d", "x", "y", "transform":
+                for digits in re.findall(r"\.(\d+)", element.get(name, "")):
+                    self.assertLessEqual(len(digits), most, ElementTree.tostring(element))
+                    self.assertNotEqual(digits[-1], "0")
+
+    # What is referred to is there, and nothing else has an identifier.
+    def test_identifiers(self):
+        used = {element.get(f"{XLINK}href") for element in self.drawing.root.iter()}
+        there = {f"#{element.get('id')}" for element in self.drawing.root.iter()
+                 if element.get("id")}
+        self.assertEqual(used - {None}, there)
+
+    # Classes are used, and mean the same in each picture: they can be on one page.
+    def test_classes(self):
+        used = {element.get("class") for element in self.drawing.root.iter()}
+        self.assertEqual(used - {None}, set(self.drawing.style))
+        self.graph(HTTP, "http.svg")
+        other = Drawing("http.svg").style
+        common = set(other) & set(self.drawing.style)
+        self.assertTrue(common)
+        for name in common:
+            self.assertEqual(other[name], self.drawing.style[name])
+
+    def test_lines(self):
+        self.assertLess(self.text.count("\n"), 400)
+        self.assertLess(len(self.text), 40000)
+
+
+if __name__ == "__main__":
+    unittest.main()
