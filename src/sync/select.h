@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select.h: what usync_select.c asks of unet_poll.c for the descriptors of a select.
- * Private. Directions: 0 to read, 1 to write.
+ * select.h: what a select over channels and descriptors shares with both: the place of a
+ * thread in the queue of a descriptor, which a channel's place begins with, and results.
+ * Private. usync_select.c is above, in src/net.
  */
 #ifndef USCHED_SELECT_H
 #define USCHED_SELECT_H
-
-#include <stdbool.h>
-#include <stdint.h>
 
 #include "../../uwait.h"
 
@@ -29,24 +27,5 @@ enum {
 	SELECT_CLOSED  = 1,
 	SELECT_RESULTS = 2,
 };
-
-#define SELECT_PRIVATE __attribute__((visibility("hidden")))
-
-/* Sets the generation that the select keeps to. 0; -ENOMEM. */
-SELECT_PRIVATE int unet__select_begin(int fd, uint32_t *generation);
-
-/*
- * 0: it is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED, if this counts; an
- * error. Asks the system only if that may be so, or the deadline is 0.
- */
-SELECT_PRIVATE int unet__select_try(struct uwaiter *w, int fd, int direction,
-				    uint32_t generation, int64_t deadline, bool counts);
-
-/* Enters the queue. -EAGAIN: it may be ready; -EBADF; an error. */
-SELECT_PRIVATE int unet__select_enter(struct net_place *p, int fd, int direction,
-				      uint32_t generation);
-
-/* Leaves the queue, if it is there. */
-SELECT_PRIVATE void unet__select_leave(struct net_place *p, int fd, int direction);
 
 #endif /* USCHED_SELECT_H */
