@@ -30,8 +30,8 @@
  *	switch(thread, last)    block(thread, why, object)    wake(thread, by, why)
  *	start(thread, function) end(thread) evict(thread, bytes) load(thread, bytes)
  *
- * A program that compiles in no utrace.c, or is linked with libusched.a and calls nothing
- * of this file, cannot be traced; -uutrace_start has the linker take it in.
+ * A program that is linked with libusched.a and calls nothing of this file cannot be
+ * traced; -uutrace_start has the linker take it in.
  */
 #ifndef USCHED_TRACE_H
 #define USCHED_TRACE_H

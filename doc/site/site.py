@@ -21,9 +21,10 @@ import shutil
 import subprocess
 import sys
 
-sys.path.insert(0, os.getcwd())
+sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "scripts")]
 sys.dont_write_bytecode = True
 import graph  # noqa: E402
+import report  # noqa: E402
 
 HERE = "doc/site"
 RESULTS = "bench/results"
@@ -48,6 +49,13 @@ CALL = r"[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]"
 def read(path):
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+def explained(text, known):
+    """The text, where columns of tables have titles, and legends below."""
+    return "\n\n".join(
+        report.table_to_html(block.splitlines(), known) if block.startswith("|") else block
+        for block in text.strip().split("\n\n")) + "\n"
 
 
 class Manual:
@@ -259,6 +267,7 @@ class Site:
         """A page of a directory of results: pictures, tables, and the command of each."""
         base = f"{RESULTS}/{machine}"
         text = f"# Results: {machine}\n\n{NOTE.format(machine)}"
+        known = report.explanations()
         for workload, kind in graph.WORKLOADS.items():
             for name in ("c2", "c8") if workload == "cycle" else (workload,):
                 if not os.path.exists(f"{base}/{name}.md"):
@@ -269,7 +278,7 @@ class Site:
                 text += (f"\n## {title} {{#{name}}}\n\n"
                          f"```sh\nmake bench FULL=1 WORKLOAD={workload}\n```\n\n"
                          f"![{title}]({machine}/{name}.svg)\n\n"
-                         f"{unit}{read(f'{base}/{name}.md')}\n"
+                         f"{unit}{explained(read(f'{base}/{name}.md'), known)}\n"
                          f"The numbers: [{workload}.csv]({machine}/{workload}.csv).\n")
         if os.path.exists(f"{base}/compare.md"):
             text += ("\n## Against the aims {#compare}\n\n```sh\nbench/compare.sh\n```\n\n"

@@ -3,7 +3,7 @@
 #
 # usched-all.c, which `make one' writes: it compiles without warnings, as C11 and as C++20,
 # with the compilers that are here; it defines the names of the library and no others; and
-# some of the test programs run over it. make matrix runs all of these. readme.sh has the
+# some of the test programs run over it. usched-all.h has all headers for programs. make matrix runs all of these. readme.sh has the
 # README's command line.
 #
 #   B, CC, MAKE, SWITCH  as for make, which sets them
@@ -102,6 +102,9 @@ run_few() {
 }
 
 $MAKE -s --no-print-directory one || die 'make one'
+for header in $(of_make 'filter-out usched-all.h uco.hh arch/% posix/% sim/%,$(headers)') tls/utls.h; do
+	grep -qxF "#include \"$header\"" usched-all.h || fail "usched-all.h lacks $header"
+done
 compile_all
 if [ "${SWITCH:-$machine}" = "$machine" ]; then
 	for compiler in $(command -v gcc) $(command -v clang); do
