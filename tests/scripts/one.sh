@@ -3,8 +3,8 @@
 #
 # usched-all.c, which `make one' writes: it compiles without warnings, as C11 and as C++20,
 # with the compilers that are here; it defines the names of the library and no others; and
-# some of the test programs run over it. usched-all.h has all headers for programs. make matrix runs all of these. readme.sh has the
-# README's command line.
+# some of the test programs run over it. make matrix runs all of these. usched-all.h has
+# all headers for programs. readme.sh has the README's command line.
 #
 #   B, CC, MAKE, SWITCH  as for make, which sets them
 #   LONG                 1: at all levels of optimisation, and for other machines
