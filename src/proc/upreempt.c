@@ -15,8 +15,8 @@
  * other.
  *
  * Where there is no monitor, s_over is always 1, and ustack_check() keeps the same notes.
- * Without c_slice there is none either: a slice is SPELL then, as for calls that never
- * wait (src/wait/budget.h).
+ * Without c_slice there is none either: a slice is BUDGET_SPELL then, as for calls that
+ * never wait (src/wait/budget.h).
  *
  * The signal. A region is where usched__current is the stand-in, l_blind. Only then does
  * the handler do anything, so code of usched, which begins and ends regions, is never
@@ -343,7 +343,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 	}
 	if (MONITORED && length && usched__probe() > 0)
 		l->l_signal = signal;
-	l->l_length = length ? length : SPELL;
+	l->l_length = length ? length : BUDGET_SPELL;
 	l->l_since = when_now();        /* of count 0, which nothing has changed yet */
 	l->l_skip = 1;
 	if (!l->l_signal)
