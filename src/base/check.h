@@ -82,7 +82,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	return place;
 }
 
-enum { CHECK_OBJECT, CHECK_BUFFER, ARGUMENT, CHECK_VALUE };
+enum { CHECK_OBJECT, CHECK_BUFFER, CHECK_ARGUMENT, CHECK_VALUE };
 
 #ifdef USCHED_CHECK
 #include <stdio.h>
@@ -96,7 +96,7 @@ enum {
 	CHECK_LOOK_INSIDE = 64,         /* words */
 	CHECK_TOLD_PLACES = 64,         /* calls that are told */
 };
-#define ITS_BLOCK SIZE_MAX              /* bytes: as many as the block has */
+#define CHECK_ITS_BLOCK SIZE_MAX        /* bytes: as many as the block has */
 
 /*
  * Says once if a deadline came before the program began: it is likely to be a span of
@@ -116,7 +116,8 @@ static void check(const void *pointer, int whose, const char *call)
 	};
 	static const char *const kinds[] = {
 		[CHECK_OBJECT] = "shared object", [CHECK_BUFFER] = "buffer",
-		[ARGUMENT] = "the new thread's argument", [CHECK_VALUE] = "the value",
+		[CHECK_ARGUMENT] = "the new thread's argument",
+		[CHECK_VALUE] = "the value",
 	};
 	struct ustack *u;
 	enum usched_place place;
@@ -184,13 +185,13 @@ static void check_words(uintptr_t from, size_t size, bool deep, const char *call
 
 	if (!s->s_current)
 		return;
-	n = size == ITS_BLOCK ? check__block(from) : size / sizeof *words;
+	n = size == CHECK_ITS_BLOCK ? check__block(from) : size / sizeof *words;
 	n = check__read(from, words, n < CHECK_LOOK_INSIDE ? n : CHECK_LOOK_INSIDE);
 	for (size_t i = 0; i < n; i++) {
 		const void *p = (const void *)words[i];
 
 		if (!deep)
-			check_words(words[i], ITS_BLOCK, true, call, where);
+			check_words(words[i], CHECK_ITS_BLOCK, true, call, where);
 		if (s->s_stacks && s->s_has_stack && !s->s_has_stack(s, p))
 			continue;                       /* faster than each stack */
 		usched__onstack(p, &u, __builtin_frame_address(0));

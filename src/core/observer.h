@@ -31,6 +31,10 @@ struct usched_observer {
 	   uproc.c's. */
 	void (*o_introduce)(const struct ustack *u);
 
+	/* ustack_check(), of the running thread of `s', which has an s_slice: yields if
+	   that is over, and returns what ustack_check() returns. upreempt.c's. */
+	int (*o_give_way)(struct usched *s);
+
 	/* The running thread of `s' is about to block. With this all switches go the long
 	   way. debug/ulocks.c's, which may be preloaded. */
 	void (*o_blocks)(const struct usched *s);

@@ -15,8 +15,8 @@
  * other.
  *
  * Where there is no monitor, s_over is always 1, and ustack_check() keeps the same notes.
- * Without c_slice there is none either: a slice is SPELL then, as for calls that never
- * wait (src/wait/budget.h).
+ * Without c_slice there is none either: a slice is BUDGET_SPELL then, as for calls that
+ * never wait (src/wait/budget.h).
  *
  * The signal. A region is where usched__current is the stand-in, l_blind. Only then does
  * the handler do anything, so code of usched, which begins and ends regions, is never
@@ -215,6 +215,80 @@ static bool may_give_way(const struct slice *l, const ucontext_t *context)
 				(char *)__builtin_frame_address(0) - HANDLER);
 }
 
+/* ---- ustack_check() ---- */
+
+/* The running thread gives way now. */
+static void count_given(struct usched *s)
+{
+	struct slice *l = slice_of(s);
+
+	SET(s->s_stats.s_preempted, s->s_stats.s_preempted + 1);
+	SET(l->l_gave_at, when_now());
+	__atomic_store_n(&l->l_gave, count(s), __ATOMIC_RELEASE);
+}
+
+/*
+ * Reads the clock some times in a slice, however long it is from call to call. The first
+ * call behind a wait does not look, and the next ones do.
+ */
+static bool clock_over(struct slice *l, struct usched *s)
+{
+	int64_t t, passed;
+
+	if (l->l_seen != count(s)) {
+		l->l_seen = count(s);
+		l->l_since = 0;
+		l->l_skip = 1;
+		return false;
+	}
+	if (++l->l_calls < l->l_skip)
+		return false;
+	t = when_now();
+	passed = t - l->l_looked;
+	l->l_calls = 0;
+	l->l_looked = t;
+	if (passed > l->l_length / SELDOM && l->l_skip > 1)
+		l->l_skip /= 2;
+	else if (passed < l->l_length / OFTEN && l->l_skip < SKIP_MAX)
+		l->l_skip *= 2;
+	if (l->l_since == 0)
+		l->l_since = t;
+	return t - l->l_since >= l->l_length;
+}
+
+/* Its next call looks. */
+BY_THREADS static void begin_turn(void)
+{
+	struct usched *s = usched__current;
+	struct slice *l = slice_of(s);
+
+	if (!l || l->l_signal)
+		return;
+	l->l_seen = count(s);
+	l->l_since = l->l_looked = when_now();
+	l->l_calls = 0;
+	l->l_skip = 1;
+}
+
+static int yield_slice(struct usched *s)
+{
+	struct slice *l = slice_of(s);
+	int rc;
+
+	if (!l->l_signal) {
+		if (!clock_over(l, s))
+			return 0;
+	} else {
+		SET(s->s_over, 0);
+		if (GET(l->l_over) != count(s))
+			return 0;               /* it was another thread's */
+	}
+	count_given(s);
+	rc = ustack_yield();
+	begin_turn();
+	return rc;
+}
+
 /* ---- Regions ---- */
 
 /* Compilers move nothing of the program across these. */
@@ -226,18 +300,6 @@ static void leave_slice(struct slice *l)
 	usched__current = l->l_head.q_sched;
 	BARRIER();
 	SET(l->l_region, 0);
-}
-
-/* The running thread gives way now. */
-static void count_given(struct usched *s)
-{
-	struct slice *l = slice_of(s);
-
-	SET(s->s_stats.s_preempted, s->s_stats.s_preempted + 1);
-	if (!l)
-		return;
-	SET(l->l_gave_at, when_now());
-	__atomic_store_n(&l->l_gave, count(s), __ATOMIC_RELEASE);
 }
 
 /* Below the frame of the signal. Blocks the thread until its next turn. */
@@ -311,6 +373,7 @@ static int begin_slice(struct usched *s, struct slice **slice)
 		l->l_blind.s_pick = called_wait;
 		__atomic_store_n(&usched__observer.o_called, &called, __ATOMIC_RELAXED);
 	}
+	__atomic_store_n(&usched__observer.o_give_way, &yield_slice, __ATOMIC_RELAXED);
 	s->s_slice = &l->l_head;
 	*slice = l;
 	return 0;
@@ -343,7 +406,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 	}
 	if (MONITORED && length && usched__probe() > 0)
 		l->l_signal = signal;
-	l->l_length = length ? length : SPELL;
+	l->l_length = length ? length : BUDGET_SPELL;
 	l->l_since = when_now();        /* of count 0, which nothing has changed yet */
 	l->l_skip = 1;
 	if (!l->l_signal)
@@ -357,73 +420,6 @@ int64_t upreempt__longest(const struct usched *s)
 	const struct slice *l = slice_of(s);
 
 	return l->l_signal ? GET(l->l_longest) : -1;
-}
-
-/* ---- ustack_check() ---- */
-
-/*
- * Reads the clock some times in a slice, however long it is from call to call. The first
- * call behind a wait does not look, and the next ones do.
- */
-static bool clock_over(struct slice *l, struct usched *s)
-{
-	int64_t t, passed;
-
-	if (l->l_seen != count(s)) {
-		l->l_seen = count(s);
-		l->l_since = 0;
-		l->l_skip = 1;
-		return false;
-	}
-	if (++l->l_calls < l->l_skip)
-		return false;
-	t = when_now();
-	passed = t - l->l_looked;
-	l->l_calls = 0;
-	l->l_looked = t;
-	if (passed > l->l_length / SELDOM && l->l_skip > 1)
-		l->l_skip /= 2;
-	else if (passed < l->l_length / OFTEN && l->l_skip < SKIP_MAX)
-		l->l_skip *= 2;
-	if (l->l_since == 0)
-		l->l_since = t;
-	return t - l->l_since >= l->l_length;
-}
-
-/* Its next call looks. */
-BY_THREADS static void begin_turn(void)
-{
-	struct usched *s = usched__current;
-	struct slice *l = slice_of(s);
-
-	if (!l || l->l_signal)
-		return;
-	l->l_seen = count(s);
-	l->l_since = l->l_looked = when_now();
-	l->l_calls = 0;
-	l->l_skip = 1;
-}
-
-BY_THREADS int usched__give_way(void)
-{
-	struct usched *s = usched__current;
-	struct slice *l = slice_of(s);
-	int rc;
-
-	if (!s->s_current)
-		return 0;
-	if (l && !l->l_signal) {
-		if (!clock_over(l, s))
-			return 0;
-	} else {
-		SET(s->s_over, 0);
-		if (l && GET(l->l_over) != count(s))
-			return 0;               /* it was another thread's */
-	}
-	count_given(s);
-	rc = ustack_yield();
-	begin_turn();
-	return rc;
 }
 
 static void enter_slice(struct slice *l)

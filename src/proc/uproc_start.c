@@ -201,8 +201,8 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 	struct uproc_thread *t;
 
 	CALLED("rr_start(), ll_start(), or one with a how,");
-	check(arg, ARGUMENT, "start");
-	check_inside(arg, ITS_BLOCK, "start", __builtin_return_address(0));
+	check(arg, CHECK_ARGUMENT, "start");
+	check_inside(arg, CHECK_ITS_BLOCK, "start", __builtin_return_address(0));
 	if (how)
 		return start_with(place, how, func, arg, thread,
 				  __builtin_return_address(0));

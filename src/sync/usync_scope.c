@@ -283,7 +283,7 @@ static int start_member(struct usync_scope *scope, const struct ustack_how *how,
 	struct scope_member *b;
 	int rc = 0;
 
-	check_inside(arg, ITS_BLOCK, "usync_scope_start", where);
+	check_inside(arg, CHECK_ITS_BLOCK, "usync_scope_start", where);
 	if (in.h_serve ? func || in.h_fd < 0 || in.h_fd == INT_MAX : !func)
 		return -EINVAL;
 	if (scope->c_limited)
@@ -313,7 +313,7 @@ static int start_member(struct usync_scope *scope, const struct ustack_how *how,
 UWAIT_CALL int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg),
 				 void *arg, struct ustack **thread)
 {
-	check(arg, ARGUMENT, __func__);
+	check(arg, CHECK_ARGUMENT, __func__);
 	return start_member(scope, NULL, func, arg, thread, __builtin_return_address(0));
 }
 
@@ -322,7 +322,7 @@ UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
 				      int (*func)(void *arg), void *arg,
 				      struct ustack **thread)
 {
-	check(arg, ARGUMENT, __func__);
+	check(arg, CHECK_ARGUMENT, __func__);
 	return start_member(scope, how, func, arg, thread, __builtin_return_address(0));
 }
 

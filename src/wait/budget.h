@@ -5,7 +5,7 @@
  *
  * A spell is what a thread does between two switches. It belongs to the dispatcher: all
  * calls that need not wait are of one spell, whatever their kinds and objects. They look
- * at the clock. A thread whose call finds the spell SPELL ns old yields.
+ * at the clock. A thread whose call finds the spell BUDGET_SPELL ns old yields.
  *
  * A call that makes a system call, or takes as long, looks each time, which takes a tenth
  * of that: usched__is_tired(). The first BUDGET_CALLS_FREE of a spell do not look, and a
@@ -29,7 +29,7 @@
 #include "../../ustack.h"
 
 enum {
-	SPELL              = 1000000,   /* ns */
+	BUDGET_SPELL       = 1000000,   /* ns */
 	BUDGET_SPELL_OVER  = INT32_MAX, /* of a look */
 	BUDGET_PACE_SHORT  = 1000,      /* ns from look to look: fewer are enough, */
 	BUDGET_PACE_LONG   = 8000,      /* and each call is to look */

@@ -42,6 +42,19 @@ BY_THREADS int ustack_yield(void)
 	return s->s_yield ? s->s_yield(s) : -ENOTSUP;
 }
 
+BY_THREADS int usched__give_way(void)
+{
+	struct usched *s = usched__current;
+
+	if (!s->s_current)
+		return 0;
+	if (s->s_slice)
+		return OBSERVER(o_give_way)(s);
+	__atomic_store_n(&s->s_over, 0, __ATOMIC_RELAXED);
+	DISPATCH_ADD(s->s_stats.s_preempted, 1);
+	return ustack_yield();
+}
+
 BY_THREADS int ustack_start(void (*func)(void *), void *arg, struct ustack **thread)
 {
 	return ustack_start_with(NULL, func, arg, thread);

@@ -317,7 +317,7 @@ static int32_t look_at_clock(struct usched_spell *l)
 	l->l_looked = now;
 	if (gap == 0)
 		l->l_since = now;
-	return now - l->l_since < SPELL ? (int32_t)gap : BUDGET_SPELL_OVER;
+	return now - l->l_since < BUDGET_SPELL ? (int32_t)gap : BUDGET_SPELL_OVER;
 }
 
 APART static bool look_tired(struct usched_spell *l)

@@ -93,7 +93,7 @@ build() {		# TARGET
 	proxy)	library=servers more=$counted with="$with $work" ;;
 	socks)
 		library=servers more=$counted with="$with $dir/ubuf.o $work"
-		compile "$guided $counted $replaced" ubuf.c || return ;;
+		compile "$guided $counted $replaced" src/net/ubuf.c || return ;;
 	tls)
 		library=servers libs='-lssl -lcrypto'
 		with="$with $dir/utls.o $dir/utls_context.o"
