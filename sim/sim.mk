@@ -78,7 +78,7 @@ sim_chat  := 09-chat
 $(foreach s,$(sim_servers),$(eval $(B)/sim_$s: $(B)/sim_server_$s.so))
 
 $(B)/sim_server_%.so: examples/*.[ch] $(sim)
-	$(compile) $(c_flags) -I. -Dmain=server_main -Dexit=server_exit \
+	$(compile) $(c_flags) -DUSCHED_DEBUG -I. -Dmain=server_main -Dexit=server_exit \
 		-Dunet_listen=server_listen -Wno-missing-prototypes -fPIC -shared \
 		-Wl,-soname,$(@F) -o $@ examples/$(sim_$*).c \
 		$(call part,$(filter $(sim_$*):%,$(needy)),3)

@@ -5,6 +5,7 @@
  * as it says, nothing is between them, and work is bounded: work.c.
  */
 #define _GNU_SOURCE             /* memmem(), and for the example */
+#define USCHED_DEBUG                    /* usched-all.h has uinspect.h */
 #include <errno.h>
 #include <http_parser.h>
 #include <linux/openat2.h>

@@ -26,8 +26,8 @@ TIMES = 1, 4, 16        # attempts: how much longer each takes
 LIBRARIES = "usched", "usched-check"
 
 # Of -rdynamic, what ulocks.so needs of a static library: no names of functions.
-PRELOADED = ("-Wl,-z,dynamic-undefined-weak,--export-dynamic-symbol=usched__here,"
-             "--export-dynamic-symbol=ustack_get_name")
+PRELOADED = "-Wl," + ",".join(f"--export-dynamic-symbol={name}" for name in (
+    "usched__here", "usched__observer", "ustack_get_name"))
 
 
 def changed(text, diff):

@@ -121,8 +121,8 @@ def compiled(name, to, *options, edits=(), build=None):
     with open(f"{to}.c", "w") as file:
         file.write(text)
     words = [flags["CC"], flags["CPPFLAGS"], flags["CFLAGS"], flags["LDFLAGS"]]
-    subprocess.run([*shlex.split(" ".join(words)), "-I.", "-Iexamples", f"{to}.c",
-                    f"{build}/libusched.a", "-o", to, "-pthread", "-lm", *options], check=True)
+    subprocess.run([*shlex.split(" ".join(words)), "-DUSCHED_DEBUG", "-I.", "-Iexamples",
+                    f"{to}.c", f"{build}/libusched.a", "-o", to, "-pthread", "-lm", *options], check=True)
     return to
 
 
