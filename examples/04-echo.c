@@ -5,7 +5,7 @@
  *
  *   cc -O2 examples/04-echo.c build/one/usched-all.c -Ibuild/one -pthread -o echo
  *
- * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
+ * after `make one'. Run it with
  * an address, or a port of 127.0.0.1, and, optionally, a number of processors, and talk
  * to it:
  *

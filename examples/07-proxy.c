@@ -5,7 +5,7 @@
  *
  *   cc -O2 examples/07-proxy.c build/one/usched-all.c -Ibuild/one -pthread -o proxy
  *
- * or, on other machines, with arch/aarch64.S, or with arch/setjmp.c and -lm. Run it with
+ * after `make one'. Run it with
  * a port, the server's host and port and, optionally, a number of processors:
  *
  *   ./proxy 7001 localhost:7000

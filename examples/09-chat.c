@@ -4,7 +4,7 @@
  *
  *   cc -O2 examples/09-chat.c build/one/usched-all.c -Ibuild/one -pthread -o chat
  *
- * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Run it
+ * after `make one'. Run it
  * with a port, and talk: /name NAME, /join ROOM, /who, /quit, or a line for the room.
  *
  *   ./chat 7100 &

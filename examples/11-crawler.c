@@ -6,7 +6,7 @@
  *   cc -O2 examples/11-crawler.c build/one/usched-all.c -Ibuild/one -pthread -lcurl \
  *     -o crawler
  *
- * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Run it
+ * after `make one'. Run it
  * with an address, and how many to fetch at a time:
  *
  *   ./crawler http://localhost:8000/ 8

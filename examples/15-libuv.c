@@ -3,7 +3,7 @@
  * Threads inside a loop of libuv (libuv1-dev): a server and a client, each a thread that
  * blocks, and a timer of the loop, all on one native thread. Build it with
  *
- *   cc -O2 examples/15-libuv.c build/one/usched-all.c -Ibuild/one -pthread -libuv.c \
+ *   cc -O2 examples/15-libuv.c build/one/usched-all.c -Ibuild/one -pthread \
  *     -luv -o libuv
  *
  * It prints:

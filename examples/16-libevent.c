@@ -4,7 +4,7 @@
  * that blocks, and a timer of the loop, all on one native thread. Build it with
  *
  *   cc -O2 examples/16-libevent.c build/one/usched-all.c -Ibuild/one -pthread \
- *     -libevent.c -levent_core -o libevent
+ *     -levent_core -o libevent
  *
  * It prints:
  *

@@ -5,7 +5,7 @@
  *
  *   cc -O2 examples/17-words.c build/one/usched-all.c -Ibuild/one -pthread -o words
  *
- * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Run it
+ * after `make one'. Run it
  * with names of files; without any it counts those of LICENSE. It prints:
  *
  *   the: 15

@@ -3,10 +3,10 @@
  * A replicated log: it goes on while most of its nodes are up and reach each other, and
  * keeps what it has confirmed. Build it with
  *
- *   cc -O2 examples/18-log.c build/one/usched-all.c -Ibuild/one -pthread -log.c \
+ *   cc -O2 examples/18-log.c build/one/usched-all.c -Ibuild/one -pthread \
  *     -o log
  *
- * or, on other machines, with their file of arch/, or with arch/setjmp.c and -lm. Each
+ * after `make one'. Each
  * node has a number, a directory, and the addresses of all:
  *
  *   for i in 1 2 3; do

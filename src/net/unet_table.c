@@ -5,6 +5,9 @@
  * what empties an entry is in unet.c. What a descriptor is, and the invariants, are in
  * src/net/net.h.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_rwlock_t */
+#endif
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
