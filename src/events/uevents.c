@@ -338,8 +338,8 @@ static void close_events(struct uevents *e)
 		for (at = &pollers; *at != v; at = &(*at)->v_other)
 			;
 		*at = v->v_other;
-		pthread_mutex_unlock(&pollers_lock);
 		uevents__poller_close(v->v_poller);
+		pthread_mutex_unlock(&pollers_lock);
 	}
 	pthread_cond_destroy(&v->v_bell);
 	pthread_mutex_destroy(&v->v_lock);
@@ -355,16 +355,16 @@ static int open_poller(struct events *v)
 	if (poller_of(v))
 		return 0;
 	pthread_mutex_lock(&v->v_lock);
+	pthread_mutex_lock(&pollers_lock);      /* a child has it in the list, or not at all */
 	if (!v->v_poller)
 		rc = uevents__poller_open(&p, v->v_rung);
 	if (p) {
 		__atomic_store_n(&v->v_poller, p, __ATOMIC_RELEASE);
-		pthread_mutex_lock(&pollers_lock);
 		v->v_other = pollers;
 		pollers = v;
-		pthread_mutex_unlock(&pollers_lock);
 		pthread_cond_signal(&v->v_bell);
 	}
+	pthread_mutex_unlock(&pollers_lock);
 	pthread_mutex_unlock(&v->v_lock);
 	return rc;
 }
