@@ -355,7 +355,7 @@ static int open_poller(struct events *v)
 	if (poller_of(v))
 		return 0;
 	pthread_mutex_lock(&v->v_lock);
-	pthread_mutex_lock(&pollers_lock);      /* a child has it in the list, or not at all */
+	pthread_mutex_lock(&pollers_lock);      /* a child has it listed, or not at all */
 	if (!v->v_poller)
 		rc = uevents__poller_open(&p, v->v_rung);
 	if (p) {
