@@ -270,9 +270,21 @@ static void watch(void *unused)
 		ustack_yield();
 }
 
-int main(int argc, char **argv)
+static int begin(const struct unet_addr *address, const sigset_t *set,
+		 struct ustack **watcher)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 256, .c_embed = 1 };
+	int rc;
+
+	if ((rc = listener = unet_listen(address, 0, 0)) < 0
+	    || (rc = signals = unet_signals(set)) < 0 || (rc = rr_create(&conf, &rr))
+	    || (rc = rr_start(rr, watch, NULL, watcher)))
+		return rc;
+	return rr_start(rr, accept_clients, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
 	struct unet_addr address;
 	struct ustack *watcher;
 	char text[32], *rest = "";
@@ -297,10 +309,8 @@ int main(int argc, char **argv)
 		perror("kv: getrandom");
 		return 1;
 	}
-	if ((rc = listener = unet_listen(&address, 0, 0)) < 0 ||
-	    (rc = signals = unet_signals(&set)) < 0 || (rc = rr_create(&conf, &rr)) ||
-	    (rc = rr_start(rr, watch, NULL, &watcher)) ||
-	    (rc = rr_start(rr, accept_clients, NULL, NULL))) {
+	rc = begin(&address, &set, &watcher);
+	if (rc < 0) {
 		fprintf(stderr, "kv: cannot serve %s: %s\n", text, ustack_error(rc));
 		return 1;
 	}
