@@ -394,8 +394,8 @@ int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *a
 
 /*
  * As usync_scope_start(), for a thread that is as `how' says (ustack.h). One with h_serve
- * has no value to return, and if the new thread cannot enter, it runs h_serve all the
- * same: the scope does not end its waits, but usync_scope_wait() waits for it.
+ * has no value to return. A new thread that cannot enter runs h_serve all the same: the
+ * scope does not end that thread's waits, but usync_scope_wait() waits for the thread.
  * As usync_scope_start(), and errors of ustack_start_with().
  */
 int usync_scope_start_with(struct usync_scope *scope, const struct ustack_how *how,

@@ -121,7 +121,7 @@ void uevents__poller_remove(struct poller *p, int fd)
 	epoll_ctl(p->p_epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
-/* It is never read, but where the sum is full: then a write would be no edge. */
+/* The eventfd is read where the sum is full: a write fails then, and is no edge. */
 void uevents__poller_interrupt(struct poller *p)
 {
 	uint64_t one = 1, sum;

@@ -9,7 +9,7 @@
  */
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* ppoll() */
+#define _GNU_SOURCE             /* pthread_rwlock_t, of net.h */
 #endif
 #include <signal.h>
 #include <string.h>

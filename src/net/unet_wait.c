@@ -281,7 +281,7 @@ void unet__ready(struct uinterest *interest, unsigned events)
 		uwait_finish(w, NET_READY);
 }
 
-/* An error is left for the next call: it would be taken from the socket. */
+/* An error is left for the next call: recv(2) would take it from the socket. */
 bool unet__is_shut(int fd)
 {
 	struct pollfd one = { fd, POLLRDHUP, 0 };

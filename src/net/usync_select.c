@@ -9,7 +9,7 @@
  * transfers nothing, and all cases are tried again.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_rwlock_t */
+#define _GNU_SOURCE             /* pthread_rwlock_t, of net.h */
 #endif
 #include <stdio.h>
 
