@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "../../src/base/sim.h"
+#include "../../src/sync/chan.h"
 
 static void wait_for_stop(void *arg)
 {
@@ -209,7 +210,6 @@ static void recv_full(struct place *p)
 	TEST_EQUAL(receive(p->p_full, n > 0 ? n - 1 : FILL, 0), 0);
 }
 
-/* A worker that await_waiting() has seen is in the queue of the first channel. */
 static int select_recv(struct worker *w, struct place *p, int64_t deadline)
 {
 	size_t first = SIZE_MAX, second = SIZE_MAX, full = w->w_index;
@@ -311,10 +311,27 @@ void release_place(const struct point *o, struct place *p)
 	p->p_released++;
 }
 
+/* A select waits before it is in a queue, the others of a channel in its lock. */
+static bool is_last(struct worker *w, struct usync_chan *c, enum usync_op op)
+{
+	const struct uwait_place *last;
+
+	uwait_lock(&c->c_lock);
+	last = (const struct uwait_place *)(const void *)queue_of(c, op)->q_last;
+	uwait_unlock(&c->c_lock);
+	return last && last->p_waiter == w->w_waiter;
+}
+
 void await_visit(struct worker *w, const struct point *o)
 {
+	struct place *p = ((struct visit *)w->w_shared)->v_place;
+
 	if (!is_join(o)) {
 		await_waiting(w);
+		while (o->o_wait == select_recv && !is_last(w, p->p_empty, USYNC_RECV))
+			sched_yield();
+		while (o->o_wait == select_send && !is_last(w, p->p_direct, USYNC_SEND))
+			sched_yield();
 		return;
 	}
 	while (!w->w_waiter)

@@ -62,7 +62,10 @@ struct visit {
 
 void release_place(const struct point *o, struct place *p);
 
-/* Returns when the worker waits; for a join, when it should have begun. */
+/*
+ * Returns when the worker, of which w_shared begins with a visit, is in the point's queue;
+ * for a join, when it should have begun.
+ */
 void await_visit(struct worker *w, const struct point *o);
 
 /* Each point with each scheduler, with `flag' and without; and with one processor. */

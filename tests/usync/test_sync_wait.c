@@ -123,7 +123,7 @@ static void give_up(void *s, const struct point *o, unsigned quit)
 
 	for (size_t i = 0; i < 4; i++) {
 		start_worker(&w[i], s, false, i, wait_or_give_up, &d);
-		await_waiting(&w[i]);
+		await_visit(&w[i], o);
 		left += !(quit >> i & 1);
 	}
 	for (size_t i = 0; i < 4; i++) {
