@@ -5,9 +5,9 @@ Environment:
 
   B      the build directory: the servers are B/examples/NN-name; default build
   CC     the compiler of edited copies; default: that of B
-  PORT   servers get the first free ports from this one on
 """
 
+import atexit
 import contextlib
 import itertools
 import os
@@ -33,9 +33,22 @@ HERE = "127.0.0.1"
 os.environ["no_proxy"] = "*"    # for curl: there is nothing between it and the server
 os.environ["LC_ALL"] = "C"
 
-# Below the ports that the system gives to clients: a client that dials such a port of its
-# own is connected with itself.
-ports = itertools.count(int(os.environ.get("PORT", 10000 + os.getpid() % 600 * 20)))
+
+def block(size=200, blocks=60):
+    """The ports of a block which is this process's while its first one is bound. They are
+    below those that the system gives to clients: a client that dials such a port of its own
+    is connected with itself."""
+    for k in range(blocks):
+        first = 10000 + (os.getpid() + k) % blocks * size
+        with contextlib.suppress(OSError):
+            held = socket.socket()
+            held.bind((HERE, first))
+            atexit.register(held.close)
+            return iter(range(first + 1, first + size))
+    raise AssertionError("all ports are taken")
+
+
+ports = block()
 
 VALGRIND = ("valgrind", "-q", "--error-exitcode=99", "--leak-check=full", "--fair-sched=yes")
 
