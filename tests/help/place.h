@@ -63,8 +63,8 @@ struct visit {
 void release_place(const struct point *o, struct place *p);
 
 /*
- * Returns when the worker, of which w_shared begins with a visit, is in the point's queue;
- * for a join, when it should have begun.
+ * Returns when the worker, of which w_shared begins with a visit, is in the queue of the
+ * point; for a join, when it should have begun.
  */
 void await_visit(struct worker *w, const struct point *o);
 
