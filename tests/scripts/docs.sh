@@ -10,8 +10,7 @@
 #  - each function of the headers in $shown is called by an example: in examples/, in the
 #    README, or in a page's EXAMPLES;
 #  - doc/map.md names each file of the library, and what it looks for is in the file;
-#  - tests/README.md has each program and script of tests/, and scripts/matrix.sh a row
-#    "proof" for each script with a long form;
+#  - scripts/matrix.sh has a row "proof" for each script with a long form;
 #  - CHANGES.md begins with the version of usched.h;
 #  - the files that Markdown documents link to exist;
 #  - no manual page refers to wait(3) where uwait(3) is meant, and so on;
@@ -126,9 +125,6 @@ while read -r file names; do
 	done
 done <"$dir/places"
 
-for test in tests/scripts/*.sh tests/*/test_*.c tests/scripts/test_*.py; do
-	grep -qF "(${test#tests/})" tests/README.md || fail "tests/README.md has no ${test#tests/}"
-done
 for test in $(grep -lE '\$\{?LONG' tests/scripts/*.sh); do
 	test=${test##*/}
 	grep -qx "	proof ${test%.sh}" scripts/matrix.sh ||
