@@ -6,7 +6,7 @@ programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.set
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 coroutines := pingpong create walk clone
-single   := coroutine uneven requests channel simulate
+single   := coroutine uneven requests channel
 programs += $(B)/bench/requests-slice
 programs += $(coroutines:%=$(B)/bench/%-co) $(B)/bench/measure
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
@@ -43,7 +43,7 @@ $(eval $(call over,rr,BENCH_RR))
 $(eval $(call over,ll,BENCH_LL))
 $(eval $(call over,direct,BENCH_DIRECT))
 
-$(addprefix $(B)/bench/,uneven requests-load simulate): libs += -lm
+$(addprefix $(B)/bench/,uneven requests-load): libs += -lm
 
 # The server with slices of time, in us.
 $(B)/bench/requests-slice: c_flags += -DSLICE=250

@@ -369,7 +369,7 @@ part_memory() {
 }
 
 # Programs and aims of their own: the delay of a timer, short requests beside long ones, in
-# one process and over sockets, what more processors would do, locks, channels, and memory after a peak.
+# one process and over sockets, locks, channels, and memory after a peak.
 part_even() {
 	pinned=
 	series late <<-END
@@ -409,10 +409,6 @@ part_even() {
 		aim "channel of capacity $capacity: UL / Go" 1.5 UL GO
 	done
 	repeat=1
-	series simulate <<-END
-	all bench/simulate 16 70 250 all
-	END
-	aim 'simulated, 16 processors: us, 99 %' 700 all 1
 	series after <<-END
 	many bench/measure after 10 1000000 1024
 	deep bench/measure after 10 4000 65536

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * policy.h: where threads are placed, and how many move to which processor. The numbers
- * and the time come from the caller, so bench/simulate.c runs these functions for more
- * processors than a machine has. doc/moving.md has the protocol.
+ * and the time come from the caller, so these functions can be simulated for more
+ * processors than a machine has: doc/moving.md has results, and the protocol.
  *
  * Work is what a processor has to do now: the threads in its run queue, and the one that
  * it runs. Threads that wait do not count.

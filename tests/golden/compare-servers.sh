@@ -56,7 +56,6 @@ bench/measure\ contend\ usync\ 0*) echo 10 ;;
 bench/measure\ contend\ usync\ 200*) echo 95 ;;
 bench/measure\ contend*) echo 100 ;;
 bench/channel\ 0*) echo 3 ;;
-bench/simulate*) echo 673 ;;
 bench/measure\ after\ 10\ 4000\ *) echo 2 ;;
 END
 said=$BUILD
