@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=sh
-# Each way to fail at R = 4, where N = 2, or 8; all is well in the other rows.
+title 'each way to fail'
 programs
 program rmain <<'END'
 case "$*" in
@@ -22,11 +22,11 @@ case "$*" in
 *) echo 0.5 ;;
 esac
 END
-rm "$BUILD/rmain.1t" "$BUILD/lmain.setjmp"
-PROCS=2 bench --quick
+rm "$BUILD/lmain.setjmp"
+bench --quick --sizes '2 2 10' '2 4 10' '8 4 10'
 sed 's/^/bench.sh: /' "$results/failures.txt" | grep -vxFf "$err"
-# Wrong answers, and right ones that are not where they should be. The 500000th pass ends
-# at thread 19.
+title 'wrong answers, and right ones that are not where they should be'
+# The 500000th pass ends at thread 19.
 programs_of ring
 while read -r name text; do
 	echo "$text" | program "$name"
@@ -45,7 +45,7 @@ peers/luajit-ring echo 0.5; echo 19; kill -9 $$
 END
 bench --workload ring --quick -n 1 --only \
 	U1T,UL1T,UD,MACROS,MACROS-WORST,POSIX,GO,HASKELL,LWT,ERLANG,LUAJIT,PYTHON
-# A system that can do less is judged by what it was asked to do.
+title 'a system that can do less is judged by what it was asked to do'
 programs_of ring memory
 program peers/pthreads-memory <<'END'
 case $* in
@@ -54,14 +54,21 @@ case $* in
 esac
 END
 bench --workload ring,memory -n 1 --only POSIX,GO
-bench --workload ring,memory -n 1 --quick --only POSIX,MACROS-WORST
-# Other systems of which there is no program are no failures, but our own are.
+title 'where others have no program they have not failed, but we have'
 programs_of ring pingpong
 rm "$BUILD/peers/haskell-ring" "$BUILD/bench/pingpong-ll"
 chmod -x "$BUILD/peers/lua-ring"
 bench --workload ring,pingpong --quick -n 2 --only U1T,UL1T,HASKELL,LUA,GO
-machine | grep ^skipped
-bench --workload ring,pingpong --quick -n 1 --only UL1T,HASKELL
+grep ^skipped "$results/machine.txt"
 bench --workload ring,pingpong --quick -n 1 --only BOOST,LUA
 files "$results"
-machine | grep ^skipped
+title 'wrong arguments, and results that exist'
+for words in '--only NONE' '-n 0' '--limit 0' '--procs 1,0' '--sizes 2' '--workload none' '--slow'; do
+	# shellcheck disable=SC2086 # a word for each
+	bench $words
+	[ ! -e "$results" ] || fail "$words: made a directory"
+done
+mkdir "$dir/mine"
+echo mine >"$dir/mine/ring.csv"
+run ./bench.sh --workload ring --quick -o "$dir/mine"
+cat "$dir/mine/ring.csv"
