@@ -45,8 +45,8 @@
 #   WARNINGS='-Wall ...'      options for warnings
 #   SWITCH=<machine>          the switch: a file of arch/: x86_64, aarch64, riscv64, i386,
 #                             arm, or setjmp, which is the default on other machines
-#   EVENTS=<poller>           what finds descriptors that are ready: epoll, kqueue, which is
-#                             the default on the BSDs and macOS, or poll, on other systems
+#   EVENTS=<poller>           what finds descriptors that are ready: epoll, or kqueue, which
+#                             is the default on the BSDs and macOS
 #   TLS=                      1: libusched-tls is built and installed with the library
 #   POSIX=                    1: libusched-posix and usched-run likewise
 #   SIM=                      1: libusched-sim, too; with POSIX=1
@@ -69,7 +69,7 @@ WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
 TLS       ?=
 POSIX     ?=
 SIM       ?=
-EVENTS    ?= $(if $(call has,linux),epoll,$(if $(call has,bsd darwin dragonfly),kqueue,poll))
+EVENTS    ?= $(if $(call has,bsd darwin dragonfly),kqueue,epoll)
 SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 
 prefix     ?= /usr/local
@@ -119,7 +119,7 @@ $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its f
 endif
 
 ifeq ($(wildcard uevents_$(EVENTS).c src/events/uevents_$(EVENTS).c),)
-$(error there is no uevents_$(EVENTS).c: EVENTS must be epoll, kqueue or poll)
+$(error there is no uevents_$(EVENTS).c: EVENTS must be epoll or kqueue)
 endif
 
 # It moves frames to its own stacks, which are not copied.
@@ -127,8 +127,7 @@ ifneq ($(findstring -fsplit-stack,$(CC) $(CFLAGS)),)
 $(error -fsplit-stack cannot be used with threads whose stacks are copied: leave it out)
 endif
 
-poller := $(if $(filter poll,$(EVENTS)),-DUSCHED_POLL)$(if $(filter kqueue,$(EVENTS)),-DUSCHED_KQUEUE) \
-	$(kqueue_flags)
+poller := $(if $(filter kqueue,$(EVENTS)),-DUSCHED_KQUEUE) $(kqueue_flags)
 
 libs := -pthread $(kqueue_libs)
 ifeq ($(SWITCH),setjmp)

@@ -113,11 +113,9 @@ int uevents_create(struct uevents **e);
  * UEVENTS_OUTPUT is one of them, or if `fd' is registered already; for errors and
  * hang-ups always.
  *
- * With epoll that is at each edge (EPOLLET), until `fd' is closed. With kqueue(2) and
- * poll(2), for which the library can be built, there are differences. A kqueue has edges,
- * too, each direction its own: i_ready may be called for both, one after the other. There
- * is none for urgent data. With poll(2) what i_ready tells is told once: register `fd'
- * again before each wait, and call uevents_closing() before a close(2).
+ * With epoll that is at each edge (EPOLLET), until `fd' is closed. A kqueue, for which
+ * the library can be built, has edges, too, each direction its own: i_ready may be called
+ * for both, one after the other. There is none for urgent data.
  *
  * 0; -EBADF: it is no descriptor; -EEXIST, with kqueue(2) 0: it is registered already;
  * what is new is added, and i_ready is called once more if `fd' is ready; -ENOMEM: no
@@ -136,19 +134,15 @@ int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 	__attribute__((visibility("hidden")));
 
-/* Undoes this, if fd is registered. From the native thread of `e'. */
+/*
+ * Undoes a registration, if there is one. close(2) does so, too.
+ * From the native thread of `e'.
+ */
 void uevents_remove(struct uevents *e, int fd);
 
 /*
- * Undoes these, with all events of the process, before `fd' is closed, by another native
- * thread maybe. It waits until no poll(2) looks at `fd'. With epoll and kqueue(2) it does
- * nothing, since close(2) does.
- * From any native thread.
- */
-void uevents_closing(int fd);
-
-/*
- * Undoes these, with all events of the process, whatever the poller: `fd' stays open.
+ * Undoes the registrations of `fd' with all events of the process: for an `fd' that stays
+ * open.
  * From any native thread.
  */
 void uevents_forget(int fd);

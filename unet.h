@@ -34,8 +34,8 @@
  *                                                        without a deadline, since a
  *                                                        wait needs the scheduler's
  *                                                        events.
- *   -EMFILE, -ENFILE  No descriptor is left for the poller, as the pipe that poll(2)
- *                     takes. Each wait tries again, until there is one.
+ *   -EMFILE, -ENFILE  No descriptor is left for the poller. Each wait tries again, until
+ *                     there is one.
  *   -ENOSPC     No epoll interest is left, a limit of the system. Each wait tries again.
  *   -EBADF      It is no descriptor, or unet_close() or unet_forget() ended its use.
  *   -ETIME      The connection timed out: the system's ETIMEDOUT, after which it is

@@ -152,7 +152,7 @@ void uprocs_release(struct uprocs *r);
  * Returns the descriptor, the same each time; -EINVAL: not c_embed, or on the native
  * stack at another depth than before, see usched_run(); -EBUSY: it is running; -EMFILE,
  * -ENFILE, -ENOMEM: no descriptor could be made, and what was ready was run; -ENOTSUP:
- * the library was built for poll(2), so there is none, and what was ready was run.
+ * in a simulation there is none, and what was ready was run.
  * From one native thread at a time, not from a thread of `r'. Switches.
  */
 int uprocs_run(struct uprocs *r);

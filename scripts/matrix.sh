@@ -8,9 +8,8 @@
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
 #   kind       default: no other options; hard: the hardening of distributions; checked:
 #              -DUSCHED_CHECK; stress: USCHED_STRESS=1 as well; branch: pointer
-#              authentication and landing pads; valgrind; poll: EVENTS=poll; poll-stress:
-#              stress as well; kqueue: EVENTS=kqueue; one: the library is
-#              usched-all.c, of make one
+#              authentication and landing pads; valgrind; kqueue: EVENTS=kqueue; one: the
+#              library is usched-all.c, of make one
 #   switch     asm: this machine's file in arch/, or setjmp
 #
 # The name of a row is these four in this order. Other rows are "proof" and the name of a
@@ -70,9 +69,6 @@ rows() {
 	gcc -O2 stress setjmp
 	clang -O1 stress asm
 	clang -O0 checked asm
-	gcc -O2 poll asm
-	clang -O1 poll setjmp
-	gcc -O2 poll-stress asm
 	gcc -O2 kqueue asm
 	gcc -O2 valgrind asm
 	gcc -O2 valgrind setjmp
@@ -211,15 +207,9 @@ set_options() {
 	events=epoll
 	defines=
 	case $kind in
-	poll*)
-		events=poll
-		defines=-DUSCHED_POLL
-		;;
 	kqueue)
 		events=kqueue
 		;;
-	esac
-	case $kind in
 	hard)
 		cflags="$cflags -fstack-protector-all -fstack-clash-protection"
 		if [ "$options" != -O0 ]; then      # with -O0 it only warns
@@ -235,7 +225,7 @@ set_options() {
 	single)
 		cflags="$cflags -DSINGLE_THREAD"
 		;;
-	stress | poll-stress)
+	stress)
 		cflags="$cflags -DUSCHED_CHECK"
 		export USCHED_STRESS=1
 		;;

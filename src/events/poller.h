@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * poller.h: which call of the system finds descriptors that are ready. Private to
- * uevents.c, which calls it, and to the three files that have it. Each is empty unless it
+ * uevents.c, which calls it, and to the two files that have it. Each is empty unless it
  * is chosen when the library is built:
  *
- *   uevents_epoll.c   epoll(7)
+ *   uevents_epoll.c   epoll(7), of Linux
  *   uevents_kqueue.c  kqueue(2), with -DUSCHED_KQUEUE: for the BSDs and macOS
- *   uevents_poll.c    poll(2), with -DUSCHED_POLL: for any POSIX system
  *
  * Each struct events has a poller at most. It tells of descriptors, and is interrupted.
  * Times are in ns. Errors are negative.
@@ -16,16 +15,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/*
- * Whether what i_ready tells ends the registration for that: it is made again before each
- * wait, and uevents_closing() ends it before each close(2).
- */
-#ifdef USCHED_POLL
-enum { POLLER_ONCE = 1 };
-#else
-enum { POLLER_ONCE = 0 };
-#endif
 
 /* The library's own descriptors can have another number: not a stand-in for kqueue(2). */
 #ifdef USCHED_KQUEUE
@@ -77,14 +66,5 @@ POLLER_PRIVATE void uevents__poller_tell(struct poller *p, int n);
  * come; 0: no time. -ENOTSUP: the system has no such thing.
  */
 POLLER_PRIVATE int uevents__poller_expose(struct poller *p, int64_t when);
-
-/* For poll(2) and its like: not earlier. */
-static inline int poller_milli(bool forever, int64_t left)
-{
-	const int64_t milli = 1000000;          /* ns */
-
-	left = (left + milli - 1) / milli;
-	return forever ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
-}
 
 #endif /* USCHED_POLLER_H */

@@ -480,13 +480,6 @@ void uevents_forget(int fd)
 	pthread_mutex_unlock(&pollers_lock);
 }
 
-/* Edges end with the close(2). */
-void uevents_closing(int fd)
-{
-	if (POLLER_ONCE)
-		uevents_forget(fd);
-}
-
 void uevents__hold(int on)
 {
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&pollers_lock);

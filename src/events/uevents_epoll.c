@@ -10,7 +10,7 @@
 #endif
 #include "poller.h"
 
-#if !defined USCHED_POLL && !defined USCHED_KQUEUE
+#ifndef USCHED_KQUEUE
 
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -39,6 +39,7 @@ struct poller {
 enum {
 	AHEAD     = 4,                  /* events from a prefetch to its use */
 	SECOND    = 1000000000,         /* ns */
+	MILLI     = 1000000,            /* ns */
 	EDGES_IN  = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
 	EDGES_ALL = EDGES_IN | EPOLLOUT,
 };
@@ -133,6 +134,13 @@ void uevents__poller_interrupt(struct poller *p)
 			uevents__lost(p->p_interrupt);
 }
 
+/* Returns the timeout of epoll_wait(2), rounded up: a sleep is not to end too early. */
+static int milliseconds(bool forever, int64_t left)
+{
+	left = (left + MILLI - 1) / MILLI;
+	return forever ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
+}
+
 int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 {
 	int n = -1;
@@ -157,7 +165,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 			return n;
 		__atomic_store_n(&no_pwait2, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
 	}
-	n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, poller_milli(forever, left));
+	n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, milliseconds(forever, left));
 	if (n < 0 && errno != EINTR)
 		uevents__lost(p->p_epoll);
 	return n;
@@ -201,4 +209,4 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 	return p->p_epoll;
 }
 
-#endif /* !USCHED_POLL && !USCHED_KQUEUE */
+#endif /* !USCHED_KQUEUE */

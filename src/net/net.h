@@ -20,8 +20,6 @@
  *    from a UNIX socket would end a sleep each time. d_serial names the last ones, for
  *    each direction. Events that it does not name, and for which no thread waits, are
  *    left at their next edge, since another processor has the descriptor now.
- *  - With poll(2) (POLLER_ONCE) a descriptor is registered for the ways that a thread
- *    waits for, and again for each wait, since an event ends that.
  *  - Threads wait for a direction in a queue. An event ends the wait of the first, and of
  *    polls before it that want this event. If others wait behind it, or it writes, it
  *    gets the turn: calls that come now wait behind these, since d_ready stays 0. It ends
@@ -51,7 +49,6 @@
 #include "../../unet.h"
 #include "../wait/budget.h"
 #include "../base/cancel.h"
-#include "../events/poller.h"
 #include "../sync/select.h"
 
 #ifndef POLLRDHUP
@@ -394,16 +391,6 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 	return n == -EAGAIN ? NET_WAITS : n;
 }
 
-/*
- * Before a second wait. With poll(2) a descriptor may be ready and the call say EAGAIN
- * all the same, so that each wait ends before its deadline can.
- */
-static inline bool is_late(bool waited, int64_t deadline)
-{
-	return POLLER_ONCE && waited && deadline != USCHED_NEVER
-		&& uevents_now() >= deadline;
-}
-
 /* 0: it may be ready, and the thread may have the turn; an error. */
 __attribute__((always_inline))
 static inline int net_block(struct turn *t, struct descriptor *d, int direction,
@@ -411,9 +398,7 @@ static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 {
 	int rc;
 
-	t->t_waiter = is_late(t->t_waiter, deadline)
-		? (struct uwaiter *)(intptr_t)-ETIMEDOUT
-		: uwait_prepare_lean(deadline, true);
+	t->t_waiter = uwait_prepare_lean(deadline, true);
 	rc = uwait_error(t->t_waiter);
 	if (rc == 0)
 		rc = unet__begin_wait(d, direction, t);

@@ -102,8 +102,6 @@ int unet_close(int fd)
 		return rc;
 	budget_give_way(0);
 	generation = begin_close(d, &told, &blocked);
-	if (POLLER_ONCE)
-		uevents_closing(fd);
 	rc = close_deferred(fd) == -EBADF ? -EBADF : 0;
 	end_close(d, generation, &told);
 	return rc;

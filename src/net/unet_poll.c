@@ -59,7 +59,7 @@ static inline int wait_for(int fd, int direction, int64_t deadline)
 	rc = poll_step(d, direction, deadline, &t);
 	while (rc == NET_WAITS) {
 		rc = net_block(&t, d, direction, deadline);
-		if (rc == 0 && (t.t_turn || POLLER_ONCE))       /* pass_on() */
+		if (rc == 0 && t.t_turn)
 			rc = (int)end_step(d, direction, &t,
 					   poll_step(d, direction, deadline, &t));
 	}
@@ -333,7 +333,6 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 {
 	struct uwaiter *w;
 	uint32_t *generations;
-	bool waited = false;
 	int rc;
 
 	check(n ? fds : NULL, CHECK_BUFFER, __func__);
@@ -349,10 +348,8 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 	while (rc == 0) {
 		if (deadline <= 0 || !none_ready(fds, n, generations))
 			rc = poll_once(fds, n, generations);
-		if (rc == 0 && is_late(waited, deadline))
-			rc = -ETIMEDOUT;
-		else if (rc == 0)
-			rc = poll_wait(fds, n, generations, deadline), waited = true;
+		if (rc == 0)
+			rc = poll_wait(fds, n, generations, deadline);
 		if (rc == -ETIMEDOUT && deadline > 0)
 			rc = 0, deadline = 0;           /* the last look */
 	}

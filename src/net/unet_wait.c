@@ -340,13 +340,13 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 	uwait_unlock(&d->d_lock);
 }
 
-/* Under d_lock, when a turn or a wait has ended. With poll(2) the next one registers. */
+/* Under d_lock, when a turn or a wait has ended. */
 static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 		      struct told *told)
 {
 	if (turn_of(d, direction) != NET_NO_TURN)
 		return;
-	if (d->d_first[direction] && (is_useful || POLLER_ONCE))
+	if (d->d_first[direction] && is_useful)
 		wake_first(d, direction, way_of(direction), told);
 	else if (direction == NET_OUT && !d->d_first[direction])
 		end_line(d);
@@ -354,7 +354,7 @@ static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 
 /*
  * The call has come to its end, unless n is NET_WAITS. The next thread has the turn, if
- * there is something to do, or if it has to register.
+ * there is something to do.
  */
 ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssize_t n)
 {
@@ -395,25 +395,23 @@ static int register_again(struct uevents *e, struct descriptor *d)
 
 /* Not after a close: d_serial would be taken for that of the number's next user. */
 APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
-			unsigned ways, uint32_t generation)
+			uint32_t generation)
 {
 	int rc = 0;
 
-	if (!POLLER_ONCE)
-		ways = way_of(direction);       /* or all: for edges it is the same */
 	uwait_lock(&d->d_lock);
 	if (!d->d_interest.i_ready)             /* no thread has waited for it */
 		d->d_interest.i_ready = unet__ready;
 	if (generation_of(d) != generation)
 		rc = -EBADF;
-	else if (!POLLER_ONCE && __atomic_load_n(&doubted, __ATOMIC_RELAXED)
+	else if (__atomic_load_n(&doubted, __ATOMIC_RELAXED)
 		 && (d->d_serial[direction] == e->e_serial
 		     || d->d_serial[NET_OUT] == e->e_serial))
 		rc = register_again(e, d);
-	else if (POLLER_ONCE || direction == NET_OUT)
-		rc = uevents_add(e, d->d_fd, ways, &d->d_interest);
+	else if (direction == NET_OUT)
+		rc = uevents_add(e, d->d_fd, way_of(NET_OUT), &d->d_interest);
 	else if (d->d_serial[NET_OUT] != e->e_serial)   /* no event of what is known */
-		rc = uevents__again(e, d->d_fd, ways, &d->d_interest);
+		rc = uevents__again(e, d->d_fd, way_of(NET_IN), &d->d_interest);
 	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != NET_CLOSING)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
 	else if (rc == -EPIPE)                  /* of kqueue(2): a write fails at once */
@@ -423,7 +421,7 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 }
 
 /* Registers, once for each dispatcher or native thread: edges stay registered. */
-static inline int add_interest(struct descriptor *d, int direction, unsigned ways,
+static inline int add_interest(struct descriptor *d, int direction,
 			       uint32_t generation, struct uwaiter *w)
 {
 	struct uevents *e;
@@ -432,10 +430,10 @@ static inline int add_interest(struct descriptor *d, int direction, unsigned way
 	unet__check_file(d, generation);
 	if (rc)
 		return rc;
-	if (!POLLER_ONCE && !__atomic_load_n(&doubted, __ATOMIC_RELAXED)
+	if (!__atomic_load_n(&doubted, __ATOMIC_RELAXED)
 	    && __atomic_load_n(&d->d_serial[direction], __ATOMIC_ACQUIRE) == e->e_serial)
 		return 0;
-	return add_to(e, d, direction, ways, generation);
+	return add_to(e, d, direction, generation);
 }
 
 /* Under d_lock: not ready, and no system call has it seem so. */
@@ -478,7 +476,7 @@ APART static void leave_turn(struct descriptor *d, int direction, struct turn *t
 int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 {
 	struct uwaiter *w = t->t_waiter;
-	int rc = add_interest(d, direction, way_of(direction), t->t_generation, w);
+	int rc = add_interest(d, direction, t->t_generation, w);
 
 	if (rc)
 		return rc;
@@ -500,16 +498,6 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 	}
 	uwait_unlock(&d->d_lock);
 	return rc;
-}
-
-/* Under d_lock, after a wait: all that is left makes each look of poll(2) longer. */
-static inline void disarm_poller(struct descriptor *d, struct uwaiter *w)
-{
-	struct uevents *e;
-
-	if (POLLER_ONCE && !d->d_first[NET_IN] && !d->d_first[NET_OUT]
-	    && uwait_events(w, &e) == 0)
-		uevents_remove(e, d->d_fd);
 }
 
 /*
@@ -538,22 +526,21 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 		pass_turn(d, direction, t->t_turn && is_ready(d, direction), &told);
 		t->t_turn = false;
 	}
-	if (w)
-		disarm_poller(d, w);
 	uwait_unlock(&d->d_lock);
 	unet__tell(&told, NET_READY);
 	return rc == NET_READY_TURN ? 0 : rc;
 }
 
 /*
- * Registers for `ways', and enters the queue, for a poll or a select, which take no turn.
- * looks: d_ready does not tell what is awaited: the caller looks afterwards.
+ * Registers, and enters the queue, for a poll or a select, which take no turn and want
+ * one of `ways'. looks: d_ready does not tell what is awaited, and the caller looks
+ * afterwards.
  * 0; -EAGAIN: it may be ready; -EBADF; an error.
  */
 int unet__join(struct net_place *place, struct descriptor *d, int direction,
 	       unsigned ways, bool looks, uint32_t generation)
 {
-	int rc = add_interest(d, direction, ways, generation, place->p_base.p_waiter);
+	int rc = add_interest(d, direction, generation, place->p_base.p_waiter);
 
 	if (rc && rc != -EPERM)                 /* a file is always ready */
 		return rc;
@@ -582,7 +569,6 @@ void unet__leave(struct net_place *place, struct descriptor *d, int direction)
 	uwait_lock(&d->d_lock);
 	pull_node(&d->d_first[direction], marked(place));
 	pass_turn(d, direction, false, &told);
-	disarm_poller(d, place->p_base.p_waiter);
 	uwait_unlock(&d->d_lock);
 	unet__tell(&told, NET_READY);
 }

@@ -39,12 +39,6 @@ void each(void (*test)(void))
 	}
 }
 
-void each_loop(void (*test)(void))
-{
-	test_needs_embed();
-	each(test);
-}
-
 struct ustack *go(void (*func)(void *), void *arg)
 {
 	struct ustack *u;

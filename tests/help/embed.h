@@ -30,9 +30,6 @@ void count_line(const char *line);
 /* Runs `test' with stacks and without. It destroys the scheduler. No descriptor leaks. */
 void each(void (*test)(void));
 
-/* Likewise, for a test that turns a loop. */
-void each_loop(void (*test)(void));
-
 /* Starts a thread that is joined or detached later. */
 struct ustack *go(void (*func)(void *), void *arg);
 

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "../../ustack.h"
-#include "../../src/events/poller.h"
 #include "../../src/base/sim.h"
 #include "../../src/core/stress.h"
 
@@ -293,14 +292,6 @@ static void look_for_stacks(void)
 
 	has_stacks = usched_init(&s) == 0
 		&& usched_add_stack(&s, memory, sizeof memory) != -ENOTSUP;
-}
-
-void test_needs_embed(void)
-{
-	if (POLLER_ONCE) {
-		print_message("poll(2) has no descriptor that stands for others\n");
-		skip();
-	}
 }
 
 int test_has_stacks(void)

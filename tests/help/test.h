@@ -84,9 +84,6 @@ int test_is_dynamic(void);
 /* Whether threads can have stacks other than the native one here. */
 int test_has_stacks(void);
 
-/* Skips the case where poll(2) finds descriptors: it has none for a loop. */
-void test_needs_embed(void);
-
 /* For the line that the program prints at its end: threads that moved and gave way. */
 struct usched_stats;
 void test_counted(const struct usched_stats *stats);

@@ -375,20 +375,12 @@ static void test_interrupts_full(void **state)
 	close(ends[1]);
 }
 
-/* What is told once is asked for again. */
-static void add_again(struct uevents *e, int fd, struct seen *seen)
-{
-	if (POLLER_ONCE)
-		assert_int_equal(uevents_add(e, fd, ALL, &seen->s_interest), AGAIN);
-}
-
 static void test_add(void **state)
 {
 	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
 	struct uevents *e = open_events(&s);
 	int ends[2], file;
-	char got;
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
@@ -396,9 +388,8 @@ static void test_add(void **state)
 	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), AGAIN);
 	assert_int_equal(uevents_add(e, -1, ALL, &seen.s_interest), -EBADF);
 	file = open("/proc/self/exe", O_RDONLY);
-	if (!POLLER_ONCE)
-		assert_int_equal(uevents_add(e, file, ALL, &seen.s_interest),
-				 KQUEUE ? 0 : -EPERM);
+	assert_int_equal(uevents_add(e, file, ALL, &seen.s_interest),
+			 KQUEUE ? 0 : -EPERM);
 	close(file);
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_int_equal(seen.s_count, 0);
@@ -409,9 +400,6 @@ static void test_add(void **state)
 		assert_int_equal(seen.s_events, UEVENTS_INPUT);
 		uevents_sleep(&s, UEVENTS_RUN);
 		assert_int_equal(seen.s_count, i);
-		if (POLLER_ONCE)
-			assert_int_equal(read(ends[0], &got, 1), 1);
-		add_again(e, ends[0], &seen);
 	}
 	close(ends[1]);
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
@@ -436,8 +424,6 @@ static void test_add_input(void **state)
 	assert_int_equal(uevents_add(e, ends[0], INPUT, &seen.s_interest), 0);
 	for (size_t i = 0; i < 2; i++) {
 		seen.s_count = 0;
-		if (i > 0)
-			add_again(e, ends[0], &seen);
 		assert_int_equal(write(ends[0], "x", 1), 1);
 		assert_int_equal(read(ends[1], got, 1), 1);
 		uevents_sleep(&s, UEVENTS_RUN);
@@ -452,7 +438,7 @@ static void test_add_input(void **state)
 					 AGAIN);
 		uevents_sleep(&s, UEVENTS_RUN);
 	}
-	assert_int_equal(uevents_add(e, ends[0], POLLER_ONCE || KQUEUE ? ALL : INPUT,
+	assert_int_equal(uevents_add(e, ends[0], KQUEUE ? ALL : INPUT,
 				     &seen.s_interest), AGAIN);
 	seen.s_events = 0;
 	uevents_sleep(&s, UEVENTS_RUN);
@@ -467,13 +453,10 @@ static void test_again(void **state)
 {
 	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
-	struct uevents *e;
+	struct uevents *e = open_events(&s);
 	int old[2], new[2];
 
 	(void)state;
-	if (POLLER_ONCE)
-		skip();                                 /* it goes by numbers */
-	e = open_events(&s);
 	assert_int_equal(pipe(old), 0);
 	assert_int_equal(pipe(new), 0);
 	assert_int_equal(uevents_add(e, old[0], INPUT, &seen.s_interest), 0);
@@ -507,18 +490,12 @@ static void test_many(void **state)
 		fds[i] = dup(ends[0]);
 		assert_int_equal(uevents_add(e, fds[i], INPUT, &seen[i].s_interest), 0);
 	}
-	for (size_t looks = 0; looks < 2 * MANY / 64 + 2; looks++) {
+	for (size_t looks = 0; looks < 2 * MANY / 64 + 2; looks++)
 		uevents_sleep(&s, UEVENTS_RUN);
-		for (size_t i = 0; i < MANY && POLLER_ONCE; i++)
-			if (seen[i].s_count > 0)
-				uevents_add(e, fds[i], INPUT, &seen[i].s_interest);
-	}
 	for (size_t i = 0; i < MANY; i++)
 		assert_true(seen[i].s_count > 0);
-	for (size_t i = 0; i < MANY; i++) {
-		uevents_closing(fds[i]);
+	for (size_t i = 0; i < MANY; i++)
 		close(fds[i]);
-	}
 	close(ends[0]);
 	close(ends[1]);
 	uevents_close(&s);
@@ -549,7 +526,6 @@ static void test_closing(void **state)
 		assert_int_equal(uevents_add(e, ends[0], INPUT, &seen.s_interest), 0);
 		if (i % 2)
 			nanosleep(&(struct timespec){ 0, MILLISECOND / 10 }, NULL);
-		uevents_closing(ends[0]);
 		close(ends[0]);
 		assert_int_equal(recv(ends[1], &got, 1, MSG_DONTWAIT), 0);
 		close(ends[1]);
@@ -576,9 +552,6 @@ static void test_expose(void **state)
 	int fd = e->e_expose(e), ends[2];
 
 	(void)state;
-	if (POLLER_ONCE)
-		uevents_close(&s);
-	test_needs_embed();
 	assert_true(fd >= 0);
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_false(readable(fd, 0));
@@ -608,9 +581,6 @@ static void test_expose_timers(void **state)
 	int64_t first = INT64_MAX;
 
 	(void)state;
-	if (POLLER_ONCE)
-		uevents_close(&s);
-	test_needs_embed();
 	uevents_sleep(&s, UEVENTS_RUN);
 	arm(e, &timers[4], 1000000000000000000);
 	assert_int_equal(e->e_expose(e), fd);
@@ -656,7 +626,7 @@ static void lacking(struct usched *s)
 	assert_int_equal(uevents_of(s, &e), 0);
 	assert_int_equal(uevents_add(e, 0, ALL, &nothing), -EMFILE);
 	assert_int_equal(uevents_add(e, 0, INPUT, &nothing), -EMFILE);
-	assert_int_equal(e->e_expose(e), -EMFILE);      /* with poll(2), too */
+	assert_int_equal(e->e_expose(e), -EMFILE);
 	assert_int_equal(uevents_sleep(s, until), 1);
 	assert_true(uevents_now() >= until);
 	timers[0] = (struct timer){ .t_timer = { .t_expired = note } };
@@ -720,8 +690,7 @@ static void test_numbers(void **state)
 	assert_int_equal(uevents__next_own(0, (unsigned)own - 1), -1);
 	assert_int_equal(uevents__next_own((unsigned)own, (unsigned)own), own);
 	assert_true(next_is(first));
-	if (!POLLER_ONCE)
-		assert_true(s.s_events->e_expose(s.s_events) >= own);
+	assert_true(s.s_events->e_expose(s.s_events) >= own);
 	uevents_close(&s);
 	assert_int_equal(uevents__next_own(0, UINT32_MAX), -1);
 }
@@ -744,7 +713,7 @@ static void test_lost(void **state)
 			setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 			open_events(&s);
 			own = uevents__next_own(0, UINT32_MAX);
-			if (replaced && !POLLER_ONCE && !KQUEUE)
+			if (replaced && !KQUEUE)
 				dup2(0, own);
 			else
 				close(own);
@@ -788,11 +757,11 @@ static void test_no_descriptors(void **state)
 	timers[0] = (struct timer){ .t_timer = { .t_expired = note } };
 	arm(e, &timers[0], 1000000000000000000);
 	rc = e->e_expose(e);                    /* the timer of a kqueue has no number */
-	assert_true(rc == (POLLER_ONCE ? -ENOTSUP : -EMFILE) || (KQUEUE && rc >= 0));
+	assert_true(rc == -EMFILE || (KQUEUE && rc >= 0));
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	assert_true(next_is(first + needs));
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);   /* interrupted before */
-	assert_true(POLLER_ONCE || e->e_expose(e) >= 0);
+	assert_true(e->e_expose(e) >= 0);
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(uevents_add(e, fds[0], ALL, &interest), 0);
 	close(fds[0]);

@@ -4,7 +4,6 @@
  * it, and the number is used again. Linked with --wrap for each __wrap here.
  */
 #include "../help/net.h"
-#include "../../src/events/poller.h"
 
 #include <sys/epoll.h>
 #include <time.h>
@@ -194,8 +193,6 @@ static void a_call_as_a_close_begins_spoils_nothing(void **state)
 	char byte;
 
 	(void)state;
-	if (POLLER_ONCE)
-		skip_because("poll(2) finds the old file closed");
 	test_timeout(100);
 	closer = begin_lingering(old);
 	while (!closing)
@@ -306,8 +303,6 @@ static void a_late_poll_takes_no_event_of_the_next_owner(void **state)
 	char bytes[2];
 
 	(void)state;
-	if (POLLER_ONCE)
-		skip_because("a close waits for the poll(2)");
 	test_timeout(100);
 	unix_pair(fds);
 	unix_pair(silent);

@@ -477,7 +477,6 @@ static bool loop(void)
 static void test_loop(void **state)
 {
 	(void)state;
-	test_needs_embed();
 	test_timeout(60);
 	assert_true(loop());                    /* takes what is kept for good */
 	for (int kind = 0; kind < FAULT_KINDS; kind++) {

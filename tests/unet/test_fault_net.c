@@ -17,7 +17,6 @@
 
 #include "../../unet.h"
 #include "../../usync.h"
-#include "../../src/events/poller.h"
 #include "../help/sweep.h"
 
 enum {
@@ -188,7 +187,7 @@ static void test_old_kernel(void **state)
 	long failed;
 
 	(void)state;
-	if (POLLER_ONCE || KQUEUE) {
+	if (KQUEUE) {
 		print_message("descriptors are not found by epoll\n");
 		skip();
 	}
@@ -199,25 +198,6 @@ static void test_old_kernel(void **state)
 	failed = fault_end();
 	assert_true(known ? failed == 0 : failed > 0);
 	known = true;
-	fault_only = NULL;
-}
-
-/* Sleeps in poll(2) for which the system has no memory. */
-static void test_no_memory_for_sleeps(void **state)
-{
-	static const struct scene scene = { .s_main = connect_all };
-	static const struct uprocs_conf some = { .c_processors = 2 };
-
-	(void)state;
-	if (!POLLER_ONCE) {
-		print_message("descriptors are not found by poll(2)\n");
-		skip();
-	}
-	test_timeout(20);
-	fault_only = "poll_sleep";
-	fault_begin(FAULT_USED_UP, 1, 20);
-	run_scene(&scene, &some);
-	assert_true(fault_end() > 0);
 	fault_only = NULL;
 }
 
@@ -313,7 +293,6 @@ int main(void)
 	};
 	const struct CMUnitTest fault_net[] = {
 		cmocka_unit_test(test_old_kernel),
-		cmocka_unit_test(test_no_memory_for_sleeps),
 		cmocka_unit_test(test_connections),
 	};
 

@@ -79,10 +79,10 @@ static void yields(void)
 	finish();
 }
 
-TEST_CASE(test_sleeps, each_loop, sleeps)
-TEST_CASE(test_timers, each_loop, timers)
-TEST_CASE(test_late, each_loop, late)
-TEST_CASE(test_yields, each_loop, yields)
+TEST_CASE(test_sleeps, each, sleeps)
+TEST_CASE(test_timers, each, timers)
+TEST_CASE(test_late, each, late)
+TEST_CASE(test_yields, each, yields)
 
 /* ---- Sockets ---- */
 
@@ -98,7 +98,7 @@ static void sockets(void)
 	finish();
 }
 
-TEST_CASE(test_sockets, each_loop, sockets)
+TEST_CASE(test_sockets, each, sockets)
 
 /* ---- Other native threads ---- */
 
@@ -171,7 +171,7 @@ static void from_outside(void)
 	finish();
 }
 
-TEST_CASE(test_from_outside, each_loop, from_outside)
+TEST_CASE(test_from_outside, each, from_outside)
 
 /* Threads that the loop itself wakes or starts run in the next call. */
 static void by_loop(void)
@@ -229,8 +229,8 @@ static void takes_turns(void)
 	finish();
 }
 
-TEST_CASE(test_by_loop, each_loop, by_loop)
-TEST_CASE(test_takes_turns, each_loop, takes_turns)
+TEST_CASE(test_by_loop, each, by_loop)
+TEST_CASE(test_takes_turns, each, takes_turns)
 
 int main(void)
 {

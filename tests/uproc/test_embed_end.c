@@ -177,7 +177,7 @@ static void depths(void)
 	finish();
 }
 
-TEST_CASE(test_depths, each_loop, depths)
+TEST_CASE(test_depths, each, depths)
 
 static struct rlimit limit_before;
 
@@ -235,7 +235,6 @@ static void test_exhausted(void **state)
 	int rc;
 
 	(void)state;
-	test_needs_embed();
 	test_timeout(60);
 	each(exhausted);
 	exhaust();

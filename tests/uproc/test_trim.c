@@ -419,7 +419,6 @@ static void test_embed(void **state)
 	void *s;
 
 	(void)state;
-	test_needs_embed();
 	s = begin(&conf);
 	over->o_hold(s);
 	for (size_t i = 0; i < n; i++)

@@ -325,7 +325,6 @@ static void embedded_begin_with_the_loops(void **state)
 	struct uprocs_conf conf = { .c_embed = 1, .c_control = 1 };
 
 	(void)state;
-	test_needs_embed();
 	test_timeout(60);
 	assert_int_equal(over->o_create(&conf, &scheduler), 0);
 	ran = 0;

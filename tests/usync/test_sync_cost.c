@@ -139,7 +139,6 @@ static struct usched_stats measure(void (*wait)(void *unused))
 	struct usched_stats stats;
 	struct ustack *waiter;
 
-	test_needs_embed();
 	ended = 0;
 	later = usync_after(3600 * USYNC_SECOND);
 	sem = (struct usync_sem){ 0 };
@@ -257,7 +256,6 @@ static void test_retake(void **state)
 
 	(void)state;
 	test_timeout(20);
-	test_needs_embed();
 	if (!test_has_stacks() || test_is_stressed())
 		skip();
 	cond = (struct usync_cond){ 0 };
