@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from test_graph import NO_PICTURES, ROOT, Case, bytes_of, clone, text_of
+from test_graph import NO_PICTURES, ROOT, Case, clone, text_of
 
 MACHINE = """\
 date: 2026-01-02 03:04:05 +0000
@@ -147,15 +147,6 @@ class Pages(Report):
                          ["rr on all processors", "rr on all processors",
                           "rr on one processor"])  # in the legends
 
-    def test_order(self):
-        self.keep(memory="memory, threads, U\nmemory, 1, 2\n", ring=RING, cycle=CYCLE)
-        self.report()
-        self.assertEqual(
-            [line for line in text_of("results/report.md").splitlines() if line[:3] == "## "],
-            ["## Cycle benchmark, N = 2", "## Cycle benchmark, N = 8",
-             "## Ring: a token is passed round 503 threads",
-             "## Memory: what a blocked thread needs"])
-
     def test_machine(self):
         self.keep(ring=RING, machine=MACHINE)
         self.report()
@@ -232,14 +223,6 @@ class Pictures(Report):
         for name in "c2", "c8", "ring":
             self.assertIn(text_of(f"results/{name}.svg"), text)
             self.assertIn(f"\n![{name}]({name}.svg)\n", text_of("results/report.md"))
-
-    def test_same(self):
-        self.keep(cycle=CYCLE, machine=MACHINE)
-        self.report()
-        first = {name: bytes_of(f"results/{name}") for name in os.listdir("results")}
-        self.report(PYTHONHASHSEED="7")
-        self.assertEqual(
-            {name: bytes_of(f"results/{name}") for name in os.listdir("results")}, first)
 
     # report.sh with a bench.sh that measures nothing, as make bench calls it.
     def test_make_bench(self):
