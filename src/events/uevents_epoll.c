@@ -39,7 +39,6 @@ struct poller {
 enum {
 	AHEAD     = 4,                  /* events from a prefetch to its use */
 	SECOND    = 1000000000,         /* ns */
-	MILLI     = 1000000,            /* ns */
 	EDGES_IN  = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
 	EDGES_ALL = EDGES_IN | EPOLLOUT,
 };
@@ -137,7 +136,9 @@ void uevents__poller_interrupt(struct poller *p)
 /* Returns the timeout of epoll_wait(2), rounded up: a sleep is not to end too early. */
 static int milliseconds(bool forever, int64_t left)
 {
-	left = (left + MILLI - 1) / MILLI;
+	const int64_t milli = 1000000;          /* ns */
+
+	left = (left + milli - 1) / milli;
 	return forever ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
 }
 
