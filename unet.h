@@ -85,7 +85,8 @@ struct unet_addr {
  * Sets *a from text: "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (any, IPv6 and IPv4),
  * "/path" of a UNIX socket, "@name" of an abstract one. Names of hosts are for
  * unet_resolve().
- * 0; -EINVAL: the text is none of these; -ENAMETOOLONG: the path is too long.
+ * 0; -EINVAL: the text is none of these, such as "localhost:80": unet_resolve() takes
+ * "localhost" and "80"; -ENAMETOOLONG: the path is too long.
  * Does not wait.
  */
 int unet_addr(const char *text, struct unet_addr *a);

@@ -125,8 +125,9 @@ static inline struct usched *uprocs_sched(const struct uprocs *r)
  * at most; they run on, `r' is as it was, and the call may be made again;
  * -EDEADLK, also before the deadline: the threads that are left wait and nothing can wake
  * them; they were reported and aborted, everything is freed nevertheless; -EPERM: called
- * by a thread, or while another native thread joins a thread of `r' or destroys `r';
- * nothing was done; -EINVAL, -EBUSY as ustack_join().
+ * by a thread, whose stack it would free: have main() call it; or another native thread
+ * joins a thread of `r' or destroys `r': wait for that one; nothing was done; -EINVAL,
+ * -EBUSY as ustack_join().
  * From any native thread, which it blocks; with c_embed and SINGLE_THREAD it runs the
  * threads, so it is late if one of these does not give way.
  */

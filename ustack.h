@@ -61,7 +61,8 @@ struct ustack *ustack_self(void);
  * Takes a token of the calling thread, and blocks until there is one. Cancelling the
  * thread does not end this wait. After an error the thread did not block, and has all
  * its tokens.
- * 0; -EPERM: the caller is no thread; -ENOMEM, -EFAULT as ustack_block().
+ * 0; -EPERM: the caller is no thread: start one, or wait by a call of usync.h, which
+ * native threads may make, too; -ENOMEM, -EFAULT as ustack_block().
  * Switches.
  */
 USCHED_SWITCHES int ustack_wait(void)
@@ -141,7 +142,8 @@ int ustack_yield(void);
  * processor, with ll in the caller's group. For code that need not know its scheduler.
  * *thread is to be joined or detached; with NULL it is detached.
  * 0; -ENOMEM: there is no such thread then; -EINVAL: `func' is NULL; -EPERM: the caller
- * is no thread; -ENOTSUP: the scheduler has no s_start.
+ * is no thread: rr_start() and ll_start() name the scheduler; -ENOTSUP: the scheduler has
+ * no s_start.
  * Does not switch.
  */
 int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);

@@ -101,7 +101,8 @@ struct usync_mutex {
 
 /*
  * Locks `m'.
- * 0, or an error as above; -EDEADLK: the caller has it already.
+ * 0, or an error as above; -EDEADLK: the caller has it already: a mutex is not
+ * recursive.
  */
 int usync_mutex_lock(struct usync_mutex *m, int64_t deadline);
 
@@ -360,7 +361,7 @@ int usync_scope_enter(struct usync_scope *scope);
 
 /*
  * Has the caller leave the scope that it entered last. At its end a thread leaves all.
- * 0; -EPERM: it is in none.
+ * 0; -EPERM: it is in none: each leave needs an enter by the same thread.
  */
 int usync_scope_leave(void);
 
@@ -385,9 +386,9 @@ int usync_scope_error(const struct usync_scope *scope);
  * the first error ends the waits of the other threads. Where the new thread cannot enter,
  * it cancels the scope with the error of that. *thread is as in ustack_start(); with NULL
  * the thread is detached, and usync_scope_wait() waits for it all the same.
- * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM, -ENOTSUP as ustack_start();
- * -EOVERFLOW: there are 2^32 - 1; with h_limit also that of usync_scope_error(), and
- * errors as above.
+ * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM: the caller is a native thread,
+ * and the scope has no h_on: make it with h_on; -ENOTSUP as ustack_start(); -EOVERFLOW:
+ * there are 2^32 - 1; with h_limit also that of usync_scope_error(), and errors as above.
  */
 int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg,
 		      struct ustack **thread);
@@ -405,7 +406,8 @@ int usync_scope_start_with(struct usync_scope *scope, const struct ustack_how *h
  * Waits until the threads of usync_scope_start() have ended. A caller that is in the
  * scope does not wait for them once it has ended. The first of their errors is that of
  * usync_scope_error().
- * 0, or an error as above; -EDEADLK: the caller is one of them.
+ * 0, or an error as above; -EDEADLK: the caller is one of them, and would wait for
+ * itself: have the thread that made the scope wait.
  */
 int usync_scope_wait(struct usync_scope *scope, int64_t deadline);
 

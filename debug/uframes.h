@@ -21,7 +21,7 @@
  *
  *	usched: usync_group_wait: shared object 0x7f8e4a27fe90 is in
  *	the frames of the thread that calls, 0x7f8e4a2a8100, function
- *	0x55d4ed2a2e10: threads move
+ *	0x55d4ed2a2e10: threads move; put it on the heap, or make it static
  *
  * The first 64 words of an argument of uoffload(), of a value of a channel and of a block
  * of glibc's malloc(3) that is the argument of a new thread are looked through, and so

@@ -135,7 +135,7 @@ static void check(const void *pointer, int whose, const char *call)
 		fprintf(stderr, ", ");
 		OBSERVER(o_introduce)(u);
 	}
-	fprintf(stderr, ": threads move\n");
+	fprintf(stderr, ": threads move; put it on the heap, or make it static\n");
 	abort();
 }
 

@@ -203,7 +203,11 @@ const char *ustack_error(int rc)
 	case -EPIPE:
 		return "end of input, or the channel or connection is closed";
 	case -EDEADLK:
-		return "deadlock: the wait could not end";
+		return "deadlock: the caller has the lock, or joins itself; or all "
+		       "threads wait, and the report on standard error says for what";
+	case -EINVAL:
+		return "not valid: an address that is not numeric (unet_resolve() looks "
+		       "up names), a NULL function, a thread that is joined or detached";
 	case -EOVERFLOW:
 		return "a counter, as of tokens, is at its limit";
 	case -ESRCH:
@@ -219,7 +223,9 @@ const char *ustack_error(int rc)
 	case -EFAULT:
 		return "the caller cannot block here, or the address is bad";
 	case -EPERM:
-		return "not permitted: no thread, not the owner, or the system refuses";
+		return "not permitted: wait and start in a thread, destroy outside of "
+		       "threads, unlock or leave what the caller has; or the system "
+		       "refuses";
 	default:
 		return rc < 0 ? system_text(rc == INT_MIN ? INT_MAX : -rc) : "no error";
 	}

@@ -459,7 +459,7 @@ static void error_texts(void *unused)
 {
 	static const int own[] = {
 		ETIMEDOUT, ECANCELED, EPIPE, EDEADLK, EOVERFLOW, ESRCH, EBADF, ETIME,
-		EMSGSIZE, EXDEV, EFAULT, EPERM,
+		EMSGSIZE, EXDEV, EFAULT, EPERM, EINVAL,
 	};
 	bool is_own[200] = { false };
 
@@ -479,6 +479,9 @@ static void error_texts(void *unused)
 			TEST_EQUAL(strcmp(text, "unknown error"), 0);
 	}
 	TEST_EQUAL(strcmp(ustack_error(-ETIMEDOUT), "the deadline has passed"), 0);
+	assert_non_null(strstr(ustack_error(-EPERM), "in a thread"));
+	assert_non_null(strstr(ustack_error(-EINVAL), "unet_resolve()"));
+	assert_non_null(strstr(ustack_error(-EDEADLK), "has the lock"));
 	TEST_EQUAL(strcmp(ustack_error(INT_MIN), "unknown error"), 0);
 	TEST_EQUAL(strcmp(ustack_error(0), "no error"), 0);
 	TEST_EQUAL(strcmp(ustack_error(EPIPE), "no error"), 0);
