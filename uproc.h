@@ -119,7 +119,7 @@ static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
 	return (struct uproc_rest *)uimage_rest(t);
 }
 
-/* Stacks that threads have for themselves: see uproc_alone.c. */
+/* Own stacks, those of h_stack: see uproc_alone.c. */
 struct uproc_alone;
 
 struct uproc_alones {
@@ -229,7 +229,7 @@ struct uproc {
 		__attribute__((aligned(128)));
 	uint32_t              p_started; /* threads */
 	uint32_t              p_room;    /* threads for which a ring is allocated */
-	struct usched_stack  *p_returned;       /* stacks of its own, by k_next */
+	struct usched_stack  *p_returned;       /* added here, and back; by k_next */
 	uint32_t              p_trim;    /* 1: it is to give back what it can */
 	uint32_t              p_stands;  /* 1: in a look, it waits for r_lock */
 	uint32_t              p_drawer;  /* the processor that draws it, + 1; 0: none */

@@ -252,7 +252,7 @@ void usched__tell_all(struct usched *s, enum usched_event event, struct ustack *
 /* Without a resident: into the list, those without threads first. */
 void usched__vacate(struct usched *s, struct usched_stack *k)
 {
-	struct usched_stack *prev = s->s_moves && !k->k_shared ? &s->s_vacant_own
+	struct usched_stack *prev = s->s_moves && !k->k_shared ? &s->s_vacant_unshared
 		: &s->s_vacant, *next;
 
 	if (k->k_threads > 0)
@@ -284,7 +284,7 @@ struct usched_stack *usched__next_stack(const struct usched *s,
 	if (GET(k->k_sched) == s && k->k_stays & USCHED_ALONE) {
 		next = k->k_next;
 	} else {
-		next = k->k_ring == s->s_victim ? s->s_own : k->k_ring;
+		next = k->k_ring == s->s_victim ? s->s_unshared : k->k_ring;
 		if (!next)
 			next = s->s_new.k_next;
 	}
@@ -1114,13 +1114,13 @@ int usched_init(struct usched *s)
 	if (s->s_room < sizeof(struct usched_image))
 		s->s_room = sizeof(struct usched_image);
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
-	s->s_vacant_own.k_prev = s->s_vacant_own.k_next = &s->s_vacant_own;
+	s->s_vacant_unshared.k_prev = s->s_vacant_unshared.k_next = &s->s_vacant_unshared;
 	s->s_new = (struct usched_stack){ .k_sched = s };
 	s->s_new.k_prev = s->s_new.k_next = &s->s_new;
 	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX,
 					    .k_shared = 1 };
 	s->s_native.k_ring = s->s_victim = &s->s_native;
-	s->s_own = NULL;
+	s->s_unshared = NULL;
 	usched__vacate(s, &s->s_native);
 	s->s_stacks = 0;
 	s->s_colour = 0;

@@ -301,7 +301,7 @@ struct usched_stack {
 	uint32_t             k_size;    /* bytes below k_bottom */
 	uint32_t             k_threads; /* launched here and not ended */
 	__extension__ union {
-		struct usched_stack *k_ring;    /* the next shared one, or of s_own */
+		struct usched_stack *k_ring;    /* the next shared one, or unshared */
 		void        *k_owner;   /* ALONE: the scheduler's */
 	};
 	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
@@ -333,9 +333,9 @@ struct usched {
 	/* Private to usched.c. */
 	char                *s_home;    /* frame of usched_run(), or NULL */
 	struct usched_stack *s_victim;  /* shared: the next launch may evict there */
-	struct usched_stack *s_own;     /* the others */
+	struct usched_stack *s_unshared; /* stacks beyond the shared ones */
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
-	struct usched_stack  s_vacant_own;      /* with s_moves: those not shared */
+	struct usched_stack  s_vacant_unshared; /* with s_moves */
 	struct usched_stack  s_native;
 	struct usched_stack  s_new;     /* new threads are here. List head: stacks that
 					   threads have brought; k_ring: those that they

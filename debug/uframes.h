@@ -15,7 +15,7 @@
  *    another thread's frames, nor in a stale part of a stack, nor on a stack of another
  *    processor.
  *
- * Frames on a stack of its own (h_stack, ustack.h) are good for both. A wrong pointer is
+ * Frames on an own stack (h_stack, ustack.h) are good for both. A wrong pointer is
  * reported on standard error, with the call and the owner of the address, and the
  * program is aborted:
  *

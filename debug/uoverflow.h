@@ -15,8 +15,8 @@
  *	usched:   0x55717a86c1d9 (server+0x11d9 handler)
  *
  * with the eight innermost and the eight outermost calls, except with the portable
- * switch. A thread with a stack of its own has "own stack" there; its coroutines are on
- * stacks of c_stack_size. A handler on an alternate stack writes the message. The
+ * switch. A thread with an own stack (h_stack) has "own stack" there; its coroutines are
+ * on stacks of c_stack_size. A handler on an alternate stack writes the message. The
  * library does not need this module.
  *
  * A fault is an overflow if it is in the guard below the stack of the thread that runs

@@ -246,7 +246,7 @@ static bool has_size(const pthread_attr_t *attr)
 	return size_at && words[size_at];
 }
 
-/* With a stack of its own, of the size that `attr' has if that is more. */
+/* Starts a thread with an own stack, of the size that `attr' has if that is more. */
 static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_t *attr)
 {
 	struct ustack **handle = p->p_state & UPOSIX_DETACHED ? NULL : &p->p_thread;

@@ -26,7 +26,7 @@
 
 /* Settings, from the environment; see uposix_load.c. */
 struct uposix_conf {
-	unsigned    c_stacks;           /* threads with a stack of their own, at most */
+	unsigned    c_stacks;           /* threads with an own stack, at most */
 	unsigned    c_shared;           /* 0; or all share so many stacks */
 	unsigned    c_processors;       /* 0: all */
 	size_t      c_stack_size;       /* bytes */

@@ -7,7 +7,7 @@
  * INVARIANTS, between two steps of the dispatcher; usched__validate() looks:
  *
  *  - A stack is in a list of vacant ones, those without threads first, if and only if it
- *    has no resident. With s_moves, those that are not shared are in s_vacant_own.
+ *    has no resident. With s_moves, those that are not shared are in s_vacant_unshared.
  *  - A resident was launched there, has not ended, and bit 0 of its u_top is clear. The
  *    u_top of the running thread means nothing.
  *  - A stack that is not shared has one thread at most.
@@ -170,9 +170,9 @@ struct arch_jump usched__run(struct usched *s, struct ustack *u);
 
 static inline struct usched_stack *usched__first_vacant(const struct usched *s)
 {
-	struct usched_stack *k = s->s_vacant_own.k_next;
+	struct usched_stack *k = s->s_vacant_unshared.k_next;
 
-	return k == &s->s_vacant_own ? s->s_vacant.k_next : k;
+	return k == &s->s_vacant_unshared ? s->s_vacant.k_next : k;
 }
 
 /*
@@ -239,7 +239,7 @@ static inline void usched__validate(const struct usched *s)
 		DISPATCH_CHECK(k->k_shared || k->k_threads <= 1);
 	}
 	listed = usched__validate_vacant(&s->s_vacant)
-		+ usched__validate_vacant(&s->s_vacant_own);
+		+ usched__validate_vacant(&s->s_vacant_unshared);
 	DISPATCH_CHECK(vacant == listed);
 }
 #else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usched_stack.c: added stacks, those that threads bring along, and those that move with
- * a thread to another dispatcher. The memory is the scheduler's.
+ * usched_stack.c: added stacks; own stacks, which threads bring along; and unshared
+ * stacks that move with a thread to another dispatcher. The memory is the scheduler's.
  *
  * A stack is in one dispatcher's use: k_sched. It has left while that is another one's
- * than where it was added; the ring of the shared stacks, and s_own, have it all the
+ * than where it was added; the ring of the shared stacks, and s_unshared, have it all the
  * same. A stack that a thread has brought is in the list of s_new while that thread
  * lives, in the one of usched__left() after, and never in a list of vacant stacks.
  */
@@ -84,8 +84,8 @@ int usched_add_stack(struct usched *s, void *base, size_t size)
 		k->k_ring = s->s_victim->k_ring;
 		s->s_victim->k_ring = k;
 	} else {
-		k->k_ring = s->s_own;
-		s->s_own = k;
+		k->k_ring = s->s_unshared;
+		s->s_unshared = k;
 	}
 	usched__vacate(s, k);
 	return 0;

@@ -7,7 +7,7 @@
  *	uproc_ring.c    runnable threads, records and the inbox; the observer's table
  *	uproc_name.c    names of threads
  *	uproc_local.c   whether a thread's frames depend on its native thread
- *	uproc_alone.c   stacks that threads have for themselves
+ *	uproc_alone.c   own stacks, those of h_stack
  *	uproc_layout.c  what readers from outside go by
  *	uproc_move.c    threads that move
  *	uproc_mail.c    mail
@@ -203,26 +203,26 @@ UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
 /* ---- uproc_alone.c ---- */
 
 /*
- * Counts one thread more that has a stack of its own, of `size' bytes, and takes one for
- * it, also for USTACK_OWN.
- * 0; -EAGAIN: there are c_alone; -ENOMEM.
+ * Counts one thread more with an own stack, and takes a stack of `size' bytes, or
+ * USTACK_OWN, for that thread.
+ * 0; -EAGAIN: c_alone threads have own stacks; -ENOMEM.
  */
 UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
 				    struct usched_stack **stack);
 
-/* Gives it back: the thread was not started. */
+/* Gives back an own stack whose thread was not started. */
 UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
 
-/* Takes in the stacks of threads that have ended on `p', except the one in use. */
+/* Takes in the own stacks of threads that have ended on `p', except the one in use. */
 UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
 
-/* Frees all. All threads have ended. */
+/* Frees all own stacks. All threads have ended. */
 UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
 
-/* At the end of a period: what was vacant all the time is to go; or all that is. */
+/* At the end of a period: has stacks go that were vacant in it, or all vacant ones. */
 UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o, bool all);
 
-/* Unmaps some of those that are to go. True: there are more. */
+/* Unmaps some of the stacks that are to go. True: there are more. */
 UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
 
 static inline void uproc__take_left(struct uproc *p)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_alone.c: stacks that threads have for themselves.
+ * uproc_alone.c: own stacks, those of threads that are started with h_stack.
  *
- * A start takes a vacant one, or maps one, before the thread is made: so it fails there,
- * or not at all. All processors share the vacant ones. The thread brings its stack along
- * to the processor where it begins, and that has it until the thread has ended.
+ * A start takes a vacant stack, or maps one, before the thread is made, so a lack of
+ * memory fails the start and nothing later. All processors share the vacant stacks. The
+ * thread brings its stack to the processor where it begins, which has the stack until the
+ * thread has ended.
  *
- * At its end the thread is off the count at once, so after its join another can be
- * started. The stack comes later: s_next, and the sleep of a processor, run on the stack
- * of the thread that ended last. uproc__sort_left() is called until it is left.
+ * A thread that ends is off the count at once, so after its join another can be started.
+ * Its stack comes back later: s_next, and the sleep of a processor, run on the stack of
+ * the thread that ended last. uproc__sort_left() is called until that stack is free.
  *
- * In number there are c_alone, and two for each processor, which may be on its way back.
- * Vacant ones that were not needed for a period are unmapped, in steps.
+ * There are at most c_alone own stacks, and two more for each processor, which may be on
+ * their way back. Stacks that stay vacant for a period are unmapped, in steps.
  */
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 /*
  * uproc_stacks.c: the stacks of a processor, which its threads share: mapped in steps, as
  * launches need them, up to c_stacks. This file knows memory and the dispatcher, and no
- * threads. Stacks for one thread alone are in uproc_alone.c.
+ * threads. Own stacks (h_stack) are in uproc_alone.c.
  */
 #include "proc.h"
 

@@ -225,7 +225,7 @@ static void test_reloaded(void **state)
 	assert_said(" outgrow_later)");
 }
 
-/* A thread with a stack of its own, smaller than others, or larger. */
+/* A thread with an own stack, smaller than others, or larger. */
 static void over_own_stack(void *size)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stack_size = SIZE };

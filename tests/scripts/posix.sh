@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # POSIX threads over usched: posix/test_uposix_*.c, compiled with uposix.h, and as plain
-# programs by LD_PRELOAD: with stacks of their own, with few shared ones, at the limit of
+# programs by LD_PRELOAD: with own stacks, with few shared ones, at the limit of
 # stacks, on one processor. A C++ program, libraries that are loaded later, allocators with
 # locks, a daemon, a process that outlives main(); usched-run and what it tells.
 # Thread-local variables, shared and exchanged. A hardened program; the library as it is

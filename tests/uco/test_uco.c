@@ -659,7 +659,7 @@ static void *wander(void *arg, void *unused)
 	return NULL;
 }
 
-/* Threads on stacks of their own run these, which are on shared ones. */
+/* Threads on own stacks run these coroutines, whose frames are on shared stacks. */
 static struct uco *pool[20];
 static size_t next_pool;
 
@@ -745,7 +745,7 @@ static void test_mixed(void **state)
 	free(threads);
 }
 
-/* ---- A thread with a stack of its own, and frames on a shared one ---- */
+/* ---- A thread with an own stack, and frames on a shared one ---- */
 
 enum { ALL_SHARED = 64, SHALLOW = 400 };
 

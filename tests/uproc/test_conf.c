@@ -115,7 +115,7 @@ static void test_outside(void **state)
 
 /* ---- Counters, stacks, images ---- */
 
-/* Threads that stay: others get stacks of their own first, and so no images. */
+/* With c_stay, since other threads get unshared stacks first, and so no images. */
 static void stats(const struct uprocs_conf *given)
 {
 	struct uprocs_conf conf = *given;
@@ -161,8 +161,8 @@ static void stats(const struct uprocs_conf *given)
 TEST_CASE(test_stats, each_conf, stats)
 
 /*
- * R7: stacks grow with the threads. Each of 1024 threads has a stack of its own; more
- * share the first 64 stacks, and the threads on the others keep theirs.
+ * R7: stacks grow with the threads. Each of 1024 threads has a stack; more threads
+ * share the first 64 stacks, and the other 960 stacks stay unshared.
  */
 static void grow_stacks(size_t n, unsigned stacks)
 {

@@ -454,7 +454,7 @@ static void start_beside(void *unused)
 	}
 }
 
-/* Without stacks of its own left a processor could give no threads. */
+/* A processor whose unshared stacks are all away could give no threads. */
 static void test_stacks_return(void **state)
 {
 	(void)state;

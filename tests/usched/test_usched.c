@@ -315,7 +315,7 @@ static void r7_bottoms_are_spread(void **state)
 	assert_int_equal(usched_fini(&s), 0);
 }
 
-/* With many stacks, a thread on one of its own needs no image and is never evicted. */
+/* With many stacks, a thread on an unshared one needs no image and is never evicted. */
 static int alone;
 
 static void block_deep_alone(void *unused)

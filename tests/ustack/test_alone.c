@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_alone.c: threads with a stack of their own, or an error: pointers into their
+ * test_alone.c: threads with an own stack, or an error: pointers into their
  * frames, sizes, the limit, stacks that are used again and that go back.
  */
 #include "../help/procs.h"
