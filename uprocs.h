@@ -21,7 +21,8 @@ struct uprocs;
 /* What a scheduler is made with. Zeros are the defaults. */
 struct uprocs_conf {
 	/* Processors. 0: one for each CPU that the process may use, by its affinity and
-	   by the quotas of its control groups, a part of a CPU counted as one. */
+	   by the quotas of its control groups (version 2), a part of a CPU counted as
+	   one. */
 	unsigned c_processors;
 
 	/* Stacks of each processor, mapped at once, in two mappings each; they take

@@ -480,7 +480,7 @@ static void test_bus(void **state)
 
 	(void)state;
 	test_timeout(60);
-	if (!test_has_stacks() || test_emulator_fails("bus"))
+	if (!test_has_stacks() || test_emulator_fails("addresses"))
 		skip();
 	assert_non_null(empty);
 	fd = fileno(empty);

@@ -61,8 +61,8 @@ size_t test_entries(const char *directory);
 int test_on_valgrind(void);
 
 /*
- * Whether an emulator runs this, and failed the program of that name in emulator/: by
- * USCHED_TEST_FAILS in the environment. The programs have nothing of usched.
+ * Whether an emulator runs this that is known to fail in this: scripts/matrix.sh lists
+ * such faults, in USCHED_TEST_FAILS of the environment.
  */
 int test_emulator_fails(const char *name);
 

@@ -125,7 +125,7 @@ static void making_fails(void)
 	TEST_EQUAL(unet_connect(&strange, NEVER), -EAFNOSUPPORT);
 	TEST_EQUAL(test_descriptors(), before);
 	TEST_EQUAL(unet_close(fd), 0);
-	if (!test_emulator_fails("so_error")) {
+	if (!test_emulator_fails("errors")) {
 		TEST_EQUAL(unet_connect(&taken, NEVER), -ECONNREFUSED);
 		TEST_EQUAL(unet_connect(&taken, usync_after(3600 * USYNC_SECOND)),
 			   -ECONNREFUSED);

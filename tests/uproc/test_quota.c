@@ -47,7 +47,7 @@ static unsigned cpus(const char *groups)
 	return quota_cpus(path, root);
 }
 
-static void version_two(void **state)
+static void limits(void **state)
 {
 	(void)state;
 	put("two/cpu.max", "max 100000\n");
@@ -57,28 +57,13 @@ static void version_two(void **state)
 	assert_int_equal(cpus("0::/two\n"), UINT_MAX);
 	assert_int_equal(cpus("0::/two/a\n"), 3);
 	assert_int_equal(cpus("0::/two/a/b\n"), 3);
-	assert_int_equal(cpus("0::/two/c\n"), 1);
+	assert_int_equal(cpus("4:memory:/two/a\n0::/two/c\n"), 1);
 	assert_int_equal(cpus("0::/\n"), UINT_MAX);
 	assert_int_equal(cpus("0::/nowhere/at/all\n"), UINT_MAX);
 	put("cpu.max", "400000 100000\n");
 	assert_int_equal(cpus("0::/\n"), 4);
 	assert_int_equal(cpus("0::/nowhere/at/all\n"), 4);
 	put("cpu.max", "max 100000\n");
-}
-
-static void version_one(void **state)
-{
-	(void)state;
-	put("cpu/cpu.cfs_quota_us", "-1\n");
-	put("cpu/cpu.cfs_period_us", "100000\n");
-	put("cpu/job/cpu.cfs_quota_us", "150000\n");
-	put("cpu/job/cpu.cfs_period_us", "50000\n");
-	assert_int_equal(cpus("4:memory:/job\n3:cpu,cpuacct:/job\n0::/\n"), 3);
-	assert_int_equal(cpus("3:cpuacct,cpu:/job/within\n"), 3);
-	assert_int_equal(cpus("3:cpu:/\n"), UINT_MAX);
-	assert_int_equal(cpus("3:cpuset,cpuacct:/job\n"), UINT_MAX);
-	put("cpu/half/cpu.cfs_quota_us", "150000\n");
-	assert_int_equal(cpus("3:cpu:/half\n"), UINT_MAX);      /* no period */
 }
 
 /* What cannot be read is no limit. */
@@ -131,8 +116,7 @@ static void pinned(void **state)
 int main(void)
 {
 	const struct CMUnitTest quota_tests[] = {
-		cmocka_unit_test(version_two),
-		cmocka_unit_test(version_one),
+		cmocka_unit_test(limits),
 		cmocka_unit_test(nonsense),
 #ifdef CPU_COUNT
 		cmocka_unit_test(pinned),

@@ -344,7 +344,7 @@ static void test_flood(void **state)
 		print_message("memcheck takes large frames of handlers for wrong\n");
 		skip();
 	}
-	if (test_emulator_fails("signal"))
+	if (test_emulator_fails("handlers"))
 		skip();
 	test_timeout(120);
 	if (test_has_stacks())
