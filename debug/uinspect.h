@@ -45,13 +45,12 @@ extern "C" {
 #endif
 
 enum {
-	UINSPECT_JSON  = 1,     /* an object of JSON instead of text */
-	UINSPECT_BRIEF = 2,     /* without calls: names and states */
+	UINSPECT_BRIEF = 1,     /* without calls: names and states */
 };
 
 /*
- * Writes all threads to the descriptor `fd', which waits natively. `how' is a sum of the
- * constants above, or 0. The threads of a scheduler with c_embed are shown if its loop
+ * Writes all threads to the descriptor `fd', which waits natively. `how' is
+ * UINSPECT_BRIEF or 0. The threads of a scheduler with c_embed are shown if its loop
  * runs meanwhile. Destroying a scheduler waits while it is looked at.
  * 0; -ENOMEM: no memory; or some threads were left out, which the text counts; -EAGAIN:
  * no more native threads; or an error of write(2).

@@ -1,25 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uinspect_show.c: the text and the JSON of a dump. uinspect.h has an example of the
- * text. The JSON:
- *
- *	{ "threads": 3, "lost": 0,
- *	  "processors": [ { "scheduler": 0, "processor": 0, "threads": 2,
- *	                    "shown": 2, "answers": true } ],
- *	  "groups": [ { "count": 2, "function": CODE,
- *	                "state": "waits", "for": "mutex", "calls": [ CODE ],
- *	                "threads": [ { "thread": "0x7f10", "name": "north",
- *	                               "scheduler": 0, "processor": 0,
- *	                               "object": "0x5590", "more": "",
- *	                               "holder": HOLDER, "joins": HOLDER,
- *	                               "started": 2.5, "at": CODE,
- *	                               "blocked": 0.25 } ] } ] }
- *
- * CODE is the text of an address. HOLDER is { "thread": "0x7f20", "name": "south" }, or
- * { "outsider": "0x7fff" }: a native thread, or a thread of another dispatcher. Seconds
- * since the start and the last block, and the call that started the thread, unless a
- * native thread did, are there with utrace_keep(). What is not known, or
- * is not there, is left out.
+ * uinspect_show.c: the text of a dump. uinspect.h has an example.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* Dl_info in src/base/code.h */
@@ -228,20 +209,6 @@ static void put_age(struct text *o, const char *before, int64_t ns, const char *
 	text_put(o, after);
 }
 
-/* In quotes, for JSON: a text of text_copy(), or a constant. */
-static void put_string(struct text *o, const char *text)
-{
-	text_put(o, "\"");
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			text_put(o, "\\");
-		text_bytes(o, text, 1);
-	}
-	text_put(o, "\"");
-}
-
-/* ---- Text ---- */
-
 static void put_processor(struct text *o, const struct task *k)
 {
 	text_put(o, "processor ");
@@ -390,173 +357,6 @@ static void show_text(struct view *v)
 	}
 }
 
-/* ---- JSON ---- */
-
-static void json_address(struct text *o, const char *before, uintptr_t address)
-{
-	text_put(o, before);
-	text_put(o, "\"");
-	text_hex(o, address);
-	text_put(o, "\"");
-}
-
-static void json_number(struct text *o, const char *before, size_t number)
-{
-	text_put(o, before);
-	text_number(o, number);
-}
-
-static void json_code(struct view *v, uintptr_t address)
-{
-	put_string(&v->v_text, text_of_code(v, address));
-}
-
-static void json_holder(struct view *v, const char *before, uintptr_t key)
-{
-	const struct held_object *h = find_holder(v, key);
-	struct text *o = &v->v_text;
-
-	text_put(o, before);
-	json_address(o, h->h_is_thread ? "{\"thread\":" : "{\"outsider\":", key);
-	if (h->h_name) {
-		text_put(o, ",\"name\":");
-		put_string(o, h->h_name);
-	}
-	text_put(o, "}");
-}
-
-static void json_runs(struct view *v, const struct task *k)
-{
-	struct text *o = &v->v_text;
-
-	if (!k->k_runs)
-		return;
-	json_address(o, ",\"runs\":{\"thread\":", k->k_runs);
-	if (k->k_runs_name) {
-		text_put(o, ",\"name\":");
-		put_string(o, k->k_runs_name);
-	}
-	text_put(o, ",\"function\":");
-	json_code(v, k->k_runs_func);
-	text_put(o, ",\"calls\":[");
-	for (size_t i = 0; i < k->k_runs_depth; i++) {
-		text_put(o, i > 0 ? "," : "");
-		json_code(v, k->k_frames[i] - 1);
-	}
-	text_put(o, "]}");
-}
-
-static void json_processors(struct view *v)
-{
-	struct text *o = &v->v_text;
-
-	for (size_t i = 0; i < v->v_dump->d_count; i++) {
-		const struct task *k = v->v_dump->d_tasks[i];
-		bool done = k->k_state == TASK_DONE;
-
-		json_number(o, i > 0 ? ",\n{\"scheduler\":" : "{\"scheduler\":",
-			    k->k_scheduler);
-		json_number(o, ",\"processor\":", k->k_number);
-		json_number(o, ",\"threads\":", done ? k->k_threads : k->k_all);
-		json_number(o, ",\"shown\":", k->k_threads);
-		text_put(o, ",\"answers\":");
-		text_put(o, k->k_state == TASK_GONE ? "false" : "true");
-		json_runs(v, k);
-		text_put(o, "}");
-	}
-}
-
-static void json_group(struct view *v, const struct shown *h)
-{
-	const struct group *g = h->h_groups[0];
-	const struct group_key *e = &g->g_key;
-	struct text *o = &v->v_text;
-
-	json_number(o, "{\"count\":", h->h_threads);
-	text_put(o, ",\"function\":");
-	json_code(v, e->e_func);
-	text_put(o, ",\"state\":");
-	put_string(o, states[e->e_state]);
-	if (e->e_kind) {
-		text_put(o, ",\"for\":\"");
-		text_put(o, e->e_kind);
-		text_put(o, e->e_how);
-		text_put(o, "\"");
-	}
-	text_put(o, ",\"calls\":[");
-	for (size_t i = 0; i < e->e_depth; i++) {
-		text_put(o, i > 0 ? ",\n" : "");
-		json_code(v, g->g_frames[i] - 1);
-	}
-	text_put(o, "],\n\"threads\":[");
-}
-
-static void json_member(struct view *v, const struct group *g, const struct member *m)
-{
-	uintptr_t joined = g->g_key.e_state == UPROC_JOINS
-		? find_holder(v, m->m_thread)->h_joined : 0;
-	struct text *o = &v->v_text;
-
-	json_address(o, "{\"thread\":", m->m_thread);
-	if (m->m_name) {
-		text_put(o, ",\"name\":");
-		put_string(o, m->m_name);
-	}
-	json_number(o, ",\"scheduler\":", m->m_task->k_scheduler);
-	json_number(o, ",\"processor\":", m->m_task->k_number);
-	if (g->g_key.e_number)
-		json_number(o, ",\"object\":", (uintptr_t)m->m_object);
-	else if (m->m_object)
-		json_address(o, ",\"object\":", (uintptr_t)m->m_object);
-	if (m->m_more) {
-		text_put(o, ",\"more\":");
-		put_string(o, m->m_more);
-	}
-	if (m->m_holder)
-		json_holder(v, ",\"holder\":", m->m_holder);
-	if (joined)
-		json_holder(v, ",\"joins\":", joined);
-	put_age(o, ",\"started\":", m->m_started, "");
-	if (m->m_where) {
-		text_put(o, ",\"at\":");
-		json_code(v, m->m_where - 1);
-	}
-	put_age(o, ",\"blocked\":", m->m_blocked, "");
-	text_put(o, "}");
-}
-
-static void json_members(struct view *v, const struct shown *h)
-{
-	bool first = true;
-
-	for (size_t j = 0; j < h->h_count; j++)
-		for (const struct member *m = h->h_groups[j]->g_first; m; m = m->m_next) {
-			text_put(&v->v_text, first ? "" : ",\n");
-			first = false;
-			json_member(v, h->h_groups[j], m);
-		}
-	text_put(&v->v_text, "]}");
-}
-
-static void show_json(struct view *v)
-{
-	struct text *o = &v->v_text;
-
-	json_number(o, "{\"threads\":", v->v_threads);
-	json_number(o, ",\"lost\":", v->v_lost);
-	text_put(o, ",\"processors\":[");
-	json_processors(v);
-	text_put(o, "],\n\"groups\":[");
-	for (size_t i = 0; i < v->v_count; i++) {
-		text_put(o, i > 0 ? ",\n" : "");
-		json_group(v, &v->v_shown[i]);
-		json_members(v, &v->v_shown[i]);
-	}
-	text_put(o, "]}\n");
-}
-
-/* ---- Both ---- */
-
 /* 0; -ENOMEM. */
 static int make_view(struct view *v)
 {
@@ -582,10 +382,7 @@ int uinspect__show(struct dump *d)
 	v->v_dump = d;
 	rc = make_view(v);
 	if (rc == 0) {
-		if (d->d_how & UINSPECT_JSON)
-			show_json(v);
-		else
-			show_text(v);
+		show_text(v);
 		text_flush(&v->v_text);
 		rc = v->v_text.t_rc;
 		if (rc == 0 && v->v_lost > 0)

@@ -134,7 +134,7 @@ TEXT_CALL void text_copy(char *to, size_t room, const char *from)
 	*to = '\0';
 }
 
-/* In quotes, as in code and in JSON, except that it escapes nothing. */
+/* In quotes, as in code, except that it escapes nothing. */
 static inline void text_quote(struct text *t, const char *string)
 {
 	text_put(t, "\"");

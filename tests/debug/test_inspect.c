@@ -284,21 +284,21 @@ static void show_scope(void *s)
 	free(first);
 }
 
-/* In JSON, a descriptor is a number, and a name has escapes. */
-static void show_json(void *s)
+/* A name has no character that a terminal acts on. */
+static void show_descriptor(void *s)
 {
-	char *text, object[32];
+	const char *line;
 	struct ustack *u;
+	char *text;
 	int fds[2];
 
 	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	TEST_EQUAL(over->o_start(s, read_byte, &fds[0], &u), 0);
 	TEST_EQUAL(ustack_name(u, "a\\ \"b\"\n"), 0);
-	free(await_state(u, UINSPECT_BRIEF, "waits for descriptor to read"));
-	text = dump(UINSPECT_JSON);
-	snprintf(object, sizeof object, ",\"object\":%d", fds[0]);
-	TEST_TRUE(strstr(text, object) != NULL);
-	TEST_TRUE(strstr(text, "\"name\":\"a\\\\ \\\"b\\\"?\"") != NULL);
+	text = await_state(u, UINSPECT_BRIEF, "waits for descriptor to read");
+	line = line_of(text, u);
+	expect(line, " \"a\\ \"b\"?\", processor 0.");
+	expect(line, ", descriptor %d\n", fds[0]);
 	free(text);
 	TEST_EQUAL(write(fds[1], "x", 1), 1);
 	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
@@ -323,7 +323,7 @@ static void show_each(const struct uprocs_conf *conf)
 	show_join(s);
 	show_select(s);
 	show_scope(s);
-	show_json(s);
+	show_descriptor(s);
 	over->o_release(s);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	end_waits();

@@ -175,11 +175,11 @@ TEST_CASE(test_calls, each_conf, show_calls)
 /* From a thread, with the same result, and while one dumps itself. */
 static void dump_it(void *unused)
 {
-	char *text = dump(UINSPECT_JSON), *end = strstr(text, "]}]}\n");
+	static const char head[] = "threads: ";
+	char *text = dump(0);
 
 	(void)unused;
-	TEST_TRUE(strncmp(text, "{\"threads\":", 11) == 0);
-	TEST_TRUE(end && end[5] == '\0');
+	TEST_EQUAL(strncmp(text, head, sizeof head - 1), 0);
 	free(text);
 }
 
@@ -209,7 +209,7 @@ static void *dump_on(void *file)
 
 	TEST_TRUE(dumps);
 	for (; !over_now; ++*dumps) {
-		TEST_EQUAL(uinspect_dump(fileno(file), *dumps % 4), 0);
+		TEST_EQUAL(uinspect_dump(fileno(file), *dumps % 2), 0);
 		dumped += *dumps == 0;
 	}
 	return dumps;
@@ -574,9 +574,6 @@ static void test_signal(void **state)
 	TEST_TRUE(strstr(text, what));
 	if (test_has_stacks() && SIGNALS_AT_ONCE)
 		compare(calls, calls_behind(strstr(text, what), calls), &own);
-	free(text);
-	text = dump(UINSPECT_JSON);
-	TEST_TRUE(strstr(text, "\"answers\":false,\"runs\":{\"thread\":"));
 	free(text);
 	computes = 2;
 	while (computes)

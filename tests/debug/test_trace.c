@@ -701,10 +701,6 @@ static void keep_times(void *unused)
 	TEST_TRUE(strstr(text, ", started ") && strstr(text, " s ago at ")
 		  && strstr(text, ", blocked for "));
 	free(text);
-	text = text_of(uinspect_dump, UINSPECT_JSON);
-	TEST_TRUE(strstr(text, ",\"started\":") && strstr(text, ",\"at\":\"")
-		  && strstr(text, ",\"blocked\":"));
-	free(text);
 	text = text_of(metrics, 0);
 	TEST_TRUE(strstr(text, "usched_delay_seconds_bucket{scheduler=\"0\","
 			 "processor=\"0\",le=\"0.000001\"} "));
