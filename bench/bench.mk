@@ -5,7 +5,7 @@
 programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.setjmp
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
-coroutines := pingpong create walk clone
+coroutines := pingpong create walk
 single   := coroutine uneven requests channel
 programs += $(B)/bench/requests-slice
 programs += $(coroutines:%=$(B)/bench/%-co) $(B)/bench/measure

@@ -339,10 +339,6 @@ part_coroutines() {
 	$(commands walk 1000000 UCO CALLS)
 	END
 	aim 'walk of a million nodes: UCO / CALLS' 4 UCO CALLS
-	series clone <<-END
-	$(commands clone 1000000 UCO CHEZ)
-	END
-	aim 'clone: UCO / call/cc of Chez' 1 UCO CHEZ
 }
 
 part_ring() {

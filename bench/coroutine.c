@@ -10,8 +10,6 @@
  *	coroutine walk NODES        one walks a tree of so many nodes, by recursion, and
  *	                            yields each value
  *	coroutine call NODES        the same recursion calls a function for each
- *	coroutine clone NUMBER      one with 512 bytes of frames, which has yielded, is
- *	                            cloned so many times; each clone is resumed, and ends
  *
  * Prints the seconds, and the sum of what was given. With -DWORKLOAD=pingpong and the
  * like it has that workload only, and the number is its argument.
@@ -209,44 +207,12 @@ static void call(void)
 	report(start);
 }
 
-/* The frames of the library are 100 to 200 bytes of the 512. */
-static void *yield_twice(void *arg, void *value)
-{
-	volatile char frame[320];
-
-	(void)arg;
-	for (size_t i = 0; i < sizeof frame; i++)
-		frame[i] = (char)i;
-	if (uco_yield(NULL, &value))
-		return NULL;
-	return (void *)((uintptr_t)value + (unsigned char)frame[1]);
-}
-
-static void clone(void)
-{
-	struct uco *co, *copy;
-	double start;
-	void *value;
-
-	succeed(uco_create_clonable(yield_twice, NULL, &co));
-	succeed(uco_resume(co, NULL, NULL));
-	start = now();
-	for (uintptr_t i = 0; i < count; i++) {
-		succeed(uco_clone(co, &copy));
-		succeed(uco_resume(copy, (void *)i, &value));
-		sum += (uintptr_t)value;
-		succeed(uco_close(copy));
-	}
-	report(start);
-	succeed(uco_close(co));
-}
-
 static const struct {
 	const char *name;
 	void      (*workload)(void);
 } workloads[] = {
 	{ "pingpong", pingpong }, { "create", create }, { "million", million },
-	{ "walk", walk }, { "call", call }, { "clone", clone },
+	{ "walk", walk }, { "call", call },
 };
 
 static void run(void *unused)

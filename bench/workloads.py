@@ -54,9 +54,6 @@ WORKLOADS = {
     "walk": Workload(
         ("nodes",), "Walk: a tree is walked by recursion, and gives each value",
         "ns per node", FAILED_SECONDS, lambda s, nodes: s * 1e9 / nodes),
-    "clone": Workload(
-        ("clones",), "Clone: what is suspended goes on many times", "ns per clone",
-        FAILED_SECONDS, lambda s, clones: s * 1e9 / clones),
     "alternate": Workload(
         ("repetitions", "yields"), "Alternate: two threads are made, yield in turn, end",
         "ns per turn", FAILED_SECONDS, lambda s, n, y: s * 1e9 / (2 * n * y)),

@@ -12,7 +12,7 @@
 
 servers='http h2load latency echo redis idle requests'
 workloads='cycle ring counters pingpong create alternate memory blocks'
-workloads="$workloads walk clone threads depth stacks uneven channel $servers"
+workloads="$workloads walk threads depth stacks uneven channel $servers"
 
 # Those that have columns on $PROCS processors.
 spread='cycle blocks uneven requests'
@@ -27,7 +27,6 @@ parameters_of() {	# WORKLOAD
 	pingpong)	echo pairs ;;
 	create)		echo threads ;;
 	walk)		echo nodes ;;
-	clone)		echo clones ;;
 	alternate)	echo repetitions yields ;;
 	memory)		echo threads ;;
 	uneven)		echo permille load connections ;;
@@ -54,7 +53,6 @@ columns_of() {		# WORKLOAD
 				MINICORO BOOST BOOST-FP COROUTINE2 UCONTEXT GO LUA LUAJIT PYTHON \
 				GREENLET ;;
 	walk)		echo UCO CALLS C++23 COROSENSEI MINICORO COROUTINE2 GO LUA LUAJIT ;;
-	clone)		echo UCO CHEZ GUILE ;;
 	create)		echo U1T UL1T UD UCO MACROS C++20 C++23 COROSENSEI GENERATOR-RS MINICORO \
 				BOOST COROUTINE2 UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
 	alternate)	echo U1T UL1T UD LISP POSIX ;;
@@ -96,8 +94,8 @@ points_of() {		# WORKLOAD
 	pingpong.yes)	echo 1000000 ;;
 	create.no)	echo 1000000 ;;
 	create.yes)	echo 100000 ;;
-	walk.no | clone.no) echo 1000000 ;;
-	walk.yes | clone.yes) echo 100000 ;;
+	walk.no) echo 1000000 ;;
+	walk.yes) echo 100000 ;;
 	alternate.no)	printf '%s\n' '10000 3' '1 1000000' ;;
 	alternate.yes)	printf '%s\n' '1000 3' '1 100000' ;;
 	memory.no)	echo 1000000 ;;
@@ -370,7 +368,6 @@ answer_of() {		# WORKLOAD ARGUMENT...
 	ring)		echo $(($2 % 503 + 1)) ;;
 	counters)	echo $(($2 * $3 * ($2 + $3 - 2) / 2)) ;;
 	pingpong | create | walk) echo $(($2 * ($2 - 1) / 2)) ;;
-	clone)		echo $(($2 * ($2 + 1) / 2)) ;;
 	alternate)	echo $((2 * $2 * $3)) ;;
 	memory)		echo "$2" ;;
 	channel)	echo $(($3 * ($3 - 1) / 2)) ;;

@@ -32,8 +32,6 @@ tool_of() {
 	golang-go)      echo go ;;
 	rustc-web)      echo rustc ;;
 	cargo-web)      echo cargo ;;
-	chezscheme)     echo scheme ;;
-	guile-3.0)      echo guile ;;
 	*)              echo "$1" ;;
 	esac
 }

@@ -37,7 +37,7 @@ tiny_points_of() {	# WORKLOAD
 	counters)	printf '%s\n' '1 1' '7 500' '100 11' ;;
 	pingpong)	printf '%s\n' 1 10007 ;;
 	create)		printf '%s\n' 1 2003 ;;
-	walk | clone)	printf '%s\n' 1 2 2003 ;;
+	walk)		printf '%s\n' 1 2 2003 ;;
 	alternate)	printf '%s\n' '1 1' '300 2' '1 1000' ;;
 	memory)		printf '%s\n' 1 1000 ;;
 	blocks)		echo 8 10 100 ;;
