@@ -117,30 +117,6 @@ int uco__yielded(void **next);
 int uco_create(uco_fn *func, void *arg, struct uco **co);
 
 /*
- * As uco_create(), for a coroutine that may be cloned. It always shares its stack, so
- * its frames are copied to and fro.
- */
-int uco_create_clonable(uco_fn *func, void *arg, struct uco **co);
-
-/*
- * Makes a copy of `co', which has yielded or is new, in *clone. Both go on from there,
- * each when it is resumed, and both can be cloned again: a function that chooses can go
- * on with each choice.
- * The frames are copied as bytes, to the same addresses, so pointers from frames into
- * frames are right. What frames own is owned by both: where one frees memory or closes a
- * descriptor, the other must not. So objects of C++ with a destructor that frees do not
- * belong there; nor does the coroutine's own handle across a yield, since a clone asks
- * uco_self(); nor locks that it holds and scopes that it has entered, which the check
- * build names, and ends the program. After an error nothing has changed.
- * 0; -EBUSY: `co' is running: it waits, has resumed another coroutine, or runs another
- * dispatcher; -ESRCH: it has ended; -ENOTSUP: it was not made to be cloned, has a stack
- * of its own, or handles an exception of C++, or ThreadSanitizer or fake stacks of
- * AddressSanitizer are in use; -EPERM, -EXDEV as uco_resume(); -ENOMEM: no memory.
- * Does not switch.
- */
-int uco_clone(struct uco *co, struct uco **clone);
-
-/*
  * Returns the innermost coroutine that the calling thread runs, or NULL. Does not
  * switch.
  */

@@ -23,7 +23,6 @@
 #include "../uproc.h"
 
 /* The library's, which a program may be linked without. */
-void uco__forked(void) __attribute__((weak, visibility("hidden")));
 extern __typeof__(uinspect__forked) uinspect__forked __attribute__((weak));
 extern __typeof__(upreempt__hold) upreempt__hold __attribute__((weak));
 
@@ -44,8 +43,6 @@ static void library_forked(void)
 	uoffload__forked();
 	if (uinspect__forked)
 		uinspect__forked();
-	if (uco__forked)
-		uco__forked();
 }
 
 static struct part {

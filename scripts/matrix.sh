@@ -44,7 +44,7 @@ few='usched evict dispatch switch float random frames visit slot tokens stack sy
 
 # With SINGLE_THREAD: those that need no native thread beside, or skip what does.
 alone='usched evict dispatch switch float random visit slot image uco uco_direct
-	uco_clone uco_inline net_select net_line net_transfer net_calls net_kinds net_read
+	uco_inline net_select net_line net_transfer net_calls net_kinds net_read
 	alone guard overflow ubuf trace metrics'
 
 rows() {

@@ -16,9 +16,9 @@ $(faults): wrapped := $(shell sed -nE 's/^(WRAP.[^,]*, |(CALL|TRANSFER).)([a-z0-
 
 # Modules that some tests share.
 tests_of = $(foreach test,$1,$(B)/tests/test_$(test))
-$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall alone uco_clone): \
+$(call tests_of,tokens wake join deadlock lifetime conf guard rr ll overflow segv preempt inspect_live trim stall alone): \
 	$(B)/tests/help/procs.o
-$(call tests_of,overflow segv control preempt uco_clone): $(B)/tests/help/child.o
+$(call tests_of,overflow segv control preempt): $(B)/tests/help/child.o
 $(call tests_of,preempt preempt_step): $(B)/tests/help/vectors.o
 $(call tests_of,usched evict dispatch switch float errno preempt_step): $(B)/tests/help/plain.o
 $(call tests_of,torture): $(B)/tests/help/torture.o $(B)/tests/help/torture_libc.o

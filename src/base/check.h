@@ -14,8 +14,6 @@
  *
  * check_inside() looks through the first words of what another thread gets. The kernel
  * copies them: what cannot be read is left out, and no tool asks whether it was written.
- *
- * took() and gave() tell uco.c what a thread has, for uco_clone().
  */
 #ifndef USCHED_CHECK_H
 #define USCHED_CHECK_H
@@ -213,20 +211,6 @@ static void check_words(uintptr_t from, size_t size, bool deep, const char *call
 #define check_inside(value, size, call, where) \
 	check_words((uintptr_t)(value), size, false, call, where)
 
-/* The caller has taken it, if rc is 0, for a coroutine, perhaps. Returns rc. */
-static inline int took(const char *what, const void *object, int rc)
-{
-	if (rc == 0 && OBSERVER(o_took))
-		OBSERVER(o_took)(what, object);
-	return rc;
-}
-
-/* The caller gives it back. */
-static inline void gave(const void *object)
-{
-	if (OBSERVER(o_gave))
-		OBSERVER(o_gave)(object);
-}
 #else
 enum { CHECKING = 0 };
 
@@ -246,18 +230,6 @@ static inline void check(const void *pointer, int whose, const char *call)
 }
 
 #define check_inside(value, size, call, where) ((void)(where))
-
-static inline int took(const char *what, const void *object, int rc)
-{
-	(void)what;
-	(void)object;
-	return rc;
-}
-
-static inline void gave(const void *object)
-{
-	(void)object;
-}
 #endif
 
 #endif /* USCHED_CHECK_H */

@@ -78,28 +78,17 @@
  * of the resumer go on. uco_close() resumes with c_closing set, and yields fail then, so
  * frames always end by returning. To drop them was rejected: what they own would be lost.
  *
- * CLONES. A clonable coroutine is always on a shared stack, and a clone is a record with
- * the same addresses and an image of its own. It is loaded as others are, in the place
- * of the one that it is a copy of. So nothing in the frames of this file and usched.c may
- * be the coroutine's for longer than to its next yield. What a coroutine has taken from
- * its thread, locks and scopes, the check build knows: HELD below.
- *
  * After a yield nothing is known of the thread, which may be another one: it is looked up
- * again, and so is the coroutine. Floating point control words are the thread's, as is
- * errno.
+ * again. Floating point control words are the thread's, as is errno.
  */
 #include "../../uco.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
 #include "../base/check.h"
 #include "../core/dispatch.h"
 #include "uco_frames.h"
-
-/* For posix/, see usched__forked(). */
-__attribute__((visibility("hidden"))) void uco__forked(void);
 
 /* For m_inside: the thread runs no coroutine now. Never changed. */
 static const struct uco nothing = { .c_status = UCO_ENDED };
@@ -110,117 +99,6 @@ static const struct uco nothing = { .c_status = UCO_ENDED };
 extern inline struct uco *uco__of(struct ustack *frames);
 extern inline int uco_resume(struct uco *co, void *value, void **result);
 extern inline int uco_yield(void *value, void **next);
-
-/*
- * HELD. In builds that check, the locks and scopes that coroutines have taken and not
- * given back. uco_clone() asks: a clone would give back once more what its thread has
- * once. An entry goes with what it is about, by whatever call that is given back, or with
- * its coroutine.
- */
-#ifdef USCHED_CHECK
-struct held {
-	struct held      *h_next;
-	const struct uco *h_co;
-	const void       *h_object;
-	const char       *h_what;
-};
-
-static struct held *all_held;
-static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Of that coroutine and that object, of which one may be NULL: one entry. */
-static bool drop_held(const struct uco *co, const void *object)
-{
-	struct held **at = &all_held, *h;
-
-	if ((!co && !object) || !__atomic_load_n(&all_held, __ATOMIC_RELAXED))
-		return false;
-	pthread_mutex_lock(&held_lock);
-	while ((h = *at) && ((co && h->h_co != co) || (object && h->h_object != object)))
-		at = &h->h_next;
-	if (h)
-		__atomic_store_n(at, h->h_next, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&held_lock);
-	free(h);
-	return h;
-}
-
-/* Without memory it is not noted. */
-static void took_by(const char *what, const void *object)
-{
-	const struct uco *co = uco_self();
-	struct held *h = co ? (struct held *)malloc(sizeof *h) : NULL;
-
-	if (!h)
-		return;
-	*h = (struct held){ NULL, co, object, what };
-	pthread_mutex_lock(&held_lock);
-	h->h_next = all_held;
-	__atomic_store_n(&all_held, h, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&held_lock);
-}
-
-/* By this coroutine; or by any, as its thread may give it back elsewhere. */
-static void gave_by(const void *object)
-{
-	if (!drop_held(uco_self(), object))
-		drop_held(NULL, object);
-}
-
-/* It is freed. */
-static void forget_held(const struct uco *co)
-{
-	while (drop_held(co, NULL))
-		;
-}
-
-static void refuse_held(const struct uco *co)
-{
-	const struct held *h;
-
-	pthread_mutex_lock(&held_lock);
-	for (h = all_held; h && h->h_co != co; h = h->h_next)
-		;
-	pthread_mutex_unlock(&held_lock);
-	if (!h)
-		return;
-	fprintf(stderr, "usched: uco_clone(): coroutine %p, function %p, has %s %p, "
-		"which its thread has once: the clone would have it, too\n",
-		(const void *)co, (void *)(uintptr_t)co->c_func, h->h_what, h->h_object);
-	abort();
-}
-
-static void observe(void)
-{
-	__atomic_store_n(&usched__observer.o_took, &took_by, __ATOMIC_RELAXED);
-	__atomic_store_n(&usched__observer.o_gave, &gave_by, __ATOMIC_RELAXED);
-}
-
-/* No coroutine of the parent's threads is here. */
-void uco__forked(void)
-{
-	held_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	all_held = NULL;
-}
-#else
-static void forget_held(const struct uco *co)
-{
-	(void)co;
-}
-
-static void refuse_held(const struct uco *co)
-{
-	(void)co;
-}
-
-static void observe(void)
-{
-}
-
-void uco__forked(void)
-{
-}
-#endif
 
 /* Its attachment is no waiter. */
 static bool is_foreign(const struct ustack *u)
@@ -404,7 +282,6 @@ static void enlist_coroutines(void)
 
 	s->s_coroutines = &coroutines;
 	usched__runs(s)->u_stack->k_stays |= USCHED_EXCHANGES;
-	observe();
 }
 
 /* ---- Resume ---- */
@@ -545,7 +422,6 @@ static int prepare_yield(struct usched *s, struct uco *co, void *value)
 	if (co->c_closing)
 		return -ECANCELED;
 	co->c_value = value;
-	co->c_frames.u_mail &= ~(uint32_t)UCO_CAUGHT;
 	return is_direct(s->s_inside) && !usched__has_caught(s);
 }
 
@@ -590,7 +466,7 @@ struct uco_way uco__leave(void *value)
 	return way;
 }
 
-/* A clone may be running now, and another thread. */
+/* Another thread may be running now. */
 int uco__yielded(void **next)
 {
 	const struct uco *co = uco_self();
@@ -637,7 +513,6 @@ static void body(void *frames)
 	void *value = co->c_func(co->c_arg, co->c_value);
 
 	s = usched__here();
-	co = uco_self();                        /* a clone, perhaps */
 	outer = co->c_outer;
 	co->c_value = value;
 	if (!is_direct(s->s_inside)) {
@@ -653,7 +528,7 @@ static void body(void *frames)
 	uco__leave_directly(&co->c_frames, outer ? &outer->c_frames : s->s_current);
 }
 
-static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
+int uco_create(uco_fn *func, void *arg, struct uco **co)
 {
 	struct ustack *u = ustack_self();
 	struct usched *s;
@@ -676,43 +551,9 @@ static int create(struct uco **co, uco_fn *func, void *arg, uint32_t kind)
 	made->c_closing = 0;
 	ustack_init(s, &made->c_frames, body, NULL);
 	made->c_frames.u_tokens = DISPATCH_COROUTINE;
-	made->c_frames.u_mail = kind;
 	enlist_coroutines();
 	*co = made;
 	return 0;
-}
-
-int uco_create(uco_fn *func, void *arg, struct uco **co)
-{
-	return create(co, func, arg, 0);
-}
-
-int uco_create_clonable(uco_fn *func, void *arg, struct uco **co)
-{
-	return create(co, func, arg, UCO_CLONABLE);
-}
-
-int uco_clone(struct uco *co, struct uco **clone)
-{
-	int rc = refuse_resume(co, usched__here());
-	struct uco *made = NULL;
-
-	*clone = NULL;
-	if (rc)
-		return rc;
-	if (!(co->c_frames.u_mail & UCO_CLONABLE))
-		return -ENOTSUP;
-	refuse_held(co);
-	rc = uco_create_clonable(co->c_func, co->c_arg, &made);
-	if (rc == 0 && co->c_status == UCO_SUSPENDED) {
-		rc = uco__copy_frames(&made->c_frames, &co->c_frames);
-		made->c_status = UCO_SUSPENDED;
-	}
-	if (rc == 0)
-		*clone = made;
-	else
-		free(made);
-	return rc;
 }
 
 int uco_close(struct uco *co)
@@ -730,7 +571,6 @@ int uco_close(struct uco *co)
 			return rc;
 		}
 	}
-	forget_held(co);
 	free(co);
 	return 0;
 }

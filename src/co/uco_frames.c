@@ -25,24 +25,6 @@
 		(b) = a_;                       \
 	} while (0)
 
-static struct usched_stack *shared_place(struct usched *s)
-{
-	struct usched_stack *k = s->s_victim;
-
-	do {
-		if (!k->k_resident)
-			return k;
-		k = k->k_ring;
-	} while (k != s->s_victim);
-	return &s->s_vacant;
-}
-
-/* As for usched__place(). */
-static struct usched_stack *stack_for(struct usched *s, const struct ustack *c)
-{
-	return c->u_mail & UCO_CLONABLE ? shared_place(s) : usched__vacant_stack(s);
-}
-
 int uco__fit_frames(struct usched *s, struct ustack *c, char *top)
 {
 	size_t deep = stack_depth(c->u_stack->k_bottom, top);
@@ -67,45 +49,6 @@ void uco__drop_frames(struct ustack *c, struct ustack *u)
 	c->u_func = NULL;
 	usched__drop_frames(s, c, u);
 	__atomic_store_n(&c->u_stack, &s->s_new, __ATOMIC_RELEASE);     /* its is `s' */
-}
-
-/* Exceptions are elsewhere, too. */
-static bool clonable(const struct ustack *c)
-{
-	return watch_clonable(c) && c->u_stack->k_shared && !(c->u_mail & UCO_CAUGHT
-		&& c->u_pc == (const void *)(uintptr_t)usched__resumed);
-}
-
-int uco__copy_frames(struct ustack *clone, struct ustack *c)
-{
-	struct usched *s = usched__current;
-	struct usched_stack *k = c->u_stack;
-	int rc;
-
-	if (!clonable(c))
-		return -ENOTSUP;
-	if (WATCHED && k->k_resident == c) {    /* the image has their shadow */
-		usched__evict(s, k);
-		usched__vacate(s, k);
-	}
-	clone->u_stack = k;
-	rc = usched__exchange_image(s, clone, s->s_current, usched__depth(c));
-	if (rc)
-		return rc;
-	memcpy(usched__image(clone), k->k_resident == c ? stack_low(k->k_bottom, c->u_top)
-	       : usched__image(c), watch_image(usched__depth(c)));
-	clone->u_top = usched__top(c) + DISPATCH_AWAY;
-	clone->u_pc = c->u_pc;
-	clone->u_fp = c->u_fp;
-	clone->u_bp = c->u_bp;
-	usched__set_deep(clone, usched__depth(c));
-	if (!k->k_resident)
-		usched__unlink(k);
-	k->k_threads++;
-	if (!k->k_resident)
-		usched__vacate(s, k);                   /* behind those without threads */
-	watch_launch(s, clone);
-	return 0;
 }
 
 /* ---- The long way ---- */
@@ -160,7 +103,7 @@ static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack 
 		return (struct arch_jump){ u, DISPATCH_RESIDENT };
 	if (k != &s->s_new)
 		return usched__fetch(s, u);
-	usched__place(s, u, stack_for(s, c));
+	usched__place(s, u, usched__vacant_stack(s));
 	u->u_stack->k_stays |= USCHED_EXCHANGES;
 	s->s_func = WATCHED ? begin_watched : c->u_func;
 	s->s_arg = c;
@@ -194,13 +137,10 @@ BY_THREADS int uco__exchange(struct ustack *c)
 	struct usched_caught *all_caught = usched__caught(), mine = { NULL, 0 };
 	int rc;
 
-	c->u_mail &= ~(uint32_t)UCO_CAUGHT;
 	if (!all_caught)
 		return usched__switch(exchange, c);
 	mine = *all_caught;
 	*all_caught = (struct usched_caught){ NULL, 0 };
-	if (mine.c_caught || mine.c_uncaught)
-		c->u_mail |= UCO_CAUGHT;
 	rc = usched__switch(exchange, c);
 	all_caught = usched__caught();
 	if (all_caught)
@@ -233,7 +173,7 @@ int uco__bring(struct usched *s, struct ustack *c, int launch)
 	struct usched_stack *k = c->u_stack;
 
 	if (k == &s->s_new) {
-		k = stack_for(s, c);
+		k = usched__vacant_stack(s);
 		if (k == &s->s_vacant && s->s_victim->k_resident == s->s_current)
 			return 0;
 		usched__place(s, c, k);

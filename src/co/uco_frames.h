@@ -8,12 +8,6 @@
 
 #include "../../usched.h"
 
-/*
- * In u_mail of a coroutine's record: it may be cloned; the side that was suspended last
- * by uco__exchange() has exceptions.
- */
-enum { UCO_CLONABLE = 1, UCO_CAUGHT = 2 };
-
 #pragma GCC visibility push(hidden)
 
 /*
@@ -49,10 +43,6 @@ int uco__fit_frames(struct usched *s, struct ustack *c, char *top);
 
 /* Drops the frames of `c', which may have images of `u'. */
 void uco__drop_frames(struct ustack *c, struct ustack *u);
-
-/* Copies the frames of `c', which are suspended, to a new record.
-   0; -ENOTSUP; -ENOMEM. */
-int uco__copy_frames(struct ustack *clone, struct ustack *c);
 
 #pragma GCC visibility pop
 

@@ -22,11 +22,6 @@ struct usched_observer {
 	   USCHED_CHECK; upreempt.c's. */
 	void (*o_called)(const char *call);
 
-	/* The running thread has taken a lock or entered a scope, and gives it back. In
-	   builds with USCHED_CHECK; uco.c's. */
-	void (*o_took)(const char *what, const void *object);
-	void (*o_gave)(const void *object);
-
 	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK;
 	   uproc.c's. */
 	void (*o_introduce)(const struct ustack *u);

@@ -299,7 +299,7 @@ static inline int take_mutex(struct usync_mutex *m, uintptr_t self)
 
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, self, 0, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED) || overtake(m, owner, self))
-		return took("mutex", m, 0);
+		return 0;
 	return (owner & ~BITS) == self ? -EDEADLK : -ETIMEDOUT;
 }
 
@@ -321,13 +321,13 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 		return rc;
 	if (__atomic_load_n(&m->m_far, __ATOMIC_RELAXED) && deadline > 0
 	    && look_longer(m, self))
-		return took("mutex", m, 0);
+		return 0;
 	w = uwait_prepare_lean(deadline, false);
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
 	uwait_note(w, &mutex, m, __builtin_return_address(0));
-	return took("mutex", m, mutex_wait(w, m));
+	return mutex_wait(w, m);
 }
 
 /* To the first waiter. False: there is none, and WAITED is clear. */
@@ -383,8 +383,6 @@ int usync_mutex_unlock(struct usync_mutex *m)
 	uintptr_t self = uwait_name(), owner = self;
 
 	check(m, CHECK_OBJECT, __func__);
-	if (CHECKING && (__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) == self)
-		gave(m);
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,
 					__ATOMIC_RELAXED))
 		return 0;
@@ -439,15 +437,13 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
 	check(l, CHECK_OBJECT, __func__);
-	return took("rwlock", l,
-		    rwlock_lock(l, 0, deadline, __builtin_return_address(0)));
+	return rwlock_lock(l, 0, deadline, __builtin_return_address(0));
 }
 
 UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
 {
 	check(l, CHECK_OBJECT, __func__);
-	return took("rwlock", l, rwlock_lock(l, uwait_name(), deadline,
-					     __builtin_return_address(0)));
+	return rwlock_lock(l, uwait_name(), deadline, __builtin_return_address(0));
 }
 
 int usync_rwlock_unlock(struct usync_rwlock *l)
@@ -460,7 +456,6 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 		uwait_unlock(&l->r_lock);
 		return -EPERM;
 	}
-	gave(l);
 	if (l->r_owner)
 		l->r_owner = 0;
 	else
@@ -533,9 +528,7 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 	if (rc)
 		return rc;
 	uwait_note(w, &cond, c, __builtin_return_address(0));
-	rc = cond_wait(w, c, m);
-	took("mutex", m, 0);
-	return rc;
+	return cond_wait(w, c, m);
 }
 
 void usync_cond_signal(struct usync_cond *c)

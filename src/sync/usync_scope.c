@@ -83,7 +83,6 @@ static void left(struct uwait_member *m)
 	struct usync_scope *c = scope_of(m->e_scope);
 	struct scope_member *b = (struct scope_member *)(void *)m;
 
-	gave(b);
 	if (b->b_wrap.w_begin) {
 		if (c->c_limited)
 			usync_sem_post(&c->c_room);
@@ -153,7 +152,7 @@ int usync_scope_enter(struct usync_scope *scope)
 		free(b);
 	else
 		usync_scope_hold(scope);
-	return took("scope", b, rc);
+	return rc;
 }
 
 int usync_scope_leave(void)

@@ -99,17 +99,6 @@ static inline void watch_exchange(struct usched *s, struct ustack *u, struct ust
 #endif
 }
 
-/* No state of the frames of `c' is elsewhere, as fibers and fake stacks are. */
-static inline int watch_clonable(const struct ustack *c)
-{
-#ifdef USCHED_ASAN
-	return !c->u_fiber.f_handle;
-#else
-	(void)c;
-	return !WATCHED;
-#endif
-}
-
 /* Only AddressSanitizer has a shadow to keep. */
 #ifndef USCHED_ASAN
 static inline void watch_landed(const struct usched *s)

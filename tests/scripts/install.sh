@@ -169,7 +169,7 @@ static void make(void *arg)
 {
 	struct usync_scope *scope;
 	struct usync_chan *chan;
-	struct uco *one, *other;
+	struct uco *one;
 	int value = 7;
 
 	check(usync_scope_create(NULL, &scope, USCHED_NEVER));
@@ -178,11 +178,9 @@ static void make(void *arg)
 	check(usync_chan_send(chan, &value, 0));
 	check(usync_chan_recv(chan, &value, 0));
 	usync_chan_destroy(chan);
-	check(uco_create_clonable(count, arg, &one));
+	check(uco_create(count, arg, &one));
 	check(uco_resume(one, NULL, NULL));
-	check(uco_clone(one, &other));
 	check(uco_close(one));
-	check(uco_close(other));
 }
 
 static void read_text(int fd)

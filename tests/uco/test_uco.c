@@ -473,108 +473,6 @@ static void a_million(void)
 	free(co);
 }
 
-/* ---- Clones ---- */
-
-enum { CHOICES = 3, DEPTH = 4 };
-
-/* Reads DEPTH numbers, below each other; its frames hold the numbers. */
-static uintptr_t read_numbers(size_t left, volatile uintptr_t *before)
-{
-	volatile uintptr_t frame[16];
-	uintptr_t sum;
-	void *next = NULL;
-
-	for (size_t i = 0; i < COUNT(frame); i++)
-		frame[i] = before ? before[i] : i;
-	if (left == 0)
-		return frame[0];
-	if (uco_yield(word(left), &next))
-		return 0;
-	frame[0] = frame[0] * CHOICES + (uintptr_t)next;
-	sum = read_numbers(left - 1, frame);
-	for (size_t i = 1; i < COUNT(frame); i++)
-		TEST_EQUAL(frame[i], i);
-	return sum;
-}
-
-static void *choose(void *depth, void *unused)
-{
-	(void)unused;
-	return word(read_numbers((uintptr_t)depth, NULL));
-}
-
-/* Resumes a clone of `co' with each choice; *leaves are numbered in order. */
-static void try_all(struct uco *co, uintptr_t *leaf)
-{
-	struct uco *clone;
-	void *value;
-	int rc;
-
-	for (uintptr_t i = 0; i < CHOICES; i++) {
-		TEST_EQUAL(uco_clone(co, &clone), 0);
-		TEST_EQUAL(uco_status(clone), UCO_SUSPENDED);
-		rc = uco_resume(clone, word(i), &value);
-		TEST_TRUE(rc >= 0);
-		if (rc == 0)
-			try_all(clone, leaf);
-		else
-			TEST_EQUAL((uintptr_t)value, (*leaf)++);
-		TEST_EQUAL(uco_close(clone), 0);
-		if (i % 2)
-			pause_thread();
-	}
-}
-
-static void clones(void)
-{
-	uintptr_t leaf = 0, all = 1;
-	struct uco *co, *clone;
-
-	TEST_EQUAL(uco_create_clonable(choose, word(DEPTH), &co), 0);
-	TEST_EQUAL(uco_clone(co, &clone), 0);
-	TEST_EQUAL(uco_status(clone), UCO_NEW);
-	TEST_EQUAL(uco_close(clone), 0);
-	TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
-	if (uco_clone(co, &clone) == -ENOTSUP) {        /* see test_uco_clone.c */
-		TEST_TRUE(test_is_sanitized());
-		TEST_EQUAL(uco_close(co), 0);
-		return;
-	}
-	TEST_EQUAL(uco_close(clone), 0);
-	for (int i = 0; i < DEPTH; i++)
-		all *= CHOICES;
-	for (int i = 0; i < 2; i++) {           /* it can be searched again */
-		leaf = 0;
-		try_all(co, &leaf);
-		TEST_EQUAL(leaf, all);
-	}
-	TEST_EQUAL(uco_close(co), 0);
-}
-
-static void *clone_me(void *unused, void *value)
-{
-	struct uco *clone;
-
-	(void)unused;
-	TEST_EQUAL(uco_clone(uco_self(), &clone), -EBUSY);
-	return value;
-}
-
-static void no_clones(void)
-{
-	struct uco *co, *clone;
-
-	TEST_EQUAL(uco_create(count, word(9), &co), 0);
-	TEST_EQUAL(uco_clone(co, &clone), -ENOTSUP);
-	TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
-	TEST_EQUAL(uco_clone(co, &clone), -ENOTSUP);
-	TEST_EQUAL(uco_close(co), 0);
-	TEST_EQUAL(uco_create_clonable(clone_me, NULL, &co), 0);
-	TEST_EQUAL(uco_resume(co, NULL, NULL), 1);
-	TEST_EQUAL(uco_clone(co, &clone), -ESRCH);
-	TEST_EQUAL(uco_close(co), 0);
-}
-
 /* ---- Over the dispatcher alone ---- */
 
 static struct mini mini;
@@ -747,13 +645,13 @@ static void test_mixed(void **state)
 
 /* ---- A thread with an own stack, and frames on a shared one ---- */
 
-enum { ALL_SHARED = 64, SHALLOW = 400 };
+enum { ALL_SHARED = 64, OWN = 4, SHALLOW = 400 };
 
 static struct guarded {
 	struct ustack g_thread;
 	unsigned char g_behind[2048];   /* what its first image has not */
 } *guarded;
-static struct uco *others[ALL_SHARED + 1];
+static struct uco *others[ALL_SHARED + OWN];
 
 static void *block_inside(void *unused, void *value)
 {
@@ -779,18 +677,30 @@ static void resume_begun(void *unused)
 	TEST_EQUAL(uco_close(kept[0]), 0);
 }
 
-/* Takes all shared stacks while the other one waits. */
+static void begin(uco_fn *func, struct uco **co)
+{
+	TEST_EQUAL(uco_create(func, word(1), co), 0);
+	TEST_EQUAL(uco_resume(*co, NULL, NULL), 0);
+}
+
+/*
+ * The stacks that are not shared are taken first: by this thread and by some of
+ * `others', which end. The other thread takes one of them, and waits, while all shared
+ * stacks are taken.
+ */
 static void evict_it(void *unused)
 {
 	(void)unused;
-	TEST_EQUAL(uco_create_clonable(block_inside, NULL, &kept[0]), 0);
-	TEST_EQUAL(uco_resume(kept[0], NULL, NULL), 0);
+	for (size_t i = 0; i + 1 < OWN; i++)
+		begin(count, &others[i]);
+	begin(block_inside, &kept[0]);
+	TEST_TRUE(kept[0]->c_frames.u_stack->k_shared);
+	for (size_t i = 0; i + 1 < OWN; i++)
+		TEST_EQUAL(uco_close(others[i]), 0);
 	mini_start(&mini, &guarded[1].g_thread, resume_begun, NULL);
 	TEST_EQUAL(ustack_block(), 0);
-	for (size_t i = 0; i < COUNT(others); i++) {
-		TEST_EQUAL(uco_create_clonable(count, word(1), &others[i]), 0);
-		TEST_EQUAL(uco_resume(others[i], NULL, NULL), 0);
-	}
+	for (size_t i = 0; i < COUNT(others); i++)
+		begin(count, &others[i]);
 	for (size_t i = 0; i < COUNT(others); i++)
 		TEST_EQUAL(uco_close(others[i]), 0);
 	for (size_t i = 0; i < sizeof guarded->g_behind; i++)
@@ -804,7 +714,7 @@ static void test_room(void **state)
 	test_timeout(30);
 	if (!test_has_stacks() || test_is_stressed())   /* that has shared ones only */
 		skip();
-	mini_init(&mini, ALL_SHARED + 4, 64 << 10);
+	mini_init(&mini, ALL_SHARED + OWN, 64 << 10);
 	guarded = calloc(2, sizeof *guarded);
 	TEST_TRUE(guarded);
 	mini_start(&mini, &guarded[0].g_thread, evict_it, NULL);
@@ -949,11 +859,8 @@ int main(void)
 		NET_CASE(sockets),
 		NET_CASE(many),
 		NET_CASE(far_away),
-		NET_CASE(clones),
-		NET_CASE(no_clones),
 		CONF_CASE(many, roomy),
 		CONF_CASE(nested, roomy),
-		CONF_CASE(clones, roomy),
 		CONF_CASE(latest, one_processor),
 		CONF_CASE(a_million, one_processor),
 	};
