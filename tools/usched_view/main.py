@@ -18,8 +18,8 @@ def arguments():
 
     def command(name, text):
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("target", metavar="PID|CORE|HOST:PORT",
-                         help="a process, a core file, or a remote target of gdb's, as of qemu")
+        sub.add_argument("target", metavar="PID|CORE",
+                         help="a process, or a core file")
         sub.add_argument("--program", metavar="FILE",
                          help="the program, if it is not where the target says")
         sub.add_argument("--root", metavar="DIR", default="",
@@ -107,11 +107,7 @@ def run(options, script):
         if trace.Dump.is_at(options.target):
             trace.trace_file(options.target, options.output)
             return 0
-    target = open_target(options.target, options.program, options.root)
-    try:
-        return show_target(target, options)
-    finally:
-        target.close()
+    return show_target(open_target(options.target, options.program, options.root), options)
 
 
 def show_target(target, options):

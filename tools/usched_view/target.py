@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A process, a core file or a remote target.
+"""A process or a core file.
 
 That is its memory, the files that are mapped in it, and its native threads.
 
@@ -12,7 +12,6 @@ import contextlib
 import ctypes
 import os
 import re
-import socket
 import struct
 
 from . import DAMAGE, Problem, damaged, plain
@@ -180,9 +179,6 @@ class Target:
 
     def may_be_on(self, tid, low, high):
         return True
-
-    def close(self):
-        pass
 
 
 class Process(Target):
@@ -451,118 +447,6 @@ class Core(Target):
         yield dict(self._registers)
 
 
-class Remote(Target):
-    """What speaks gdb's protocol, such as qemu. It is stopped while it is looked at."""
-
-    PACKET = 1024               # bytes of memory that are asked for at once
-
-    def __init__(self, host, port, program, root=""):
-        if not program:
-            raise Problem(f"{host}:{port}: which program is that? Say --program")
-        super().__init__(program, root)
-        self.machine = Elf(program).machine
-        self.where = f"{host}:{port}"
-        self.live = False
-        self.signal = 0
-        try:
-            self.socket = socket.create_connection((host or "127.0.0.1", port))
-        except OSError as error:
-            raise Problem(f"{self.where}: {error.strerror}") from None
-        self.file = self.socket.makefile("rb")
-        self._pages = {}
-        self.ask("qSupported:xmlRegisters=i386")
-        self._auxv = self._transfer("auxv")
-
-    def _send(self, packet):
-        data = packet.encode()
-        self.socket.sendall(b"$" + data + b"#%02x" % (sum(data) & 255))
-
-    def _receive(self):
-        while (byte := self.file.read(1)) != b"$":
-            if not byte:
-                raise Problem(f"{self.where} has gone away")
-        packet = bytearray()
-        while (byte := self.file.read(1)) not in (b"#", b""):
-            packet += bytes([self.file.read(1)[0] ^ 0x20]) if byte == b"}" else byte
-        self.file.read(2)
-        self.socket.sendall(b"+")
-        return bytes(packet)
-
-    def ask(self, packet):
-        self._send(packet)
-        return self._receive()
-
-    def _transfer(self, what):
-        data = b""
-        while True:
-            part = self.ask(f"qXfer:{what}:read::{len(data):x},{self.PACKET:x}")
-            data += part[1:]
-            if part[:1] != b"m":
-                return data
-
-    def go_on(self):
-        """Until a signal stops it. False: it has ended."""
-        self._send("c")
-        while (packet := self._receive())[:1] == b"O":
-            pass
-        self._pages = {}
-        self.signal = int(packet[1:3], 16)
-        return packet[:1] in (b"T", b"S")
-
-    def read(self, address, size):
-        """Page by page: a refusal does not say how far it could be read."""
-        found = b""
-        while size > 0:
-            n = min(size, self.PACKET - address % self.PACKET)
-            page = address - address % self.PACKET
-            if page not in self._pages:
-                reply = self.ask(f"m{page:x},{self.PACKET:x}")
-                self._pages[page] = b"" if reply[:1] == b"E" else bytes.fromhex(reply.decode())
-            data = self._pages[page][address - page:address - page + n]
-            found += data
-            if len(data) < n:
-                break
-            address, size = address + n, size - n
-        return found
-
-    def maps(self):
-        return []
-
-    def auxv(self):
-        return parse_auxv(self._auxv)
-
-    def auxv_bytes(self):
-        return self._auxv
-
-    def natives(self):
-        found, packet = [], self.ask("qfThreadInfo")
-        while packet[:1] == b"m":
-            found += [int(tid, 16) for tid in packet[1:].split(b",")]
-            packet = self.ask("qsThreadInfo")
-        return found
-
-    def _registers(self, tid):
-        self.ask(f"Hg{tid:x}")
-        reply = self.ask("g").decode()
-        names = GDB_REGISTERS[self.machine]
-        words = [reply[i:i + 16] for i in range(0, 16 * len(names), 16)]
-        return {name: int.from_bytes(bytes.fromhex(word), "little")
-                for name, word in zip(names, words) if "x" not in word}
-
-    @contextlib.contextmanager
-    def stopped(self, tid):
-        yield self._registers(tid)
-
-    @contextlib.contextmanager
-    def all_stopped(self):
-        yield {tid: self._registers(tid) for tid in self.natives()}
-
-    def close(self):
-        with contextlib.suppress(Problem, OSError):
-            self.ask("D")
-        self.socket.close()
-
-
 def parse_registers(machine, data):
     names = REGISTERS[machine]
     values = struct.unpack_from(f"<{len(names)}Q", data)
@@ -587,10 +471,7 @@ def parse_files(data):
 
 
 def open_target(text, program=None, root=""):
-    """A process by its number, a core file by its path, or HOST:PORT."""
-    remote = re.fullmatch(r"([^/:]*):([0-9]+)", text)
-    if remote and not os.path.exists(text):
-        return Remote(remote.group(1), int(remote.group(2)), program, root)
+    """A process by its number, or a core file by its path."""
     if re.fullmatch(r"[0-9]+", text) and not os.path.exists(text):
         return Process(int(text), program, root)
     return Core(text, program, root)

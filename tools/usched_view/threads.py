@@ -670,10 +670,6 @@ class Reader:
 
 def open_views(target):
     layouts = find_layouts(target)
-    # A remote target may have been stopped before its first instruction.
-    if layouts and hasattr(target, "go_on") and not any(target.word(at.list) for at in layouts):
-        if not target.go_on():
-            raise Problem(f"{target.where}: it has ended")
     if not layouts:
         reasons = "".join(f"\n  {reason}" for reason in target.missing)
         raise Problem(f"{target.where}: no usched__layout in what is mapped there{reasons}")
