@@ -43,13 +43,10 @@ struct uprocs_conf {
 	/* Bytes of image in each record, at most 64 KiB. A thread that blocks in larger
 	   frames gets an image elsewhere, and wastes these. 0: what a plain wait in a
 	   shallow function takes: 96 on x86, 160 on 32-bit ARM, 192 on AArch64, 256 on
-	   RISC-V. With the 64 bytes before it that is a record. */
+	   RISC-V. With the 64 bytes before it that is a record. A thread that has blocked
+	   with frames of more than 1 KiB, and is evicted with less than a quarter of
+	   these, exchanges its image for a smaller one. */
 	size_t   c_image;
-
-	/* 0: a thread that has blocked with frames of more than 1 KiB, and is evicted
-	   with less than a quarter of these, exchanges its image for a smaller one. 1: it
-	   keeps the image. */
-	unsigned c_keep;
 
 	/* 1: each thread has floating point control words of its own, at first those of
 	   the native thread; see ustack_control(). A switch then compares the words, and

@@ -434,7 +434,7 @@ void usched__evict(struct usched *s, struct usched_stack *k)
 
 	DISPATCH_CHECK(u && u->u_func && k->k_shared
 		       && watch_image(deep) <= usched__capacity(s, u)); /* R4, R6 */
-	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO && !s->s_keep
+	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO
 	    && u->u_tokens != DISPATCH_COROUTINE
 	    && usched__exchange_image(s, u, u, deep) == 0)
 		usched__set_deep(u, deep);

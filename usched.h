@@ -387,7 +387,6 @@ struct usched {
 	struct usched_hook *s_hook;     /* private: see usched__set_hook() */
 	uint8_t          s_control_each; /* 1: each thread has its own control words, see
 					    ustack_control() */
-	uint8_t          s_keep;        /* 1: threads keep images that became too large */
 	uint8_t          s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
 	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
 					   unshared stacks first */

@@ -60,7 +60,6 @@ int uproc__init(struct uproc *p, struct uprocs *r,
 	p->p_sched.s_proc = 1;
 	p->p_sched.s_polls = 1;
 	p->p_sched.s_known = 1;
-	p->p_sched.s_keep = r->r_conf.c_keep != 0;
 	p->p_sched.s_control_each = r->r_conf.c_control != 0;
 	p->p_sched.s_room = r->r_conf.c_image;
 	p->p_room = RING_MIN;

@@ -285,7 +285,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fuzz_left = size;
 	fuzz_endless = model_endless;
 	conf.c_image = (size_t[]){ 0, 1, 512, 8192 }[fuzz_take(4)];
-	conf.c_keep = fuzz_take(2);
 	conf.c_stacks = stacks[fuzz_take(sizeof stacks / sizeof stacks[0])];
 	model_begin(&conf, fuzz_take(2));
 	if (conf.c_stacks != USCHED_NATIVE && fuzz_take(4))

@@ -272,37 +272,33 @@ static bool is_resident(const struct ustack *u)
 	return u->u_stack->k_resident == u;
 }
 
-/* An image grows with the depth at once; without c_keep it also shrinks when needed. */
+/* An image grows with the depth at once, and shrinks when needed. */
 static void exchange(const struct uprocs_conf *conf)
 {
-	for (unsigned keep = 0; keep < 2; keep++) {
-		struct uprocs_conf c = *conf;
-		struct taker t = { 0 };
-		struct usched_stats st;
-		void *s;
+	struct uprocs_conf c = *conf;
+	struct taker t = { 0 };
+	struct usched_stats st;
+	void *s;
 
-		c.c_keep = keep;
-		if (c.c_stacks == 0)
-			c.c_stacks = 4;
-		s = make(&c);
-		assert_int_equal(over->o_start(s, deep_then_shallow, &t, &t.t_thread), 0);
-		for (size_t i = 0; i < 4; i++) {
-			assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER),
-					 -EDEADLK);
-			assert_int_equal(t.t_got, i);
-			do
-				evict_all(s, &c);       /* all may move elsewhere */
-			while (is_resident(t.t_thread));
-			over->o_stats(s, &st);
-			if (i % 2 == 0 || keep)
-				assert_in_range(st.s_image_bytes, 30000, 45000);
-			else
-				assert_in_range(st.s_image_bytes, 0, 5000);
-			wake_times(t.t_thread, 1);
-		}
-		assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), 0);
-		assert_int_equal(over->o_destroy(s), 0);
+	if (c.c_stacks == 0)
+		c.c_stacks = 4;
+	s = make(&c);
+	assert_int_equal(over->o_start(s, deep_then_shallow, &t, &t.t_thread), 0);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), -EDEADLK);
+		assert_int_equal(t.t_got, i);
+		do
+			evict_all(s, &c);               /* all may move elsewhere */
+		while (is_resident(t.t_thread));
+		over->o_stats(s, &st);
+		if (i % 2 == 0)
+			assert_in_range(st.s_image_bytes, 30000, 45000);
+		else
+			assert_in_range(st.s_image_bytes, 0, 5000);
+		wake_times(t.t_thread, 1);
 	}
+	assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
 }
 
 TEST_CASE(test_exchange, each_conf, exchange)

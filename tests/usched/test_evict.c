@@ -257,23 +257,17 @@ static void deep_then_shallow(void *unused)
 	size_shallow = ustack_self()->u_image.i_size;
 }
 
-/* Large images are exchanged when another thread evicts, unless s_keep is set. */
+/* Large images are exchanged when another thread evicts. */
 static void large_images_are_exchanged(void **state)
 {
 	(void)state;
 	rounds = 10;
-	for (int keep = 0; keep < 2; keep++) {
-		setup(1, 1, deep_then_shallow);
-		mini_start(&plain, &thread[1], blocker, NULL);
-		plain.p_sched.s_keep = keep != 0;
-		run();
-		assert_true(size_deep >= 16384);
-		if (keep)
-			assert_int_equal(size_shallow, size_deep);
-		else
-			assert_true(size_shallow < size_deep / 4);
-		mini_fini(&plain);
-	}
+	setup(1, 1, deep_then_shallow);
+	mini_start(&plain, &thread[1], blocker, NULL);
+	run();
+	assert_true(size_deep >= 16384);
+	assert_true(size_shallow < size_deep / 4);
+	mini_fini(&plain);
 }
 
 static void deepest_is_counted(void **state)

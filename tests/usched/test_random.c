@@ -197,7 +197,6 @@ static void one_program(uint32_t first)
 	plain.p_sched.s_next = next;
 	plain.p_sched.s_alloc = alloc;
 	plain.p_sched.s_done = done;
-	plain.p_sched.s_keep = any(2) == 0;
 	while (steps < STEPS) {
 		start_one();
 		run();
