@@ -2,18 +2,18 @@
 /*
  * uposix_io.h: what the calls on descriptors share. Private.
  *
- * A table has an entry for each descriptor that these calls have seen. It knows what kind
- * it is, what the program believes of O_NONBLOCK, its time-outs, and whether unet has it.
- * Where a thread has to wait for a descriptor, unet does so. unet needs O_NONBLOCK; the
- * entry then has FD_OURS, and the program is told what it set itself.
+ * A table has an entry for each descriptor that these calls have seen: its kind, the
+ * O_NONBLOCK that the program has set, its time-outs, and whether unet has the
+ * descriptor. Waits of threads are unet's. unet needs O_NONBLOCK: then the entry has
+ * FD_OURS, and the program still sees the flag that it set itself.
  *
- * A native thread makes the plain call. If that returns EAGAIN only since O_NONBLOCK is
- * ours, it waits in poll(2) and repeats the call.
+ * A native thread makes the plain call. If that returns EAGAIN only because O_NONBLOCK is
+ * ours, the native thread waits in poll(2) and repeats the call.
  *
- * Descriptors of which others may have the open file as well, that is pipes and terminals
- * that came from outside, and the numbers 0 to 2, never get O_NONBLOCK: FOREIGN. A thread
- * waits for such a one in an epoll instance that has nothing else, and then makes the
- * plain call. The call may block natively if another process is faster.
+ * Pipes and terminals that came from outside, and the numbers 0 to 2, may share their
+ * open file with other processes. They are FOREIGN, and never get O_NONBLOCK. A thread
+ * waits for such a descriptor in an epoll instance that has nothing else, and then makes
+ * the plain call, which may block natively if another process is faster.
  */
 #ifndef UPOSIX_IO_H
 #define UPOSIX_IO_H
@@ -37,38 +37,42 @@
 
 enum {
 	UNKNOWN,
-	STREAM,                         /* a stream socket: writes are full */
-	PACKET,                         /* a socket of any other type */
-	PIPE,                           /* likewise full */
+	STREAM,                         /* stream socket: writes transfer all */
+	PACKET,                         /* socket of any other type */
+	PIPE,                           /* pipe: writes transfer all */
 	OTHER,                          /* eventfd, timerfd, epoll ...: one call */
-	FOREIGN,                        /* see above */
-	PLAIN,                          /* a file: never waits */
+	FOREIGN,                        /* never O_NONBLOCK: see above */
+	PLAIN,                          /* file: never waits */
 };
 
 enum {
 	FD_NONBLOCK = 1,                /* the program has set O_NONBLOCK */
-	FD_OURS     = 2,                /* O_NONBLOCK is set, for unet */
+	FD_OURS     = 2,                /* O_NONBLOCK is set for unet */
 	FD_UNET     = 4,                /* unet knows the number */
-	FD_PASSED   = 8,                /* it went out or came in by SCM_RIGHTS */
+	FD_PASSED   = 8,                /* went out or came in by SCM_RIGHTS */
 };
 
-/* All of it is atomic. Changes of f_flags are made under a lock. */
+/* What is known of a descriptor. All members are atomic. f_flags changes under a lock. */
 struct uposix_fd {
 	uint8_t  f_kind;
 	uint8_t  f_flags;
 	uint16_t f_unused;
-	uint32_t f_group;               /* numbers of one open file; 0: it is alone */
+	uint32_t f_group;               /* same for copies of one open file; 0: no
+					   copies */
 	uint32_t f_receive;             /* ms; 0: no time-out */
 	uint32_t f_send;
 	uint32_t f_least;               /* SO_RCVLOWAT, if that is over 1 */
-	uint32_t f_age;                 /* another one: the number was closed meanwhile */
-	struct usync_mutex *f_accept;   /* one thread waits for connections */
+	uint32_t f_age;                 /* changes when the number is closed */
+	struct usync_mutex *f_accept;   /* for one thread that waits for connections */
 };
 
-/* What a function has to give back when it returns, or when its thread is ended in it. */
+/*
+ * Has func(&variable) called when the function returns, and when its thread is ended in
+ * it.
+ */
 #define CLEANUP(func) __attribute__((cleanup(func)))
 
-/* A descriptor of this library: uevents__own(). */
+/* Closes a descriptor of this library, as uevents__own() made. */
 static inline void uposix__close_it(const int *fd)
 {
 	if (*fd >= 0)
@@ -83,7 +87,7 @@ static inline void uposix__free_it(void *place)
 #define GET(field)        __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
 #define SET(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELEASE)
 
-/* The caller is a thread of usched. */
+/* True: the caller is a thread of usched. */
 static inline bool uposix__in_thread(void)
 {
 	return ustack_self();
@@ -91,64 +95,73 @@ static inline bool uposix__in_thread(void)
 
 /* ---- uposix_table.c ---- */
 
-/* The child of a fork by a process some of whose descriptors unet had. */
+/* True: the process is a child of a fork, and unet had descriptors in the parent. */
 extern bool uposix__child HIDDEN;
 
-/* What is known of `fd', or NULL: nothing. */
+/* Returns the entry of `fd'; NULL: there is none. */
 struct uposix_fd *uposix__known(int fd) HIDDEN;
 
-/* A new descriptor, or -1: forgets what was known of the number. Returns fd. */
+/*
+ * Notes a new descriptor, and forgets the earlier one of that number; does nothing for
+ * -1. Returns fd.
+ */
 int uposix__made(int fd, int kind, bool nonblocking) HIDDEN;
 
-/* It will be closed, or was. The flags that it had. */
+/* Forgets a descriptor that is closed next, or was. Returns its flags. */
 unsigned uposix__forget(int fd) HIDDEN;
 
-/* It was closed, or will be without unet. */
+/* Forgets a descriptor that was closed without unet, or will be. */
 void uposix__gone(int fd) HIDDEN;
 
-/* It will be closed; unet forgets it, and has changed O_NONBLOCK back. */
+/*
+ * Forgets a descriptor before its close, also in unet, and sets O_NONBLOCK as the program
+ * had it.
+ */
 void uposix__release(int fd) HIDDEN;
 
-/* `copy' is another number of `fd'. Returns `copy'. */
+/* Notes that `copy' is another number of `fd'. Returns `copy'. */
 int uposix__copied(int fd, int copy) HIDDEN;
 
-/* It goes out by SCM_RIGHTS: without O_NONBLOCK, if that is ours, and none waits. */
+/*
+ * Notes that `fd' goes out by SCM_RIGHTS. If O_NONBLOCK is ours and no thread waits, the
+ * flag is cleared.
+ */
 void uposix__sent(int fd) HIDDEN;
 
 /*
- * libc's own threads will read or write it. It is FOREIGN from now on, and blocks; unless
- * O_NONBLOCK is ours and a thread waits.
+ * Prepares `fd' for libc's own threads, which will read or write it: it is FOREIGN from
+ * now on, and blocks; except if O_NONBLOCK is ours and a thread waits.
  */
 void uposix__lend(int fd) HIDDEN;
 
-/* It came in, as a new number. */
+/* Notes a descriptor that came in by SCM_RIGHTS. */
 void uposix__received(int fd) HIDDEN;
 
-/* Its kind, found out if need be. */
+/* Returns the kind of `fd', and finds it out if need be. */
 int uposix__kind(int fd) HIDDEN;
 
-/* The same, with its kind found out if need be; NULL also: no memory. */
+/* As uposix__known(), with the kind found out. NULL also: no memory. */
 struct uposix_fd *uposix__classified(int fd) HIDDEN;
 
-/* unet will wait for `fd', which does not block from now on. */
+/* Prepares `fd' for waits in unet: it does not block from now on. */
 void uposix__adopt(int fd, struct uposix_fd *f) HIDDEN;
 
-/* Forgets these numbers as uposix__release() does. */
+/* As uposix__release(), for a range of numbers. */
 void uposix__forget_range(unsigned first, unsigned last) HIDDEN;
 
-/* F_GETFL and F_SETFL of fcntl(), as if the library did not set O_NONBLOCK. */
+/* F_GETFL and F_SETFL of fcntl(), without the O_NONBLOCK that is ours. */
 int uposix__see_flags(int fd) HIDDEN;
 int uposix__change_flags(int fd, long flags) HIDDEN;
 
-/* SO_RCVTIMEO, SO_SNDTIMEO or SO_RCVLOWAT was set. */
+/* Notes that SO_RCVTIMEO, SO_SNDTIMEO or SO_RCVLOWAT was set. */
 void uposix__set_option(int fd, int name) HIDDEN;
 
 /* ---- uposix_way.c ---- */
 
 /*
- * Makes a call of the library that waits, until it is over: signals have their handlers
- * called meanwhile, and pthread_cancel() ends the thread. restarts: after SA_RESTART it
- * goes on; not so with a time-out.
+ * Makes a call of the library that waits, until it is over. Handlers run meanwhile, and
+ * pthread_cancel() ends the thread. `restarts': the call goes on after a handler with
+ * SA_RESTART, as Linux has it for calls without a time-out.
  */
 #define UPOSIX_WAIT(n, restarts, call) do {					\
 	int rc_;								\
@@ -160,37 +173,37 @@ void uposix__set_option(int fd, int name) HIDDEN;
 		(n) = rc_;							\
 } while (0)
 
-/* The deadline of a time-out in ms; 0 stands for none. */
+/* Returns the deadline of a time-out in ms; 0: USCHED_NEVER. */
 int64_t uposix__until(uint32_t ms) HIDDEN;
 
-/* The result of a call of unet, as POSIX has it: at least 0, or -1 and errno. */
+/* Turns a result of unet into one of POSIX: at least 0, or -1 and errno. */
 ssize_t uposix__answer(ssize_t n) HIDDEN;
 
-/* A write failed with -EPIPE. */
+/* Sends SIGPIPE after a write that failed with -EPIPE. */
 void uposix__broken(void) HIDDEN;
 
-/* poll() of a thread; a result as of unet. `deadline' is over 0. */
+/* poll() for a thread, with a result of unet. `deadline' is over 0. */
 int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline) HIDDEN;
 
 /*
- * Of a call that may wait for `events' (poll(2)). WAY_UNET: *f is set, and unet is to
- * make it. WAY_PLAIN: libc is. WAY_FAILED: errno is set.
+ * Returns how a call that may wait for `events' (poll(2)) is made. WAY_UNET: by unet,
+ * with *f; WAY_PLAIN: by libc; WAY_FAILED: not at all, and errno is set.
  */
 enum { WAY_UNET, WAY_PLAIN, WAY_FAILED };
 int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
 
 /*
- * After a plain call that failed: true: O_NONBLOCK is ours; `fd' may have become ready;
- * repeat it. *n becomes 0, and errno EINVAL, if its input was shut. With NULL, for
- * connect(), it has become ready.
+ * After a plain call that failed. True: O_NONBLOCK is ours, and `fd' may be ready by now:
+ * repeat the call; n is NULL for connect(), and then `fd' is ready. If the input was shut
+ * down, *n becomes 0, and errno EINVAL.
  */
 bool uposix__repeat(ssize_t *n, int fd, short events) HIDDEN;
 
 /* ---- uposix_file.c ---- */
 
 /*
- * A call of libc for a native thread, the first member of what it needs. The native
- * thread has a copy, in which there is no pointer to the stack.
+ * A call of libc for a native thread: the first member of a struct with its arguments.
+ * The native thread works on a copy, so that has no pointer to the stack.
  */
 struct uposix_job {
 	long (*j_call)(void *job);
@@ -202,30 +215,33 @@ struct uposix_job {
 void uposix__run(void *job) HIDDEN;
 
 /*
- * Has the pool look up a name, by the call of the `size' bytes at `job'. errno is then
- * the call's. It is no cancellation point: what the call has made must not be lost. 0 or
- * a negative errno value; j_result is -1 then.
+ * Has the pool look up a name, by the call in the `size' bytes at `job', and sets errno
+ * as that call does. No cancellation point, since a result must not be lost. 0 or a
+ * negative errno value; then j_result is -1.
  */
 int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
 
-/* What ends a call that a native thread of its own makes; handlers run in any case. */
+/*
+ * Says what ends a call that a native thread of its own makes. Handlers run in any case.
+ */
 enum { APART_NOTHING, APART_CANCEL, APART_HANDLER };
 
 /*
- * The same for a call that may wait for ever: a native thread of its own makes it, so
- * that no such call waits for another. With APART_CANCEL it is a cancellation point, for
- * calls that are one in libc: pthread_cancel() is passed on. With APART_HANDLER so is a
- * handler without SA_RESTART: -EINTR. If the call was faster its result is returned, and
- * the cancellation comes at the next point: no descriptor, child or lock is lost.
+ * As uposix__offload(), for a call that may wait for ever: a native thread of its own
+ * makes the call, so that no such call waits for another. APART_CANCEL: a cancellation
+ * point, as the call is in libc; pthread_cancel() is passed on. APART_HANDLER: a handler
+ * without SA_RESTART ends the call, too, with -EINTR. If the call has returned first, its
+ * result is returned, and the cancellation comes at the next point: no descriptor, child
+ * or lock is lost.
  */
 void uposix__apart(struct uposix_job *job, size_t size, int ends) HIDDEN;
 
-/* fcntl(fd, command, l), which may wait. */
+/* fcntl(fd, command, l), for locks, which may wait. */
 int uposix__lock_file(int fd, int command, struct flock *l) HIDDEN;
 
 /* ---- uposix_stdio.c ---- */
 
-/* A stream of libc has been closed. */
+/* Forgets a stream that libc has closed. */
 void uposix__end_stream(const FILE *file) HIDDEN;
 
 #endif /* UPOSIX_IO_H */

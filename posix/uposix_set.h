@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_set.h: what the files of posix/ share: each file's part in the order of their
- * layers, from below. A file calls only those before it, as posix.sh checks. A
- * plain name of POSIX is libc's there.
+ * uposix_set.h: what the files of posix/ share, file by file, in the order of the layers,
+ * the lowest first. A file calls only files before it, as posix.sh checks. Here a plain
+ * name of POSIX is libc's function.
  */
 #ifndef USCHED_UPOSIX_SET_H
 #define USCHED_UPOSIX_SET_H
@@ -24,18 +24,18 @@
 
 /* ---- uposix_conf.c ---- */
 
-/* Settings, from the environment; see uposix_load.c. */
+/* Settings from the environment: uposix_load.c. */
 struct uposix_conf {
 	unsigned    c_stacks;           /* threads with an own stack, at most */
-	unsigned    c_shared;           /* 0; or all share so many stacks */
+	unsigned    c_shared;           /* 0; or the stacks that all threads share */
 	unsigned    c_processors;       /* 0: all */
 	size_t      c_stack_size;       /* bytes */
-	bool        c_native;           /* beyond c_stacks threads are native */
+	bool        c_native;           /* threads beyond c_stacks are native ones */
 	bool        c_quiet;            /* no messages */
 	const char *c_log;              /* file of messages, or NULL */
 	const char *c_stats;            /* file of statistics, or NULL */
-	const char *c_tls;              /* objects whose thread-local variables belong to
-					   the thread: names, with commas; or NULL */
+	const char *c_tls;              /* objects whose thread-local variables belong
+					   to the thread: names, with commas; or NULL */
 };
 
 extern struct uposix_conf uposix__conf;
@@ -44,12 +44,14 @@ extern struct uposix_conf uposix__conf;
 void uposix__settings(void);
 
 #ifdef USCHED_SIM
-/* Has the calls of this library to that function of libc go to `with'. Returns where they
-   went before; NULL: it is not in uposix_names.h. */
+/*
+ * Has calls of this library go to `with' in place of a function of libc. Returns the
+ * function that was called before; NULL: the name is not in uposix_names.h.
+ */
 void *uposix__replace(const char *name, void *with);
 #endif
 
-/* A message, after "usched: ", unless c_quiet. */
+/* Writes a message, after "usched: ", unless c_quiet. */
 void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The same, once for each place. */
@@ -59,10 +61,10 @@ void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)))
 		uposix__tell(__VA_ARGS__);					\
 } while (0)
 
-/* The function is uposix_name: where off_t has 64 bits, for one. */
+/* Another name for uposix_name, such as the one that has off_t with 64 bits. */
 #define UPOSIX_ALIAS(name) __attribute__((alias("uposix_" #name)))
 
-/* A result of the library as POSIX has it: at least 0, or -1 and errno. */
+/* Turns a result of the library into one of POSIX: at least 0, or -1 and errno. */
 static inline long uposix__result(long rc)
 {
 	if (rc >= 0)
@@ -74,9 +76,9 @@ static inline long uposix__result(long rc)
 /* ---- uposix_fork.c ---- */
 
 /*
- * Parts of what is done at a fork. Before it the locks are taken in this order, which is
- * that of all threads. Then the child forgets, in this order, what belongs to native
- * threads that are not there.
+ * The parts of a fork. Before the fork the parent takes the locks of all parts in this
+ * order, in which all threads take locks. Afterwards the child has each part, in this
+ * order, forget what belongs to native threads that the child does not have.
  */
 enum uposix_part {
 	UPOSIX_OBJECTS, UPOSIX_STREAMS, UPOSIX_TABLE, UPOSIX_SCHEDULER, UPOSIX_THREADS,
@@ -84,11 +86,14 @@ enum uposix_part {
 	UPOSIX_STATS, UPOSIX_CATCH, UPOSIX_PARTS
 };
 
-/* hold: with `on' takes a lock, and without releases it, in the parent and in the child.
-   Either function may be NULL. */
+/*
+ * Registers functions for a part; either may be NULL. hold(1) takes the locks, before the
+ * fork; hold(0) releases them, in the parent and in the child. forked() runs in the
+ * child.
+ */
 void uposix__at_fork(enum uposix_part part, void (*hold)(int on), void (*forked)(void));
 
-/* Has the file that it stands in register its part. */
+/* Registers a part when the library is loaded. */
 #define UPOSIX_AT_FORK(part, hold, forked)					\
 	__attribute__((constructor(103))) static void register_part(void)	\
 	{									\
@@ -99,121 +104,133 @@ void uposix__at_fork(enum uposix_part part, void (*hold)(int on), void (*forked)
 
 struct uposix_value {
 	void    *v_value;
-	uint32_t v_age;                 /* of the key */
+	uint32_t v_age;                 /* age of the key when it was set */
 };
 
-/* What is asked of a thread, in p_asked. */
+/* Requests to a thread, bits of p_asked. */
 enum { UPOSIX_CANCEL = 1, UPOSIX_SIGNAL = 2 };
 
-/* In p_state. */
+/* Bits of p_state. */
 enum { UPOSIX_DETACHED = 1, UPOSIX_ENDED = 2 };
 
 /*
- * A thread. These records are never unmapped: a pthread_t is the address of one, and one
- * that is used too late is found out by p_magic.
+ * A thread. A record is never unmapped: a pthread_t is its address, and p_magic tells
+ * whether a pthread_t is used too late.
  */
 struct uposix_thread {
-	uintptr_t            p_magic;   /* UPOSIX_MAGIC or _GONE; atomic */
-	struct uposix_thread *p_next;   /* under uposix__lock: list of all, or of free */
+	uintptr_t            p_magic;   /* UPOSIX_MAGIC or UPOSIX_GONE; atomic */
+	struct uposix_thread *p_next;   /* list of all, or of free ones; uposix__lock */
 	struct uposix_thread *p_prev;
-	struct ustack       *p_thread;  /* p_lock; NULL: it has not begun */
-	struct uwaiter      *p_waiter;  /* from its begin on; for the child of a fork */
+	struct ustack       *p_thread;  /* under p_lock; NULL: not begun */
+	struct uwaiter      *p_waiter;  /* set at the begin; for a child of fork() */
 	struct usched__wrap  p_wrap;    /* names the thread by p_func */
 	void              *(*p_func)(void *);
 	void                *p_arg;
 	void                *p_result;
-	uint64_t             p_control; /* control words of its creator, its first */
-	/* Ends the calling thread, when its frames are unwound. */
+	uint64_t             p_control; /* first control words: the creator's */
+	/* Ends the calling thread when its frames have been unwound. */
 	void               (*p_leave)(struct uposix_thread *me) __attribute__((noreturn));
 
 	/* Atomic. */
 	uint32_t             p_asked;
 	uint32_t             p_state;
-	uint64_t             p_pending; /* signals, bit n - 1 */
-	uint64_t             p_mask;    /* likewise, blocked; its own, others read it */
-	uint64_t             p_waits;   /* likewise, which it awaits in sigwait() */
-	uint64_t             p_offer;   /* likewise, for the process: it may take them */
-	struct uposix_thread *p_joins;  /* waits for its end */
+	uint64_t             p_pending; /* signals sent to the thread: bit n - 1 */
+	uint64_t             p_mask;    /* blocked signals; other threads read it */
+	uint64_t             p_waits;   /* signals awaited in sigwait() */
+	uint64_t             p_offer;   /* signals of the process, which it may take */
+	struct uposix_thread *p_joins;  /* the thread that joins this one */
 
-	/* The thread's own. */
-	struct uposix_value *p_values;  /* p_room, by key */
+	/* Used by the thread only. */
+	struct uposix_value *p_values;  /* values of keys: p_room of them */
 	uint32_t             p_room;
-	uint32_t             p_handled; /* calls of handlers */
+	uint32_t             p_handled; /* number of handlers called */
 	bool                 p_disabled;        /* PTHREAD_CANCEL_DISABLE */
 	bool                 p_asynchronous;
 	bool                 p_exiting;
-	bool                 p_ended;   /* p_lock */
-	__pthread_unwind_buf_t *p_cleanup;      /* pushed last */
+	bool                 p_ended;   /* under p_lock */
+	__pthread_unwind_buf_t *p_cleanup;      /* the clean-up handler pushed last */
 	struct uposix_held  *p_held;    /* mutexes of several processes, some kinds */
 	struct _Unwind_Exception p_unwind;
-	locale_t             p_locale;  /* of uselocale(); or NULL: that of the process */
+	locale_t             p_locale;  /* set by uselocale(); NULL: the process's */
 	struct uposix_destructor *p_destructors;        /* the last one first */
-	char                *p_tls;     /* while another thread runs: its variables, for
-					   c_tls; or NULL */
+	char                *p_tls;     /* its thread-local variables, for c_tls, while
+					   another thread runs; or NULL */
 
 	struct uwait_lock    p_lock;
 	char                 p_name[16];
 };
 
 #define UPOSIX_MAGIC ((uintptr_t)0x75706f73)
-#define UPOSIX_GONE  ((uintptr_t)0x75706f72)    /* has ended, and was let go */
+#define UPOSIX_GONE  ((uintptr_t)0x75706f72)    /* ended, and joined or detached */
 
-/* The calling thread; NULL: the caller is a native thread. */
+/* Returns the calling thread; NULL: the caller is a native thread. */
 struct uposix_thread *uposix__me(void);
 
-/* Has the calling thread be `me'; NULL: none, as it ends. 0 or a negative errno value. */
+/*
+ * Makes `me' the calling thread; NULL: none, at its end. Returns 0 or a negative errno
+ * value.
+ */
 int uposix__set_me(struct uposix_thread *me);
 
-/* The same; NULL also: it goes on natively after a fork, and the system has its mask. */
+/*
+ * As uposix__me(), but NULL also for a thread that goes on natively after a fork: the
+ * system has its signal mask.
+ */
 static inline struct uposix_thread *uposix__thread_now(void)
 {
 	return ustack_self() ? uposix__me() : NULL;
 }
 
-/* That of `u', on its native thread; NULL: it has not begun, or is ending. */
+/*
+ * Returns the record of `u', for its native thread; NULL: `u' has not begun, or is
+ * ending.
+ */
 struct uposix_thread *uposix__record_of(const struct ustack *u);
 
-/* The record of a pthread_t; NULL: it is libc's. p_magic may be UPOSIX_GONE. */
+/* Returns the record of a pthread_t; NULL: it is libc's. p_magic may be UPOSIX_GONE. */
 struct uposix_thread *uposix__thread(pthread_t thread);
 
 bool uposix__is_gone(const struct uposix_thread *p);
 
-/* Threads since the start, or since the fork. Under uposix__lock. */
+/* Counts of threads since the start, or since the fork. Under uposix__lock. */
 struct uposix_counts {
 	unsigned c_now, c_most;
-	unsigned c_natives;             /* native threads that stand for ours, now */
+	unsigned c_natives;             /* native threads in place of ours, now */
 	uint64_t c_started, c_refused, c_native;
-	bool     c_main_ended;          /* by pthread_exit() */
+	bool     c_main_ended;          /* main() has called pthread_exit() */
 };
 
 extern struct uwait_lock uposix__lock;
-extern struct uposix_thread *uposix__all;       /* under it; p_next is another one */
+extern struct uposix_thread *uposix__all;       /* first of p_next; under it */
 extern struct uposix_counts uposix__counts;
 
-/* A record of one more thread, which is counted; NULL: no memory. */
+/* Makes and counts a record for one more thread; NULL: no memory. */
 struct uposix_thread *uposix__new_record(void);
 
-/* Lets it go. p_magic tells. */
+/* Frees the record of a thread, as p_magic tells later callers. */
 void uposix__free_record(struct uposix_thread *p);
 
-/* In the child of a fork. */
+/* State of a child of fork(). */
 extern struct uposix_forked {
-	struct uposix_thread *f_me;     /* that called fork(); or NULL: main() did */
-	pthread_t             f_native; /* which it is there, */
-	uintptr_t             f_name;   /* and what its locks had it be */
-	unsigned              f_count;  /* from the first process to this one */
-	bool                  f_alone;  /* no thread was started, so what holds a lock
-					   for an instant is not there */
+	struct uposix_thread *f_me;     /* the thread that called fork(); NULL: main() */
+	pthread_t             f_native; /* the native thread that goes on as f_me */
+	uintptr_t             f_name;   /* f_me's uwait_name() in the parent */
+	unsigned              f_count;  /* forks from the first process to this one */
+	bool                  f_alone;  /* the child has started no thread, so internal
+					   locks have no holder */
 } uposix__forked;
 
-/* In such a child, objects may be those of threads that are not there, or of f_name. */
+/*
+ * True: the process is such a child, where objects may belong to threads of the parent,
+ * or to f_name.
+ */
 static inline bool uposix__has_forked(void)
 {
 	return __atomic_load_n(&uposix__forked.f_alone, __ATOMIC_RELAXED)
 		|| uposix__forked.f_name;
 }
 
-enum { UPOSIX_INTERNAL = 32 };          /* a signal of libc's own, as the next one */
+enum { UPOSIX_INTERNAL = 32 };          /* signal 32, and 33: libc's own */
 
 static inline uint64_t uposix__bit(int sig)
 {
@@ -235,81 +252,93 @@ static inline void uposix__set_of(uint64_t mask, sigset_t *set)
 	memcpy(set, &mask, sizeof mask);
 }
 
-/* The mask of the caller, as a word: that of a thread is not its processor's. */
+/* Returns the mask of the calling thread, which is not that of its processor. */
 uint64_t uposix__mask(void);
 
-/* Has `mask' be that of the native thread. */
+/* Sets the mask of the native thread. */
 void uposix__set_native_mask(uint64_t mask);
 
-/* Its p_lock: a handler may want it, so none runs natively meanwhile. */
+/*
+ * Takes and releases p_lock. A handler may want that lock, so none runs natively
+ * meanwhile.
+ */
 void uposix__lock_record(struct uposix_thread *p, uint64_t *old);
 void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old);
 
-/* A native thread runs no handlers until the second. On a processor they never do. */
+/*
+ * From hold to release the calling native thread runs no handlers. Processors never run
+ * handlers.
+ */
 void uposix__hold_handlers(uint64_t *old);
 void uposix__release_handlers(const uint64_t *old);
 
-/* Has `p' look at p_asked, soon. */
+/* Sets bits of p_asked, and wakes `p' to look at them. */
 void uposix__ask(struct uposix_thread *p, uint32_t what);
 
 /* ---- uposix_catch.c ---- */
 
 /*
- * Signals that main() blocks, or has blocked: those for the process are handled by the
- * catcher. Others are not offered to threads.
+ * Returns the signals that main() blocks, or has blocked. The catcher handles such
+ * signals when they are sent to the process. Other signals of the process are not offered
+ * to threads.
  */
 uint64_t uposix__main_blocks(void);
 
-/* The calling thread awaits these in sigwait(), or none any more. */
+/* Notes which signals the calling thread awaits in sigwait(); 0: none any more. */
 void uposix__await(struct uposix_thread *me, uint64_t set);
 
-/* A thread does not take what it was offered. */
+/* Has the catcher offer a signal again that a thread did not take. */
 void uposix__look_again(void);
 
-/* A thread has this mask from now on, which was set before. */
+/* Tells the catcher that a thread has set this mask. */
 void uposix__open(uint64_t mask);
 
-/* The mask of the caller, a native thread, changes. */
+/* Tells the catcher that the calling native thread changes its mask. */
 void uposix__native_mask(uint64_t before, uint64_t now);
 
-/* The caller, a native thread that has this mask, creates a thread. */
+/* Tells the catcher that the calling native thread, with this mask, creates a thread. */
 void uposix__native_creates(uint64_t mask);
 
-/* Has the system take the default action for what is pending. */
+/* Has the system take the default action for a pending signal. */
 void uposix__act_by_default(int sig);
 
-/* main() ends by pthread_exit(). */
+/* Tells the catcher that main() ends by pthread_exit(). */
 void uposix__main_ends(void);
 
 /* ---- uposix_signal.c ---- */
 
-/* The mask of `me' from now on, except for what no thread can block. */
+/* Sets the mask of `me', except for signals that no thread can block. */
 void uposix__set_mask(struct uposix_thread *me, uint64_t mask);
 
-/* Has `me' run the handlers of its signals. True: one without SA_RESTART ran. */
+/*
+ * Runs the handlers of pending signals of `me'. True: a handler without SA_RESTART ran.
+ */
 bool uposix__handle(struct uposix_thread *me);
 
-/* Takes one of these that was sent to `me', by pthread_kill(); 0: there is none. */
+/*
+ * Takes a signal of `mask' that pthread_kill() sent to `me'. Returns its number; 0: there
+ * is none.
+ */
 int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info);
 
-/* The thread ends: others get what is left. */
+/* Gives the signals that an ending thread has not taken to other threads. */
 void uposix__end_signals(struct uposix_thread *me);
 
 /* ---- uposix_cancel.c ---- */
 
 /*
- * After a wait that is a cancellation point:
+ * Looks at the result of a wait that is a cancellation point:
  *
- *	do
- *		rc = usync_...(..., deadline);
- *	while (uposix__again(&rc));
+ * 	do
+ * 		rc = usync_...(..., deadline);
+ * 	while (uposix__again(&rc));
  *
- * With pthread_cancel() pending it does not return. A signal's handler has run, and *rc
- * is -EINTR, or true for SA_RESTART. True also: there was no reason, wait again. Else
- * false, and *rc is as it was.
+ * If pthread_cancel() is pending, the thread ends. If a handler has run, *rc is -EINTR,
+ * or, with SA_RESTART, the result is true: wait again. True also if there was no reason
+ * to end the wait. Otherwise the result is false, and *rc is as it was.
  *
- * uposix__again_once(): for waits that Linux never restarts: sleeps, polls, and all that
- * has a time; see signal(7). There a handler is -EINTR in any case.
+ * uposix__again_once() is for waits that Linux never restarts: sleeps, polls, and all
+ * that have a time (signal(7)). There each handler has *rc be -EINTR.
  */
 bool uposix__again_slow(int *rc, bool restarts);
 
@@ -323,18 +352,22 @@ static inline bool uposix__again_once(int *rc)
 	return __builtin_expect(*rc == -ECANCELED, 0) && uposix__again_slow(rc, false);
 }
 
-/* For a wait that is no cancellation point and has no -EINTR: handlers run. */
+/*
+ * For a wait that is no cancellation point and never ends with EINTR: runs handlers.
+ * True: wait again.
+ */
 bool uposix__once_more(int rc);
 
 /*
- * Likewise, and the caller decides: -ECANCELED: pthread_cancel() is pending, and
- * uposix__point() ends the thread; -EINTR: a handler without SA_RESTART ran; 0: neither.
+ * Says why a wait ended, and leaves the decision to the caller. -ECANCELED:
+ * pthread_cancel() is pending, and uposix__point() would end the thread; -EINTR: a
+ * handler without SA_RESTART ran; 0: neither.
  */
 int uposix__why(int rc);
 
 /*
- * Before such a wait, where it is a cancellation point: with pthread_cancel() pending it
- * does not return; handlers of signals run. -EINTR: one without SA_RESTART has; else 0.
+ * Before a wait that is a cancellation point: ends the thread if pthread_cancel() is
+ * pending, and runs handlers. -EINTR: a handler without SA_RESTART ran; otherwise 0.
  */
 int uposix__point_slow(struct uposix_thread *me, bool restarts);
 
@@ -352,30 +385,33 @@ static inline int uposix__point(void)
 	return uposix__point_for(true);
 }
 
-/* Before uposix__again_once(). The handler may have come late, just before the wait. */
+/*
+ * Before a wait with uposix__again_once(): a handler that comes just before such a wait
+ * ends the wait, too.
+ */
 static inline int uposix__point_once(void)
 {
 	return uposix__point_for(false);
 }
 
-/* The same for a call of POSIX. False: a handler has run, and errno is EINTR. */
+/* uposix__point_for(), for a call of POSIX. False: errno is EINTR. */
 static inline bool uposix__begins(bool restarts)
 {
 	return uposix__result(uposix__point_for(restarts)) == 0;
 }
 
-/* Ends the calling thread: clean-up handlers, destructors. */
+/* Ends the calling thread, with clean-up handlers and destructors. */
 void uposix__end_me(struct uposix_thread *me, void *result) __attribute__((noreturn));
 
 /* ---- uposix_time.c ---- */
 
-/* A time of `clock' as a deadline; see uposix__early(). */
+/* Returns a time of `clock' as a deadline; see uposix__early(). */
 int64_t uposix__deadline(const struct timespec *time, clockid_t clock);
 
-/* After -ETIMEDOUT: that clock was set back meanwhile, so the wait is to go on. */
+/* After -ETIMEDOUT. True: `clock' was set back during the wait, so wait again. */
 bool uposix__early(const struct timespec *time, clockid_t clock);
 
-/* Whether it is a time: its ns are less than a second. */
+/* True: the ns of `time' are less than a second, as POSIX asks. */
 static inline bool uposix__is_time(const struct timespec *time)
 {
 	return time->tv_nsec >= 0 && time->tv_nsec < 1000000000;
@@ -383,76 +419,90 @@ static inline bool uposix__is_time(const struct timespec *time)
 
 /* ---- uposix_key.c ---- */
 
-/* Calls the destructors of its values, up to four times. */
+/* Calls the destructors of the thread's values, in up to four rounds. */
 void uposix__destroy_values(struct uposix_thread *me);
 
 /* ---- uposix_stats.c ---- */
 
-/* Has statistics of `rr' written, if they are wanted. */
+/* Has the statistics of `rr' written, if they are wanted. */
 void uposix__watch(struct uprocs *rr);
 
 /* ---- uposix_exchange.c ---- */
 
-/* Whether c_tls names this object. One native thread at a time asks. */
+/* True: c_tls names this object. Only one native thread calls this at a time. */
 bool uposix__is_named(const char *name, bool program);
 
-/* Tells what else is in c_tls. */
+/* Reports names in c_tls that no object has. */
 void uposix__tell_unknown(void);
 
-/* Why the variables of an object cannot be exchanged; NULL: they can. */
+/*
+ * Returns why the variables of an object cannot be exchanged; NULL: they can. `late': the
+ * object was not loaded at the start.
+ */
 const char *uposix__why_shared(const struct dl_phdr_info *info, bool late);
 
 /*
- * Has the variables of an object exchanged; late: it was not loaded at the start. NULL;
- * or why that cannot be. Before there are threads.
+ * Has the variables of an object exchanged, before there are threads. Returns NULL, or
+ * why they cannot be.
  */
 const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			   bool late);
 
-/* Afterwards: none of these is unloaded. A constructor may have loaded one. */
+/*
+ * Keeps chosen objects from being unloaded. Called after the choice, and after
+ * constructors, which may load more objects.
+ */
 void uposix__keep_chosen(void);
 
 /* Notes where each native thread has the variables of an object. */
 void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h);
 
 /*
- * A thread is about to wait for an object. If that lies in thread-local variables, which
- * are exchanged, or shared with other threads, this is told, and the process aborts.
+ * Aborts the process, with a message, if the object that the calling thread is about to
+ * wait for is in thread-local variables that are exchanged or shared.
  */
 void uposix__refuse_place(void *object);
 
-/* Room for the values of a thread. 0 or -ENOMEM. It is freed with the record. */
+/*
+ * Allocates a thread's copies of exchanged variables. 0 or -ENOMEM. They are freed with
+ * the record.
+ */
 int uposix__make_values(struct uposix_thread *p);
 
-/* The calling thread begins: variables that c_tls has are its own, and its locale is that
-   of the process. It ends: they are no thread's. */
+/*
+ * uposix__own(): `me' begins with variables and a locale of its own; the locale is that
+ * of the process. uposix__disown(): the native thread has its own variables again.
+ */
 void uposix__own(struct uposix_thread *me);
 void uposix__disown(void);
 
-/* Calls the destructors of those of `me', the calling thread. */
+/* Calls the destructors of the exchanged variables of `me', the calling thread. */
 void uposix__destroy_variables(struct uposix_thread *me);
 
-/* This is libusched-posix.so, whose functions the program has in place of libc's. */
+/* True in libusched-posix.so, whose functions replace libc's in the program. */
 extern bool uposix__is_loaded;
 
 /* ---- uposix_tls.c ---- */
 
 /*
- * Looks for objects with thread-local variables that are not known to be harmless.
- * 0; ENOTSUP: c_tls names some that cannot be exchanged, which was told.
+ * Looks for objects with thread-local variables that are not known to be harmless. 0;
+ * ENOTSUP: c_tls names objects whose variables cannot be exchanged, as a message says.
  */
 int uposix__look_at_objects(void);
 
-/* Likewise, when an object was loaded. The dynamic linker calls. */
+/* Looks at new objects. The dynamic linker calls this. */
 void uposix__loaded(void);
 
-/* True: the caller is in a memory allocator: no other thread may run there meanwhile. */
+/* True: `where' is in a memory allocator, in which no other thread may run meanwhile. */
 bool uposix__in_allocator(const void *where);
 
-/* Yields, unless the caller, `where', is in an allocator. Handlers of signals run. */
+/* Yields, unless `where', the caller, is in an allocator. Handlers of signals run. */
 void uposix__let_run(const void *where);
 
-/* Before a call that need not wait; _lock: and makes no system call: budget.h. */
+/*
+ * Before a call that need not wait: yields if the thread has run for long.
+ * uposix__pace_lock() is for calls that make no system call: budget.h.
+ */
 __attribute__((always_inline)) static inline void uposix__pace(void)
 {
 	if (__builtin_expect(usched__is_tired(), 0))
@@ -468,19 +518,19 @@ __attribute__((always_inline)) static inline void uposix__pace_lock(void)
 /* ---- uposix_shared.c ---- */
 
 /*
- * For objects of several processes, which are libc's: calls try(object) from time to time
- * until it is no longer EBUSY, or ETIMEDOUT if there is a time. Handlers run meanwhile.
- * The result of try.
+ * For an object of several processes, which is libc's: calls try(object) from time to
+ * time until the result is not EBUSY, or until `time', with ETIMEDOUT. Handlers run
+ * meanwhile. Returns the result of try().
  */
 int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 		 const struct timespec *time);
 
-enum { UPOSIX_LOOK = 1000000 };         /* ns between two of these */
+enum { UPOSIX_LOOK = 1000000 };         /* ns from one try to the next */
 
-/* Waits until the next look. False: a handler has run; errno is EINTR. */
+/* Waits until the next try. False: a handler has run; errno is EINTR. */
 bool uposix__look_later(void);
 
-/* Mutexes and conditions of several processes: uposix_shared.c. Not for robust ones: */
+/* Mutexes and conditions of several processes, except robust ones. */
 int uposix__shared_init(pthread_mutex_t *mutex, int kind);
 int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time);
@@ -489,12 +539,12 @@ int uposix__shared_unlock(pthread_mutex_t *mutex);
 int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time);
 
-/* `me' has none of them any more. */
+/* Forgets which mutexes of several processes `me' holds. */
 void uposix__forget_held(struct uposix_thread *me);
 
 /* ---- uposix_call.c ---- */
 
-/* syscall() of any number but SYS_futex. */
+/* Makes the system call of syscall() for each number except SYS_futex. */
 long uposix__call(long number, const long *a);
 
 #endif /* USCHED_UPOSIX_SET_H */
