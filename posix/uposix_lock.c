@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_lock.c: reader-writer locks, semaphores, barriers and spin locks of POSIX over
- * usync. A word that glibc does not use says whose an object is.
+ * usync. An object that this library has initialised has a mark in a word that glibc does
+ * not use.
  */
 #include "uposix_set.h"
 
@@ -13,8 +14,9 @@ struct rwlock {
 	struct usync_rwlock l;
 	char                l_rest[offsetof(pthread_rwlock_t, __data.__pad2)
 				   - sizeof(struct usync_rwlock)];
-	uintptr_t           l_mark;     /* atomic: OURS */
-	unsigned            l_kind;     /* as glibc's, from static initialisers */
+	uintptr_t           l_mark;     /* atomic: OURS, or libc has the lock */
+	unsigned            l_kind;     /* the kind, where glibc's static initialisers
+					   have it */
 };
 
 struct sem {
@@ -22,35 +24,36 @@ struct sem {
 	uintptr_t        s_mark;        /* OURS */
 };
 
-/* A native thread that waits for one; on its stack. */
+/* A native thread that waits for a semaphore. The record is on its stack. */
 struct sleeper {
-	struct sleeper *z_next;         /* r_lock */
+	struct sleeper *z_next;         /* under r_lock */
 	struct sem     *z_sem;
-	bool            z_listed;       /* r_lock */
-	sem_t           z_woken;        /* libc's */
+	bool            z_listed;       /* under r_lock */
+	sem_t           z_woken;        /* a semaphore of libc */
 };
 
 static struct room {
 	struct uwait_lock r_lock;
-	uint32_t          r_count;      /* in the list; atomic */
+	uint32_t          r_count;      /* sleepers in the list; atomic */
 	struct sleeper   *r_first;
 } rooms[64];
 
-/* On the heap: its size is not that of pthread_barrier_t. */
+/* A barrier. It is on the heap, since it does not fit into a pthread_barrier_t. */
 struct barrier {
 	struct usync_mutex b_lock;
 	struct usync_cond  b_over;
 	unsigned           b_count;
 	unsigned           b_waiting;
-	unsigned           b_inside;    /* that have not left */
+	unsigned           b_inside;    /* threads in a wait, also those let go */
 	unsigned           b_round;
-	bool               b_gone;      /* the last one that leaves frees it */
+	bool               b_gone;      /* destroyed: the last thread that leaves frees
+					   it */
 };
 
-/* glibc's is 20 bytes. */
+/* A pthread_barrier_t. glibc uses 20 bytes of it. */
 struct place {
 	char            p_libc[24];
-	struct barrier *p_barrier;      /* NULL: it is libc's */
+	struct barrier *p_barrier;      /* NULL: the barrier is libc's */
 };
 
 #define OURS ((uintptr_t)0x75706f73)
@@ -63,7 +66,7 @@ _Static_assert(sizeof(struct place) <= sizeof(pthread_barrier_t), "so is the poi
 
 enum { SPINS = 100 };
 
-/* What an object of several processes is tried with. */
+/* The calls by which uposix__poll() tries a lock that several processes share. */
 static int try_read(void *lock)
 {
 	return pthread_rwlock_tryrdlock(lock);
@@ -76,7 +79,10 @@ static int try_write(void *lock)
 
 /* Reader-writer locks. */
 
-/* As that of a mutex. Locks of readers have no owner, and stay. */
+/*
+ * Has a lock go on in the child of a fork, as uposix_sync.c does with a mutex. Locks of
+ * readers have no owner, and stay.
+ */
 static void adopt(struct usync_rwlock *l)
 {
 	if (uposix__forked.f_alone) {
@@ -87,7 +93,7 @@ static void adopt(struct usync_rwlock *l)
 		l->r_owner = uwait_name();
 }
 
-/* The lock; NULL: it is libc's. */
+/* Returns the lock; NULL: libc has it. */
 static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 {
 	struct rwlock *l = (struct rwlock *)(void *)lock;
@@ -99,7 +105,8 @@ static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 			adopt(&l->l);
 		return l;
 	}
-	/* Its place is in the queue, once it is marked. */
+	/* A lock that is marked may have a part of its queue where __shared is, so
+	   look at the mark again. */
 	shared = __atomic_load_n(&lock->__data.__shared, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->l_mark, __ATOMIC_SEQ_CST) == OURS)
 		return l;
@@ -136,8 +143,8 @@ int uposix_pthread_rwlock_destroy(pthread_rwlock_t *lock)
 }
 
 /*
- * glibc lets readers in while others read, unless the lock is of another kind: a thread
- * may read-lock what it reads already, though a writer waits.
+ * As with glibc, readers come in while others read, though a writer waits: a thread may
+ * read-lock what it reads already. PREFER_WRITER_NONRECURSIVE is the exception.
  */
 static int read_until(struct rwlock *l, int64_t deadline)
 {
@@ -254,12 +261,13 @@ int uposix_pthread_rwlock_unlock(pthread_rwlock_t *lock)
 }
 
 /*
- * Semaphores. Those of sem_open() have no mark.
+ * Semaphores. A semaphore of sem_open() has no mark, and is libc's.
  *
- * A signal has to end the wait of a native thread: main() waits so for its end. So that
- * one sleeps in libc's sem_wait(), in a list by the semaphore; a post that finds it there
- * wakes it, and it tries again. It is in the list, and counted, before it tries: the lock
- * of the semaphore has either the post see it, or the try see the post.
+ * A signal has to end the wait of a native thread: main() may wait for one. So a native
+ * thread sleeps in libc's sem_wait(), and its record is in a list of the room that the
+ * address of the semaphore selects. A post wakes the first sleeper there, which then
+ * tries to take the semaphore again. A sleeper is in the list before it tries, under the
+ * lock of the semaphore: either the post finds the sleeper, or the try finds the post.
  */
 
 static inline struct sem *sem_of(sem_t *sem)
@@ -342,14 +350,17 @@ static struct room *room_of(const struct sem *sem)
 	return &rooms[(uintptr_t)sem / sizeof *sem % (sizeof rooms / sizeof rooms[0])];
 }
 
-/* Handlers may post. */
+/* Handlers are held up meanwhile, since a handler may post. */
 static void lock_room(struct room *r, uint64_t *old)
 {
 	uposix__hold_handlers(old);
 	uwait_lock(&r->r_lock);
 }
 
-/* Takes `z' out of the list; NULL: the first one for the semaphore, and wakes it. */
+/*
+ * Takes `z' out of the list. NULL: takes out the first sleeper of the semaphore, and
+ * wakes that.
+ */
 static void get_up(struct room *r, const struct sem *sem, struct sleeper *z)
 {
 	struct sleeper **at = &r->r_first, *found;
@@ -371,7 +382,10 @@ static void unlock_room(struct room *r, const uint64_t *old)
 	uposix__release_handlers(old);
 }
 
-/* Also when the thread is cancelled. What it was woken for may be there still. */
+/*
+ * Ends a sleep, also when the thread is cancelled. If a post woke this sleeper and its
+ * value was not taken, the next sleeper is woken for the value.
+ */
 static void end_sleep(struct sleeper *z)
 {
 	struct room *r = room_of(z->z_sem);
@@ -390,7 +404,7 @@ static void end_sleep(struct sleeper *z)
 	errno = error;
 }
 
-/* True: it was not needed. */
+/* Enters the list, and tries to take the semaphore. True: it is taken. */
 static bool lie_down(struct sleeper *z)
 {
 	struct room *r = room_of(z->z_sem);
@@ -470,7 +484,10 @@ int uposix_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *tim
 		: (int)uposix__result(-EINVAL);
 }
 
-/* The semaphore may be gone: its address is all that is used. */
+/*
+ * Wakes a sleeper after a post. The semaphore may be freed by now, so only its address is
+ * used.
+ */
 static void wake_native(const struct sem *sem)
 {
 	struct room *r = room_of(sem);
@@ -552,7 +569,10 @@ static void lock_barrier(struct barrier *b)
 		;
 }
 
-/* As glibc's, it may be destroyed as soon as one has been let go by it. */
+/*
+ * As with glibc, a barrier may be destroyed as soon as one thread has returned from its
+ * wait.
+ */
 int uposix_pthread_barrier_destroy(pthread_barrier_t *barrier)
 {
 	struct barrier *b = place_of(barrier)->p_barrier;
@@ -601,7 +621,8 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 		rc = usync_cond_wait(&b->b_over, &b->b_lock, USCHED_NEVER);
 		if (__builtin_expect(rc == -ECANCELED, 0)) {
 			usync_mutex_unlock(&b->b_lock);
-			uposix__once_more(rc);          /* handlers may wait */
+			uposix__once_more(rc);          /* runs handlers, which may
+							   wait */
 			lock_barrier(b);
 		}
 	}
@@ -612,7 +633,10 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 	return last ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
 
-/* The holder may have blocked on this processor, though it should not. */
+/*
+ * Yields now and then, since the holder may have blocked on this processor, though it
+ * should not.
+ */
 int uposix_pthread_spin_lock(pthread_spinlock_t *lock)
 {
 	int rc;

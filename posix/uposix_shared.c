@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_shared.c: mutexes and conditions of several processes, which are libc's. To it
- * the threads of a processor are one, and it would block that. So a thread looks at one
- * from time to time.
+ * uposix_shared.c: mutexes and conditions of several processes. They are libc's, to which
+ * all threads of a processor are one thread, and which would block that native thread. So
+ * a thread tries such a mutex from time to time.
  *
- * The mutex of a kind that knows its owner, recursive or checked, is locked here in the
- * way of libc: 0 is free, 1 is locked, 2 is waited for in the kernel. As its owner it has
- * what is no thread's number, so that no native thread of any process takes it for its
- * own. The thread has a list of those that it holds. A robust one is refused, and so is
- * such a one with a protocol; those that are made here have none.
+ * A mutex of a kind that knows its owner, recursive or checked, is locked here as libc
+ * does: 0 is free, 1 is locked, 2 is locked with waiters in the kernel. Its __owner is a
+ * number that no native thread of any process has. The thread has a list of such mutexes
+ * that it holds. Robust mutexes are refused, and so are recursive or checked ones with a
+ * protocol; mutexes that are made here have no protocol.
  *
- * Threads look at queues and semaphores of System V in the same way.
+ * Threads try queues and semaphores of System V in the same way.
  */
 #include "uposix_set.h"
 
@@ -21,11 +21,11 @@
 #include <sys/sem.h>
 #include <sys/syscall.h>
 
-enum {                                  /* of __kind */
+enum {                                  /* bits of __kind */
 	KINDS  = 3,
 	ROBUST = 0x10,
 	OTHERS = 0x60,                  /* protocols of priorities */
-	THREAD = 0x40000000,            /* of __owner; with the process */
+	THREAD = 0x40000000,            /* __owner: this and the number of the process */
 };
 
 enum { SEMOPM = 500 };                  /* operations of one call, in Linux */
@@ -36,7 +36,7 @@ struct uposix_held {
 	uint32_t            h_count;
 };
 
-/* It knows its owner. */
+/* True: the kind knows its owner. */
 static bool is_checked(const pthread_mutex_t *mutex)
 {
 	int kind = mutex->__data.__kind & KINDS;
@@ -44,7 +44,7 @@ static bool is_checked(const pthread_mutex_t *mutex)
 	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/* Only libc can lock it, to which the owner is the processor. */
+/* True: only libc can lock such a mutex, and its owner would be the processor. */
 static bool is_refused(const pthread_mutex_t *mutex)
 {
 	int kind = mutex->__data.__kind;
@@ -56,7 +56,7 @@ static bool is_refused(const pthread_mutex_t *mutex)
 	return true;
 }
 
-/* Protocols have no effect. */
+/* Initialises a mutex without a protocol, whatever the attributes say. */
 int uposix__shared_init(pthread_mutex_t *mutex, int kind)
 {
 	pthread_mutexattr_t attr;
@@ -71,7 +71,10 @@ int uposix__shared_init(pthread_mutex_t *mutex, int kind)
 	return rc;
 }
 
-/* The place in the list of `me' where it is, or NULL. */
+/*
+ * Returns the place in the list of `me' that points to the mutex, or the last one, which
+ * is NULL.
+ */
 static struct uposix_held **find(struct uposix_thread *me, const pthread_mutex_t *mutex)
 {
 	struct uposix_held **at = &me->p_held;
@@ -199,7 +202,10 @@ int uposix__shared_unlock(pthread_mutex_t *mutex)
 	return 0;
 }
 
-/* However often it was locked. *h is for take_again(), which cannot fail. */
+/*
+ * Unlocks the mutex, however often it was locked. *h is for take_again(), so that this
+ * cannot fail.
+ */
 static int let_go(struct uposix_thread *me, pthread_mutex_t *mutex,
 		  struct uposix_held **h)
 {
@@ -226,7 +232,7 @@ static void take_again(struct uposix_thread *me, pthread_mutex_t *mutex,
 	me->p_held = h;
 }
 
-/* To be woken without a reason is allowed. */
+/* Returns after one look at most, since POSIX allows wakes without a reason. */
 int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time)
 {
@@ -246,13 +252,13 @@ int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t 
 		return rc;
 	rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
 	take_again(me, mutex, h);
-	/* A cancel or a signal may have come while it waited for the mutex. */
+	/* A cancel or a signal may have come during the wait for the mutex. */
 	if (uposix__again(&rc) || rc == -EINTR || uposix__point())
 		return 0;
 	return time && uposix__deadline(time, clock) <= usync_after(0) ? ETIMEDOUT : 0;
 }
 
-/* The thread ends, or is another one's copy in the child of a fork. */
+/* For a thread that ends, and for the child of a fork. */
 void uposix__forget_held(struct uposix_thread *me)
 {
 	struct uposix_held *h;
@@ -263,7 +269,7 @@ void uposix__forget_held(struct uposix_thread *me)
 	}
 }
 
-/* The mutexes are the parent's. */
+/* The mutexes that the thread held are the parent's. */
 static void held_forked(void)
 {
 	struct uposix_thread *me = uposix__me();
@@ -276,7 +282,7 @@ UPOSIX_AT_FORK(UPOSIX_HELD, NULL, held_forked)
 
 /* ---- Objects of System V ---- */
 
-/* The caller cannot wait, or need not: libc's call is right. */
+/* True: libc's call need not wait, or the caller may block natively. */
 static bool is_plain(int flags)
 {
 	uposix__pace();
@@ -319,7 +325,7 @@ int uposix_msgsnd(int queue, const void *message, size_t size, int flags)
 	return rc;
 }
 
-/* With one operation that does not wait among those that do, the processor waits. */
+/* If operations without IPC_NOWAIT and with it are mixed, the processor waits. */
 int uposix_semtimedop(int set, struct sembuf *ops, size_t n, const struct timespec *limit)
 {
 	static const struct timespec none = { 0, 0 };

@@ -2,15 +2,15 @@
 /*
  * uposix_sync.c: mutexes and conditions of POSIX over usync, in place.
  *
- * A mutex begins with a struct usync_mutex, and a word behind it has what that lacks: the
- * kind, once it is known, and how often the owner has locked it. glibc's initialisers put
- * the kind where m_queue.q_first is. That is a pointer or NULL: a small or odd number is
- * a kind, with bits of glibc about elision, and about spins above. One that it gives to
- * objects of several processes (SHARED, robust) means that it is libc's. Others are moved
- * to the word at the first call. Zeros are a normal mutex, as in POSIX.
+ * A mutex begins with a struct usync_mutex. The word m_word behind that has the kind and
+ * how often the owner has locked the mutex. glibc's initialisers put the kind where
+ * m_queue.q_first is, which is otherwise a pointer or NULL: a small or odd number there
+ * is a kind, with bits of glibc about elision, and above them about spins. If the kind is
+ * of several processes (SHARED) or robust, the mutex is libc's. Any other kind is moved
+ * to m_word at the first call. Zeros are a normal mutex, as in POSIX.
  *
- * A condition begins with a struct usync_cond. Where glibc notes that one is of several
- * processes is found out by making one.
+ * A condition begins with a struct usync_cond. To learn which bit glibc sets in a
+ * condition of several processes, such a condition is made at the start.
  */
 #include "uposix_set.h"
 
@@ -22,21 +22,21 @@ struct mutex {
 	uint32_t           m_word;      /* atomic: KINDS | KNOWN, and COUNT times depth */
 };
 
-enum {                                  /* of a condition, words: */
+enum {                                  /* words of a condition */
 	WORDS = sizeof(pthread_cond_t) / 4,
 	FIRST = sizeof(struct usync_cond) / 4,
-	CLOCK = WORDS - FIRST - 1,      /* of c_rest: the clock */
+	CLOCK = WORDS - FIRST - 1,      /* index in c_rest: the clock */
 };
 
 enum {
 	KINDS  = 3,                     /* PTHREAD_MUTEX_TIMED_NP to ADAPTIVE_NP */
-	KNOWN  = 4,                     /* was initialised by a call, or the kind moved */
+	KNOWN  = 4,                     /* initialised by a call, or the kind was moved */
 	GONE   = 8,                     /* destroyed */
 	COUNT  = 16,
 	DEPTHS = 1 << 24,
-	SHARED = 0xf0,                  /* in kinds of glibc: robust, protocols, SHARED */
-	LIBC   = 4096,                  /* below: a kind */
-	LEFT   = 7,                     /* of m_owner without a name: see usync.c */
+	SHARED = 0xf0,                  /* kinds of glibc: robust, protocols, SHARED */
+	LIBC   = 4096,                  /* a lower word is a kind */
+	LEFT   = 7,                     /* m_owner up to this has no name: usync.c */
 };
 
 _Static_assert(sizeof(struct mutex) <= sizeof(pthread_mutex_t), "a mutex is in place");
@@ -53,13 +53,19 @@ _Static_assert(sizeof(struct cond) == sizeof(pthread_cond_t), "a condition is in
 
 /* Mutexes. */
 
-/* Of an adaptive one, glibc has counted spins in the upper half. */
+/*
+ * True: `word' is a kind. In that of an adaptive mutex glibc has counted spins, in the
+ * upper half.
+ */
 static inline bool is_kind(uintptr_t word)
 {
 	return (word - 1 < LIBC - 1) | ((word & (sizeof(void *) - 1)) != 0);
 }
 
-/* By all that find it there, so none waits. False: it is libc's. */
+/*
+ * Moves the kind to m_word. Each caller that finds the kind moves it, so none has to wait
+ * for another. False: the mutex is libc's.
+ */
 static bool move_kind(struct mutex *m, uintptr_t kind)
 {
 	struct uwait_node *word = (struct uwait_node *)kind;
@@ -75,8 +81,9 @@ static bool move_kind(struct mutex *m, uintptr_t kind)
 }
 
 /*
- * In the child of a fork: what the thread holds that called fork() is the native thread's
- * now. Until there is another, waiters and what holds m_lock are not there.
+ * Has a mutex go on in the child of a fork. The native thread now has what the thread
+ * that called fork() held. While the child has started no thread, m_lock has no holder
+ * and the queue no waiters.
  */
 static void adopt(struct mutex *m)
 {
@@ -91,7 +98,7 @@ static void adopt(struct mutex *m)
 		m->m.m_owner = (owner ^ held) | uwait_name();
 }
 
-/* The mutex; NULL: it is libc's. */
+/* Returns the mutex; NULL: it is libc's. */
 static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
 {
 	struct mutex *m = (struct mutex *)(void *)mutex;
@@ -143,7 +150,7 @@ int uposix_pthread_mutex_destroy(pthread_mutex_t *mutex)
 	return 0;
 }
 
-/* The caller has it. */
+/* Locks a mutex again that the caller has, as the kind allows. */
 static int relock(struct mutex *m)
 {
 	uint32_t kind = m->m_word & KINDS;
@@ -160,7 +167,7 @@ static int relock(struct mutex *m)
 	return EDEADLK;
 }
 
-/* As usync_mutex_lock(), but no cancel of a thread of the library ends it. */
+/* As usync_mutex_lock(), but no cancel of a thread of the library ends the wait. */
 static int lock_until(struct mutex *m, int64_t deadline)
 {
 	int before = uposix__me() ? -1 : ustack_shield(1);
@@ -172,8 +179,9 @@ static int lock_until(struct mutex *m, int64_t deadline)
 }
 
 /*
- * Without a deadline, most of all. An allocator has its state in thread-local variables,
- * so its thread waits without another one to run there.
+ * Most calls have no deadline, so this comes before lock(). A thread in an allocator,
+ * which has its state in thread-local variables, waits without letting another thread run
+ * there.
  */
 int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
@@ -211,7 +219,10 @@ int uposix_pthread_mutex_trylock(pthread_mutex_t *mutex)
 	return rc ? EBUSY : 0;
 }
 
-/* Its owner may lock it again, or is to be told. */
+/*
+ * True: the mutex is recursive or checks errors, so a second lock by its owner is no
+ * deadlock.
+ */
 static bool is_checked(const struct mutex *m)
 {
 	uint32_t kind = m->m_word & KINDS;
@@ -219,7 +230,7 @@ static bool is_checked(const struct mutex *m)
 	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/* A time that is none is found out only if there is, or would be, a wait. */
+/* EINVAL for a bad time is returned only if the call has to wait. */
 static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *time)
 {
 	struct mutex *m = mutex_of(mutex);
@@ -274,7 +285,7 @@ int uposix_pthread_mutex_unlock(pthread_mutex_t *mutex)
 	return -rc;
 }
 
-/* For robust ones of several processes. */
+/* For robust mutexes of several processes. */
 int uposix_pthread_mutex_consistent(pthread_mutex_t *mutex)
 {
 	return mutex_of(mutex) ? EINVAL : pthread_mutex_consistent(mutex);
@@ -294,15 +305,16 @@ int uposix_pthread_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int
 
 /* Conditions. */
 
-/* Where libc notes it, in a word of a condition. */
+/* A bit that libc sets in a condition. */
 struct note {
 	unsigned n_at;
-	uint32_t n_bits;                /* there; 0: not known */
+	uint32_t n_bits;                /* of word n_at; 0: not known */
 };
 
-static struct note shared_note, clock_note;     /* several processes; CLOCK_MONOTONIC */
+static struct note shared_note, clock_note;     /* of several processes; of
+						   CLOCK_MONOTONIC */
 
-/* The first word that differs, if there is one. */
+/* Returns the first word that differs between two conditions. */
 static struct note compare(const pthread_cond_t *one, const pthread_cond_t *other)
 {
 	const uint32_t *a = (const void *)one, *b = (const void *)other;
@@ -335,7 +347,7 @@ static bool is_noted(const pthread_cond_t *cond, struct note n)
 	return ((const uint32_t *)(const void *)cond)[n.n_at] & n.n_bits;
 }
 
-/* The condition; NULL: it is libc's. */
+/* Returns the condition; NULL: it is libc's. */
 static inline struct cond *cond_of(pthread_cond_t *cond)
 {
 	if (__builtin_expect(is_noted(cond, shared_note), 0))
@@ -373,8 +385,8 @@ int uposix_pthread_cond_destroy(pthread_cond_t *cond)
 }
 
 /*
- * The mutex is the caller's afterwards in any case, as often as it was locked before. For
- * a signal it returns as if it had been woken.
+ * After any result the caller has the mutex, locked as often as before. A signal ends the
+ * wait like a wake.
  */
 static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 		    const struct timespec *time)
