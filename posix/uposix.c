@@ -2,15 +2,15 @@
 /*
  * uposix.c: threads of POSIX over threads of rr.
  *
- * The scheduler is made at the first pthread_create(), so after the forks of a daemon,
- * and held for ever: main() is a native thread, and may always do something. A pthread_t
- * is the address of a record, or one of libc's. A thread runs
+ * The scheduler is made at the first pthread_create(), so after the forks of a daemon. It
+ * is held for ever: main() is a native thread, and may wake a thread at any time. A
+ * pthread_t is the address of a record, or one of libc's. A thread runs
  *
- *	run()           its function
- *	end()           destructors of its keys; the record is let go
+ * 	run()           its function
+ * 	end()           destructors of its keys; frees the record
  *
- * A joinable thread is one of rr's, too; its record goes with the join, that of a
- * detached one with its end, whichever of detach and end comes last.
+ * A joinable thread can be joined in rr, too. The join frees its record. The record of a
+ * detached thread is freed by the end or by the detach, whichever comes last.
  */
 #include "uposix_set.h"
 
@@ -23,13 +23,14 @@
 struct native {
 	void    *(*n_func)(void *);
 	void    *n_arg;
-	bool     n_masked;              /* a thread made it, which has */
+	bool     n_masked;              /* n_mask is set: a thread made it */
 	uint64_t n_mask;
 	unsigned n_forks;
 };
 
 enum {
-	JOINS = 32,                             /* by threads in turn: followed */
+	JOINS = 32,                             /* threads in a chain of joins that
+						   joins() follows */
 	WORDS = sizeof(pthread_attr_t) / sizeof(size_t),
 };
 
@@ -37,8 +38,9 @@ static struct usync_mutex making;
 static struct uprocs *scheduler;                    /* atomic */
 
 /*
- * Its native threads take no signals but those of faults and of timers that profile: a
- * handler would run in the midst of the library, and may post a semaphore.
+ * Makes the scheduler. Its native threads block all signals, except those of faults and
+ * of timers that profile: a handler on a processor would run in the midst of the library,
+ * and it may post a semaphore.
  */
 static int make_scheduler(void)
 {
@@ -46,7 +48,7 @@ static int make_scheduler(void)
 				      SIGABRT, SIGPROF, SIGVTALRM, SIGURG };
 	const struct uposix_conf *c = &uposix__conf;
 	struct uprocs_conf conf = {
-		.c_stay       = 1,      /* they take the native thread for their own */
+		.c_stay       = 1,      /* programs keep addresses of the native thread */
 		.c_control    = 1,
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
@@ -61,7 +63,7 @@ static int make_scheduler(void)
 	pthread_sigmask(SIG_SETMASK, &set, &old);
 	rc = rr_create(&conf, &rr);
 	if (rc == 0) {
-		if (!SIMULATED)         /* there is no native thread beside it */
+		if (!SIMULATED)         /* a simulation has no other native thread */
 			uprocs_hold(rr);
 		uposix__watch(rr);
 	}
@@ -72,7 +74,10 @@ static int make_scheduler(void)
 	return 0;
 }
 
-/* The scheduler, which is made now if there is none. 0 or a negative errno value. */
+/*
+ * Returns the scheduler in *rr, and makes it if there is none. 0 or a negative errno
+ * value.
+ */
 static int get_scheduler(struct uprocs **rr)
 {
 	int rc = 0;
@@ -88,7 +93,7 @@ static int get_scheduler(struct uprocs **rr)
 	return rc;
 }
 
-/* What only a native thread has: a stack of the program's, a policy, or CPUs. */
+/* True: the thread must be a native one, for a stack of the program's, or a policy. */
 static bool is_special(const pthread_attr_t *attr)
 {
 	int inherit = PTHREAD_INHERIT_SCHED, policy = SCHED_OTHER;
@@ -102,8 +107,10 @@ static bool is_special(const pthread_attr_t *attr)
 	return inherit == PTHREAD_EXPLICIT_SCHED && policy != SCHED_OTHER;
 }
 
-/* Unlocks the counts. After main() has ended by pthread_exit(), the last thread ends the
-   process. */
+/*
+ * Unlocks the counts. If main() has called pthread_exit(), the last thread to end ends
+ * the process.
+ */
 static void unlock_counts(void)
 {
 	const struct uposix_counts *c = &uposix__counts;
@@ -130,7 +137,7 @@ static void end_main(void *unused)
 	unlock_counts();
 }
 
-/* In the child of a fork that it called, it is what main() is elsewhere. */
+/* The native thread that called fork() is the main() of the child. */
 static void native_ended(void *native)
 {
 	const struct native *n = native;
@@ -180,7 +187,7 @@ static int create_native(pthread_t *thread, const pthread_attr_t *attr,
 	return rc;
 }
 
-/* Its destructors may wait, and set values again. */
+/* Ends a thread. Destructors may wait, and set values again. */
 static void end(struct uposix_thread *p)
 {
 	p->p_exiting = true;
@@ -224,7 +231,10 @@ static void run(struct usched__wrap *w)
 	end(p);
 }
 
-/* That of the caller. Only then signals may be for the thread. */
+/*
+ * Gives a new thread the mask of its creator. Signals may be offered to the thread from
+ * then on.
+ */
 static void give_mask(struct uposix_thread *p)
 {
 	uint64_t mask = uposix__mask();
@@ -235,9 +245,10 @@ static void give_mask(struct uposix_thread *p)
 	uposix__open(mask);
 }
 
-static size_t size_at;                  /* word of an attribute */
+static size_t size_at;                  /* word of a pthread_attr_t with the size of
+					   the stack */
 
-/* Whether it was set. */
+/* True: the program has set the size of the stack. */
 static bool has_size(const pthread_attr_t *attr)
 {
 	size_t words[WORDS];
@@ -246,7 +257,10 @@ static bool has_size(const pthread_attr_t *attr)
 	return size_at && words[size_at];
 }
 
-/* Starts a thread with an own stack, of the size that `attr' has if that is more. */
+/*
+ * Starts a thread with an own stack, of the size in `attr' if that is larger than
+ * c_stack_size.
+ */
 static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_t *attr)
 {
 	struct ustack **handle = p->p_state & UPOSIX_DETACHED ? NULL : &p->p_thread;
@@ -269,7 +283,7 @@ static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_
 			     &p->p_wrap, handle);
 }
 
-/* It was not started. */
+/* Drops the record of a thread that could not be started. */
 static void give_up(struct uposix_thread *p)
 {
 	__atomic_store_n(&p->p_mask, ~(uint64_t)0, __ATOMIC_SEQ_CST);
@@ -283,7 +297,7 @@ static void give_up(struct uposix_thread *p)
 	uposix__free_record(p);
 }
 
-/* Unwound, if it is to be. */
+/* Ends the thread after its frames have been unwound, if they are. */
 __attribute__((noreturn)) static void leave(struct uposix_thread *me)
 {
 	end(me);
@@ -321,7 +335,7 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	p->p_arg = arg;
 	p->p_control = usched__control_words(NULL);
 	p->p_state = state == PTHREAD_CREATE_DETACHED ? UPOSIX_DETACHED : 0;
-	*thread = (pthread_t)p;         /* the thread may read it */
+	*thread = (pthread_t)p;         /* the thread may read *thread at once */
 	rc = uposix__make_values(p);
 	if (rc == 0) {
 		give_mask(p);
@@ -333,7 +347,10 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	return uposix__conf.c_native ? create_native(thread, attr, func, arg) : EAGAIN;
 }
 
-/* glibc has zero there, and means the usual size, until pthread_attr_setstacksize(). */
+/*
+ * Finds the word of an attribute that has the size of the stack: glibc has 0 there, for
+ * the usual size, until pthread_attr_setstacksize().
+ */
 __attribute__((constructor(102))) static void find_size(void)
 {
 	enum { SIZE = 0x5a5000 };
@@ -363,7 +380,7 @@ void uposix_pthread_exit(void *result)
 	pthread_exit(result);
 }
 
-/* A thread looks each millisecond whether a native one has ended. */
+/* Joins a native thread. A thread of the library tries once in a millisecond. */
 static int join_native(pthread_t thread, void **result, const struct timespec *time,
 		       clockid_t clock)
 {
@@ -379,7 +396,7 @@ static int join_native(pthread_t thread, void **result, const struct timespec *t
 	return rc;
 }
 
-/* Whether `p' waits for `me' to end, perhaps by way of others. */
+/* True: `p' waits for the end of `me', perhaps in a chain of joins. */
 static bool joins(const struct uposix_thread *p, const struct uposix_thread *me)
 {
 	for (int i = 0; p && i < JOINS; i++) {
@@ -406,7 +423,8 @@ static int join(struct uposix_thread *p, void **result, int64_t deadline)
 		rc = ustack_join(p->p_thread, NULL, deadline);
 		if (me)
 			__atomic_store_n(&me->p_joins, NULL, __ATOMIC_RELEASE);
-	} while (uposix__again(&rc) || rc == -EINTR);   /* perhaps it ends here */
+	} while (uposix__again(&rc) || rc == -EINTR);   /* a pending cancel ends the
+							   thread here */
 	if (rc)
 		return -rc;
 	if (result)
@@ -485,7 +503,7 @@ int uposix_pthread_detach(pthread_t thread)
 	return 0;
 }
 
-/* Memory of the scheduler is not freed. */
+/* Forgets the scheduler of the parent. Its memory is not freed. */
 static void scheduler_forked(void)
 {
 	__atomic_store_n(&uposix__forked.f_alone, scheduler != NULL, __ATOMIC_RELAXED);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_c11.c: threads of C11, over those of POSIX. glibc's types are the same memory,
- * and its own functions would not find the ones that are used here.
+ * uposix_c11.c: threads of C11, over those of POSIX. The types of C11 in glibc are those
+ * of POSIX. glibc's own functions of C11 do not know the threads, keys and locks of this
+ * library.
  */
 #include <threads.h>
 
@@ -15,13 +16,13 @@ _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t)
 	       && sizeof(tss_t) == sizeof(pthread_key_t)
 	       && sizeof(thrd_t) == sizeof(pthread_t), "types are those of POSIX");
 
-/* What a thread runs. */
+/* The argument of a new thread. */
 struct start {
 	thrd_start_t s_func;
 	void        *s_arg;
 };
 
-/* An error of POSIX as C11 has it. */
+/* Turns an error of POSIX into one of C11. */
 static int result(int error)
 {
 	switch (error) {
@@ -102,7 +103,7 @@ void uposix_thrd_yield(void)
 	uposix_sched_yield();
 }
 
-/* -1: a signal has ended it. */
+/* Returns -1 if a signal ended the sleep. */
 int uposix_thrd_sleep(const struct timespec *time, struct timespec *rest)
 {
 	int rc = uposix_clock_nanosleep(CLOCK_REALTIME, 0, time, rest);
@@ -184,7 +185,7 @@ int uposix_cnd_broadcast(cnd_t *c)
 	return result(uposix_pthread_cond_broadcast(cond(c)));
 }
 
-/* Values of threads, and what is called once. */
+/* Values of threads, and call_once(). */
 
 int uposix_tss_create(tss_t *key, tss_dtor_t destroy)
 {

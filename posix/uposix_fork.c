@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_fork.c: in the child of a fork there is one native thread. What it runs, main()
- * or a thread, goes on as a native thread; the record of a thread stays, as the child is
- * to find its pthread_self() and its values. Its signals are the system's from then on.
- * The other threads are not there, and a new scheduler is made when the child starts one.
+ * uposix_fork.c: the child of a fork has one native thread. It goes on with main(), or
+ * with the thread that called fork(). The record of that thread stays, since the child is
+ * to find its pthread_self() and its values. From then on the system handles its signals.
+ * The child has no other threads, and makes a new scheduler when it starts one.
  *
- * Locks that the caller holds stay its own: a thread had another name, see
- * uposix__has_forked(). Waits of the others are ended, so nothing is handed to them.
+ * Locks that the caller holds stay its own, though the caller had another name as a
+ * thread: see uposix__has_forked(). No waiter of the parent is left in a queue, so no
+ * lock is handed to one.
  *
- * parts[] has all that a process has once, with a lock or with descriptors: the library's
- * part, and that of each file of posix/, which registers its own. What the child needs
- * whole is locked before the fork. All else the child makes anew, whatever another native
- * thread was about to do to it. To what it has in common with its parent, such as an
- * instance of epoll, it does nothing but close(2). posix.sh looks that no lock is
- * left out.
+ * parts[] has all that a process has once, with a lock or with descriptors. Each file of
+ * posix/ registers its part; the first is the library's. What the child needs whole is
+ * locked before the fork. All else is made anew by the child, in whatever state another
+ * native thread left it. The child does nothing but close(2) to what the parent has, too,
+ * such as an instance of epoll. posix.sh checks that no lock is left out.
  */
 #include "uposix_set.h"
 
@@ -22,7 +22,7 @@
 #include "../upreempt.h"
 #include "../uproc.h"
 
-/* The library's, which a program may be linked without. */
+/* Parts of the library that a program may be linked without. */
 extern __typeof__(uinspect__forked) uinspect__forked __attribute__((weak));
 extern __typeof__(upreempt__hold) upreempt__hold __attribute__((weak));
 
@@ -46,7 +46,7 @@ static void library_forked(void)
 }
 
 static struct part {
-	void (*p_hold)(int on);         /* or NULL, as the other one */
+	void (*p_hold)(int on);         /* each function may be NULL */
 	void (*p_forked)(void);
 } parts[UPOSIX_PARTS] = {
 	[UPOSIX_LIBRARY] = { hold_library, library_forked },
@@ -79,7 +79,10 @@ static void child(void)
 			parts[i].p_forked();
 }
 
-/* vfork() has the child use the parent's memory: tables of descriptors, say. */
+/*
+ * The child of vfork() would write to the parent's memory, such as the table of
+ * descriptors.
+ */
 pid_t uposix_vfork(void)
 {
 	return fork();

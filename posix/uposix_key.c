@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_key.c: keys, and pthread_once(). A key is one of libc's, which has the values of
- * native threads. Threads have theirs in an array by the same number.
+ * native threads. A thread has an array of values, by the numbers of keys.
  */
 #include "uposix_set.h"
 
@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-	ROOM = 8,                       /* values, at first */
+	ROOM = 8,                       /* values in a thread's first array */
 	ONCE_NEW = 0, ONCE_RUNS = 1, ONCE_DONE = 2,
-	ONCE_FORK = 4,                  /* times a number: the forks when it began */
+	ONCE_FORK = 4,                  /* factor of the number of forks, in a state */
 };
 
 static struct {
@@ -24,7 +24,7 @@ static struct {
 static struct usync_mutex once_lock;
 static struct usync_cond once_over;
 
-/* Calls that were under way have no end in this process. */
+/* Forgets the waiters for calls that were under way in the parent. */
 static void once_forked(void)
 {
 	once_lock = (struct usync_mutex){ 0 };
@@ -131,7 +131,7 @@ void uposix__destroy_values(struct uposix_thread *me)
 	me->p_room = 0;
 }
 
-/* The end of a call of once->func, by a return or by unwinding. */
+/* A call of once->func, which settle() ends, also when the thread is unwound. */
 struct once {
 	int *o_state;
 	int  o_next;
@@ -154,13 +154,16 @@ static void run_once(int *state, void (*func)(void))
 	o.o_next = ONCE_DONE;
 }
 
-/* What it is while it runs in this process. */
+/* Returns the state of a call that runs in this process. */
 static int runs_here(void)
 {
 	return (int)(ONCE_RUNS | uposix__forked.f_count * ONCE_FORK);
 }
 
-/* The child of a fork begins anew what runs, but not there: as libc does. */
+/*
+ * True: the caller is to make the call. As in libc, the child of a fork begins a call
+ * again that ran in the parent.
+ */
 static bool begin_once(int *state)
 {
 	int now = __atomic_load_n(state, __ATOMIC_ACQUIRE);
@@ -170,7 +173,7 @@ static bool begin_once(int *state)
 					       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* Waits for the end of another's call. */
+/* Waits for the end of a call by another thread. */
 static void wait_for_end(const int *state)
 {
 	while (uposix__once_more(usync_mutex_lock(&once_lock, USCHED_NEVER)))
@@ -181,9 +184,10 @@ static void wait_for_end(const int *state)
 }
 
 /*
- * std::call_once() of libstdc++ has what it calls in two thread-local variables, for the
- * instant until pthread_once() calls its own function. So there is no wait before, and
- * they are kept over the wait for another's call, after which it may be this one's turn.
+ * std::call_once() of libstdc++ has its function in two thread-local variables until
+ * pthread_once() calls func. So this function does not yield before the call, and keeps
+ * both variables over a wait for another thread's call, after which the caller may be the
+ * one to call.
  */
 int uposix_pthread_once(pthread_once_t *once, void (*func)(void))
 {
