@@ -2,18 +2,19 @@
 /*
  * uposix_catch.c: signals for the process that a thread is to handle.
  *
- * The system gives them to native threads that do not block them, to main() first. Those
- * that all block stay pending, and are looked at by the catcher, a native thread. It is
- * made when there is a signal that main() blocks and a thread does not. It blocks all of
- * them itself, and a signalfd tells when one comes, by an edge: what it leaves alone is
- * pending on. It offers a signal, as by pthread_kill(), to one thread that does not block
- * it. That one takes it from the system, and runs the handler. If it does not for a
- * while, as it computes, the signal is offered to all that do not block it; those that
- * find nothing wait on. A signal that a thread awaits in sigwait() is left to that.
+ * The system gives such a signal to a native thread that does not block it, main() first.
+ * A signal that all native threads block stays pending, and the catcher looks at it, a
+ * native thread that is made when main() blocks a signal that a thread does not block.
+ * The catcher blocks all signals. A signalfd tells it, by an edge, when a signal comes,
+ * and the signal stays pending. The catcher offers the signal, as by pthread_kill(), to
+ * one thread that does not block it; that thread takes the signal from the system, and
+ * runs the handler. A thread that computes may not do so for a while: then the signal is
+ * offered to all threads that do not block it, and those that come too late wait on. A
+ * signal that a thread awaits in sigwait() is not offered.
  *
- * `opened' and `blocked' have what was so at some time. A bit of `opened' goes when no
- * thread is found, and comes back by uposix__open(): what a thread does not block is in
- * p_mask first, in `opened' afterwards.
+ * The sets `opened' and `blocked' only grow, except that a bit of `opened' goes when no
+ * thread is found for the signal. uposix__open() sets that bit again: a thread changes
+ * p_mask first, and `opened' afterwards.
  */
 #include "uposix_set.h"
 
@@ -25,16 +26,17 @@
 enum { NO_THREAD, DEFAULT, OFFERED };   /* what becomes of a signal */
 
 enum {
-	CHANGED  = 32,                  /* has the catcher look; libc's own */
-	SETXID   = 33,                  /* likewise libc's; never blocked */
+	CHANGED  = 32,                  /* signal of libc that has the catcher look */
+	SETXID   = 33,                  /* signal of libc, never blocked */
 	STARTING = -1,
 	PATIENCE = 10,                  /* ms */
 	TEXT     = 4096,
 };
 
 /*
- * Those of faults and of profiles are taken where they arise: see make_scheduler(). Those
- * of calls that fail are pending for the processor, and others have been told already.
+ * Signals that the catcher leaves alone. Those of faults and of timers that profile are
+ * handled where they arise: see make_scheduler(). SIGPIPE and SIGXFSZ are pending for a
+ * processor whose call failed, and the thread was told.
  */
 #define BIT uposix__bit
 #define OTHERS (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP)	\
@@ -42,19 +44,20 @@ enum {
 		| BIT(SIGURG) | BIT(SIGPIPE) | BIT(SIGXFSZ) | BIT(SIGKILL)		\
 		| BIT(SIGSTOP) | BIT(CHANGED) | BIT(SETXID))
 
-/* Atomic. */
-static uint64_t opened;                 /* some thread does not block these, or did not */
-static uint64_t blocked;                /* main() blocks these, or did */
-static uint64_t awaited;                /* some thread awaits these, or did */
-static pid_t catcher;                   /* 0: there is none; or STARTING */
+/* All of these are atomic. */
+static uint64_t opened;                 /* signals that a thread does not block, or did
+					   not */
+static uint64_t blocked;                /* signals that main() blocks, or did */
+static uint64_t awaited;                /* signals that a thread awaits, or did */
+static pid_t catcher;                   /* its number; 0: none; STARTING */
 static bool changed;                    /* CHANGED is on its way */
 static bool main_gone;
 
-/* The catcher's, and of the child of a fork. */
+/* Descriptors of the catcher, until the child of a fork closes them. */
 static int signal_fd = -1, epoll_fd = -1;
 
 static pthread_t main_thread;
-static uint64_t main_mask;              /* main()'s own: outside of handlers */
+static uint64_t main_mask;              /* mask of main() outside of handlers */
 
 static uint64_t load(const uint64_t *set)
 {
@@ -87,7 +90,7 @@ static bool open_both(void)
 	return false;
 }
 
-/* Each change of the set is an edge, too. */
+/* Changes the set of the signalfd, which is an edge, too. */
 static void watch(uint64_t set, uint64_t *watched)
 {
 	sigset_t signals;
@@ -99,7 +102,7 @@ static void watch(uint64_t set, uint64_t *watched)
 	signalfd(signal_fd, &signals, 0);
 }
 
-/* Now: it may be in a handler, or in a call like sigsuspend(). */
+/* Returns what main() blocks at this moment, also in a handler or in sigsuspend(). */
 static uint64_t main_blocks(void)
 {
 	char path[40], text[TEXT];
@@ -120,7 +123,7 @@ static uint64_t main_blocks(void)
 	return found ? strtoull(found + 8, NULL, 16) : load(&blocked);
 }
 
-/* One that a thread awaits is as if it was offered. */
+/* If a thread awaits the signal, it counts as offered. */
 static int offer_locked(int sig, bool all)
 {
 	bool may_wait = load(&awaited) & BIT(sig);
@@ -154,7 +157,7 @@ void uposix__look_again(void)
 		syscall(SYS_tgkill, getpid(), it, CHANGED);
 }
 
-/* What that is, the system knows: to end or to stop the process, or nothing. */
+/* The system knows the default action: to end or stop the process, or nothing. */
 void uposix__act_by_default(int sig)
 {
 	uint64_t set = BIT(sig), old;
@@ -183,7 +186,7 @@ static bool offer(int sig, bool all)
 	return found == OFFERED;
 }
 
-/* Offers what is pending to one thread each, or to all. True: there was some. */
+/* Offers each pending signal to one thread, or to all. True: a signal was offered. */
 static bool look(uint64_t set, bool all)
 {
 	bool some = false;
@@ -201,7 +204,10 @@ static bool look(uint64_t set, bool all)
 	return some;
 }
 
-/* It ends if the program has closed its descriptors, which may be others by now. */
+/*
+ * The catcher. It ends if the program has closed its descriptors, whose numbers may be in
+ * use again.
+ */
 static void *run(void *unused)
 {
 	const uint64_t all = ~BIT(SETXID), told = BIT(CHANGED);
@@ -250,7 +256,7 @@ static void start(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* What changes. */
+/* What the catcher is told. */
 
 void uposix__open(uint64_t mask)
 {
@@ -267,8 +273,8 @@ void uposix__open(uint64_t mask)
 }
 
 /*
- * In a handler nothing is started, as main() may be in an allocator: its mask is another
- * one there than it has set. The next thread that begins sees to it.
+ * main() may be in a handler, where its mask is not main_mask, and in an allocator: then
+ * the catcher is not started here, but when the next thread begins.
  */
 void uposix__native_mask(uint64_t before, uint64_t now)
 {
@@ -291,7 +297,7 @@ void uposix__native_mask(uint64_t before, uint64_t now)
 		start();
 }
 
-/* It creates a thread, so it is in no handler. */
+/* A native thread that creates a thread is in no handler. */
 void uposix__native_creates(uint64_t mask)
 {
 	if (mask == main_mask || !pthread_equal(pthread_self(), main_thread))

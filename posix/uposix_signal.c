@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_signal.c: signals of threads: masks, pthread_kill(), and handlers, which a
- * thread runs itself, at its next wait or in the one that goes on. Those for the process
- * are offered by uposix_catch.c. What waits for signals is in uposix_sigwait.c.
+ * uposix_signal.c: signals of threads: masks, pthread_kill(), and handlers. A thread runs
+ * handlers itself, at its next wait or in the wait that goes on. uposix_catch.c offers
+ * signals of the process to threads; waits for signals are in uposix_sigwait.c.
  */
 #include "uposix_set.h"
 
@@ -11,16 +11,16 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* What is so by default. */
+/* Signals whose default action is to ignore them. */
 #define IGNORED (uposix__bit(SIGCHLD) | uposix__bit(SIGCONT) | uposix__bit(SIGURG)	\
 		 | uposix__bit(SIGWINCH))
 
-/* What a thread cannot block. */
+/* Signals that cannot be blocked. */
 #define ALWAYS (uposix__bit(SIGKILL) | uposix__bit(SIGSTOP))
 
 /*
- * What it blocks now, and was offered, is for another thread. What it has blocked may be
- * pending for the process.
+ * A signal that was offered to the thread, and that it now blocks, is for another thread.
+ * A signal that the thread no longer blocks may be pending for the process.
  */
 void uposix__set_mask(struct uposix_thread *me, uint64_t mask)
 {
@@ -60,7 +60,10 @@ int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info)
 	return sig;
 }
 
-/* From the system. 0: another thread was faster. */
+/*
+ * Takes a signal that was offered from the system. Returns its number; 0: another thread
+ * was faster.
+ */
 static int take_offered(struct uposix_thread *me, siginfo_t *info)
 {
 	const struct timespec now = { 0, 0 };
@@ -73,19 +76,22 @@ static int take_offered(struct uposix_thread *me, siginfo_t *info)
 	sig = syscall(SYS_rt_sigtimedwait, &set, info, &now, sizeof set);
 	if (sig <= 0)
 		return 0;
-	__atomic_fetch_or(&me->p_offer, set, __ATOMIC_SEQ_CST);         /* once more */
+	__atomic_fetch_or(&me->p_offer, set, __ATOMIC_SEQ_CST);         /* more may be
+									   pending */
 	return (int)sig;
 }
 
-/* It ends or stops the process, though all that is native may block it. */
+/* Ends or stops the process, though all native threads may block the signal. */
 static void default_action(int sig)
 {
 	kill(getpid(), sig);
 	uposix__act_by_default(sig);
 }
 
-/* Its action, on the stack of `me'. True: it ends a wait. What the handler sets of the
-   control words ends with it. */
+/*
+ * Takes the action of a signal, on the stack of `me'. True: the wait is over. The control
+ * words are set back after the handler.
+ */
 static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
 {
 	uint64_t mask = me->p_mask, words = usched__control_words(NULL), more;
@@ -131,7 +137,7 @@ bool uposix__handle(struct uposix_thread *me)
 	return interrupted;
 }
 
-/* Runs the handlers of what is pending and not blocked. */
+/* Runs the handlers of signals that are pending and not blocked. */
 static void look(struct uposix_thread *me)
 {
 	uint64_t now = __atomic_load_n(&me->p_pending, __ATOMIC_ACQUIRE)
@@ -185,7 +191,9 @@ int uposix_pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 	return uposix_pthread_kill(thread, sig);
 }
 
-/* The mask that is to be `before' as `how' has it with `set'. False: there is no such. */
+/*
+ * Computes the mask that sigprocmask(how, set) makes of `before'. False: `how' is none.
+ */
 static bool change(int how, uint64_t before, uint64_t set, uint64_t *mask)
 {
 	*mask = how == SIG_BLOCK ? before | set : how == SIG_UNBLOCK ? before & ~set
@@ -237,7 +245,10 @@ int uposix_raise(int sig)
 	return (int)uposix__result(-uposix_pthread_kill(uposix_pthread_self(), sig));
 }
 
-/* A processor blocks what is sent to it, so a thread that means itself has it sent so. */
+/*
+ * True: the caller is a thread that sends a signal to itself by its gettid(). The
+ * processor blocks that signal, so it is sent as by pthread_kill().
+ */
 static bool is_here(pid_t thread)
 {
 	return uposix__thread_now() && thread == gettid();
@@ -250,7 +261,7 @@ int uposix_tgkill(pid_t process, pid_t thread, int sig)
 	return (int)syscall(SYS_tgkill, process, thread, sig);
 }
 
-enum { SIGNAL_AT = 56 };                /* bit of a word; addresses have fewer */
+enum { SIGNAL_AT = 56 };                /* bit of a word; addresses are below */
 
 static void send_timed(union sigval v)
 {
@@ -260,7 +271,10 @@ static void send_timed(union sigval v)
 			    (int)(word >> SIGNAL_AT));
 }
 
-/* Likewise with SIGEV_THREAD_ID: libc's native thread for timers sends the signal. */
+/*
+ * For SIGEV_THREAD_ID with the caller's gettid(): libc's native thread for timers sends
+ * the signal to the thread.
+ */
 int uposix_timer_create(clockid_t clock, struct sigevent *e, timer_t *timer)
 {
 	struct sigevent sends = { .sigev_notify = SIGEV_THREAD };
@@ -275,8 +289,9 @@ int uposix_timer_create(clockid_t clock, struct sigevent *e, timer_t *timer)
 }
 
 /*
- * Those of the thread, and those of the process, which the system has. Of calls that
- * failed it also has some, which their threads have been told.
+ * Pending are the signals of the thread and those of the process, except SIGPIPE and
+ * SIGXFSZ: the system has these from calls that failed, and the threads have handled
+ * them.
  */
 int uposix_sigpending(sigset_t *set)
 {
