@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_net.c: accept, connect, and names of hosts. Look-ups are in the pool of native
- * threads, with all that they read and write on the heap.
+ * uposix_net.c: accept, connect, and names of hosts. The pool of native threads looks
+ * names up; all that it reads and writes is on the heap.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@ static void unlock(struct usync_mutex **m)
 	errno = error;
 }
 
-/* It stays with the number. */
+/* Returns the mutex of a number, which is never freed. */
 static struct usync_mutex *accept_mutex(struct uposix_fd *f)
 {
 	struct usync_mutex *m, *now = __atomic_load_n(&f->f_accept, __ATOMIC_ACQUIRE);
@@ -59,16 +59,16 @@ static int accept_in_turn(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flag
 		if (__atomic_load_n(&f->f_age, __ATOMIC_ACQUIRE) == age)
 			UPOSIX_WAIT(rc, restarts, unet_wait(fd, POLLIN, deadline));
 		else
-			rc = -EBADF;            /* the number may be another one's now */
+			rc = -EBADF;            /* closed meanwhile */
 		if (rc == 0)
 			new = accept4(fd, peer, size, flags);
 		if (rc == 0 && new < 0 && errno == EAGAIN && unet__is_shut(fd))
-			rc = -EINVAL;           /* as where the system waits */
+			rc = -EINVAL;           /* what accept(2) returns then */
 	} while (rc == 0 && new < 0 && errno == EAGAIN);
 	return rc ? (int)uposix__answer(rc) : new;
 }
 
-/* It has the time-outs of its listener. */
+/* Gives a new connection the time-outs of its listener. */
 static void accepted(int new, int flags, const struct uposix_fd *listener, bool ours)
 {
 	struct uposix_fd *f;
@@ -87,9 +87,10 @@ static void accepted(int new, int flags, const struct uposix_fd *listener, bool 
 }
 
 /*
- * accept. A thread waits until the listener can be read, and tries then, so that it sees
- * each error: EMFILE, say. Others that accept from it wait for a mutex meanwhile. If it
- * was closed then, they get EBADF.
+ * accept. A thread waits until the listener can be read, and tries then, so that each
+ * error, such as EMFILE, is the result of a try. One thread waits so; further threads
+ * that accept from the listener wait for a mutex. If the listener is closed meanwhile,
+ * their result is EBADF.
  */
 
 int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
@@ -125,7 +126,10 @@ int uposix_accept(int fd, __SOCKADDR_ARG peer, socklen_t *size)
 
 /* connect. */
 
-/* Of a native thread: O_NONBLOCK may be ours. Else it is as it is. */
+/*
+ * Waits for a native thread's connect() that returned EINPROGRESS because O_NONBLOCK is
+ * ours.
+ */
 static int connecting(int fd)
 {
 	int error = errno, rc;
@@ -144,7 +148,10 @@ static int connecting(int fd)
 	return (int)uposix__answer(-rc);
 }
 
-/* Linux: after the time-out of SO_SNDTIMEO it goes on, and EINPROGRESS says so. */
+/*
+ * As on Linux, the connect goes on after the time-out of SO_SNDTIMEO, and the result is
+ * EINPROGRESS.
+ */
 int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 {
 	struct unet_addr a = { .a_size = size };
@@ -177,7 +184,7 @@ struct lookup {
 	struct addrinfo  *l_found;
 };
 
-/* No look-up is needed. */
+/* True: the names are numbers, so libc's call does not wait. */
 static bool is_number(const char *host, const char *service)
 {
 	unsigned char address[sizeof(struct in6_addr)];
@@ -196,7 +203,7 @@ static long look_up(void *lookup)
 			   &l->l_found);
 }
 
-/* What a look-up returns that the pool could not make. */
+/* Returns the result of a look-up for which there was no pool. */
 static int no_pool(int rc)
 {
 	return rc == -ENOMEM ? EAI_MEMORY : EAI_SYSTEM;
@@ -275,8 +282,8 @@ int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
 int res_search(const char *name, int space, int type, unsigned char *answer, int size);
 
 /*
- * gethostbyname() and its like return libc's static buffer, from wherever they are
- * called. h_errno is a native thread's.
+ * gethostbyname() and its like return a static buffer of libc, whichever native thread
+ * calls. h_errno is a native thread's.
  */
 struct host {
 	struct uposix_job h_job;
@@ -339,16 +346,16 @@ struct hostent *uposix_gethostbyaddr(const void *address, socklen_t size, int fa
 }
 
 /*
- * gethostbyname_r() and its like. The pool fills a buffer on the heap, which begins as
- * far from an aligned address as the caller's, and pointers are moved afterwards.
+ * gethostbyname_r() and its like. The pool fills a buffer on the heap with the alignment
+ * of the caller's, and pointers into the buffer are changed afterwards.
  */
 struct found {
 	struct uposix_job f_job;
 	void           *f_key;          /* a name, or an address */
-	socklen_t       f_size;         /* of an address; 0: a name */
+	socklen_t       f_size;         /* bytes of the address; 0: a name */
 	int             f_family;       /* 0: gethostbyname_r() */
 	char           *f_heap;
-	char           *f_buffer;       /* there */
+	char           *f_buffer;       /* the buffer, in f_heap */
 	size_t          f_room;
 	struct hostent  f_host;
 	struct hostent *f_result;
@@ -357,7 +364,10 @@ struct found {
 
 enum { ALIGNED = 16 };
 
-/* One block with key and buffer. NULL: in place. */
+/*
+ * Allocates a struct found with its key behind it, and a buffer. NULL: the caller makes
+ * the call itself.
+ */
 static struct found *new_found(const void *key, size_t size, const char *buffer,
 			       size_t room)
 {
@@ -389,7 +399,7 @@ static long find_found(void *found)
 			       &f->f_result, &f->f_error);
 }
 
-/* Where it is in the caller's buffer. */
+/* Returns what is `p' in the caller's buffer. */
 static char *moved(const struct found *f, const void *p, char *buffer)
 {
 	size_t at = (uintptr_t)p - (uintptr_t)f->f_buffer;
@@ -468,7 +478,7 @@ int uposix_gethostbyaddr_r(const void *address, socklen_t length, int family,
 	return offload_found(f, host, buffer, result, error);
 }
 
-/* Questions to the name server. The settings in _res are those of a native thread. */
+/* Questions to name servers. The settings in _res are a native thread's. */
 
 int res_query(const char *name, int space, int type, unsigned char *answer, int size);
 
