@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_file.c: calls of libc by native threads, and those on files that may wait: for a
- * FIFO until both of its ends are open, and for locks of files. When a file is opened,
- * what was known of the number is of another one.
+ * uposix_file.c: calls of libc that native threads make, and calls on files that may
+ * wait: for the other end of a FIFO, and for locks of files. Opening a file forgets what
+ * was known of its number.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +27,7 @@ void uposix__run(void *job)
 	j->j_errno = errno;
 }
 
-/* The call goes on when its caller is cancelled, so that is shielded. */
+/* The caller is shielded from cancels, since the call would go on without it. */
 int uposix__offload(struct uposix_job *job, size_t size)
 {
 	int before = ustack_shield(1), rc = before;
@@ -44,7 +44,7 @@ int uposix__offload(struct uposix_job *job, size_t size)
 struct apart {
 	struct usync_sem a_done;
 	pthread_t        a_native;
-	bool             a_runs;        /* and is to be joined */
+	bool             a_runs;        /* to be joined */
 	_Alignas(16) char a_job[];
 };
 
@@ -63,7 +63,10 @@ static void *run_apart(void *apart)
 	return NULL;
 }
 
-/* rc: the wait ended so; not 0: the call is cancelled. True: that was before its end. */
+/*
+ * Joins the native thread. rc: the result of the wait; not 0: cancels the call. True: the
+ * cancel came before the end of the call.
+ */
 static bool join_apart(struct apart *a, int rc)
 {
 	int before = ustack_shield(1);
@@ -79,7 +82,7 @@ static bool join_apart(struct apart *a, int rc)
 	return result == PTHREAD_CANCELED;
 }
 
-/* A handler ends the thread in the call. */
+/* Ends the call if a handler ends the thread. */
 static void end_apart(struct apart **a)
 {
 	if (*a && (*a)->a_runs)
@@ -93,7 +96,7 @@ void uposix__apart(struct uposix_job *job, size_t size, int ends)
 	int rc = ENOMEM, why;
 
 	job->j_result = -1;
-	if (SIMULATED || !uposix__me()) {       /* or it is a thread of usched alone */
+	if (SIMULATED || !uposix__me()) {       /* or a thread of usched alone */
 		uposix__offload(job, size);
 		return;
 	}
@@ -164,7 +167,7 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 	return uposix__made((int)o.o_job.j_result, UNKNOWN, false);
 }
 
-/* The mode is there if a file may be made. */
+/* The mode is an argument only if a file may be made. */
 #define OPEN(name, parameters, dir)						\
 	int uposix_##name parameters						\
 	{									\
@@ -200,7 +203,7 @@ int uposix_closedir(DIR *dir)
 	return closedir(dir);
 }
 
-/* What _FORTIFY_SOURCE puts in their place, without a mode. */
+/* The variants that _FORTIFY_SOURCE calls, without a mode. */
 
 static int open_checked(int dir, const char *path, int flags)
 {
@@ -223,12 +226,14 @@ int uposix___openat_2(int dir, const char *path, int flags)
 
 int uposix___openat64_2(int dir, const char *path, int flags) UPOSIX_ALIAS(__openat_2);
 
-/* Locks of files: those of the process and of the open file, not of the native thread. */
+/*
+ * Locks of files: of the process, and of open files. Neither belongs to a native thread.
+ */
 
 struct file_lock {
 	struct uposix_job l_job;
 	int               l_fd;
-	int               l_command;    /* of fcntl(); or -1: flock() */
+	int               l_command;    /* command of fcntl(); -1: flock() */
 	int               l_operation;
 	struct flock      l_lock;
 };
@@ -271,7 +276,8 @@ int uposix_flock(int fd, int operation)
 	rc = flock(fd, operation | LOCK_NB);
 	if (rc == 0 || errno != EWOULDBLOCK)
 		return rc;
-	uposix__apart(&l.l_job, sizeof l, APART_NOTHING);       /* as libc's */
+	uposix__apart(&l.l_job, sizeof l, APART_NOTHING);       /* no cancellation
+								   point in libc */
 	return (int)l.l_job.j_result;
 }
 

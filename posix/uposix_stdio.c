@@ -2,23 +2,26 @@
 /*
  * uposix_stdio.c: streams of libc over descriptors that wait.
  *
- * libc's streams read and write inside of libc. So fdopen() of a socket or pipe makes a
- * stream with functions of ours: fopencookie(). So does that of a file in a simulation,
- * where its writes may fail. libc locks a stream by native threads, which threads share;
- * the lock of such a stream is off, and the calls here take a mutex of its own instead.
+ * A stream of libc reads and writes inside of libc. So fdopen() of a socket or pipe makes
+ * a stream with functions of ours, by fopencookie(), and so does fdopen() of a file in a
+ * simulation, where writes may fail. libc would lock a stream for a native thread, so for
+ * all threads of a processor. Its lock is off for such a stream, and the calls here take
+ * a mutex instead.
  *
- * The standard streams and those of fopen() and popen() are libc's. A call that reads
- * from an empty buffer waits for the descriptor first. The rest of a line that comes in
- * parts, and room to write, are waited for inside of libc, and hold up the processor.
+ * The standard streams, and those of fopen() and popen(), are libc's. Before a call reads
+ * from an empty buffer, the thread waits for the descriptor. Waits for the rest of a
+ * line, and for room to write, are inside of libc, and hold up the processor.
  *
- * flockfile() of one of these makes an entry for it, with a mutex that the calls here
- * take from then on.
+ * flockfile() of a stream of libc makes an entry with a mutex, which calls here take from
+ * then on.
  *
- * libc gives streams of fopencookie() no wide characters: these are made of bytes here. A
- * wide part, which stays unused, has libc's own functions fail, where they would crash.
+ * libc has no wide characters for streams of fopencookie(): the calls here make bytes of
+ * them. Such a stream has a wide part, not used, with which libc's own functions fail;
+ * without it they would crash.
  *
- * Our streams have a number of their own, which keeps the look-up away from all others.
- * libc gives those of fopencookie() -2, and takes any that is negative and not -1 alike.
+ * Our streams have a number of their own, so that calls on other streams need no look-up.
+ * libc gives -2 to streams of fopencookie(), and treats all negative numbers except -1
+ * alike.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -36,21 +39,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { BUCKETS = 256, OURS = -3, MS = 1000000 };   /* MS: ns */
+enum { BUCKETS = 256, OURS = -3, MS = 1000000 };   /* MS: ns in a millisecond */
 
 struct stream {
 	struct stream     *s_next;
 	FILE              *s_file;
-	int                s_fd;        /* -1: the stream is libc's */
-	FILE              *s_usual;     /* libc's: the wide part of s_file, and fwide() */
-	unsigned           s_depth;     /* the owner has locked it so many times more */
-	unsigned           s_users;     /* under streams_lock: they flush all streams */
-	bool               s_ends;      /* likewise: it is being closed */
+	int                s_fd;        /* descriptor; -1: the stream is libc's */
+	FILE              *s_usual;     /* stream of libc: its wide part, and fwide() */
+	unsigned           s_depth;     /* how often the owner has locked it again */
+	unsigned           s_users;     /* calls that flush all streams, under
+					   streams_lock */
+	bool               s_ends;      /* being closed, under streams_lock */
 	struct usync_mutex s_mutex;
 };
 
 static struct stream *streams[BUCKETS];
-static unsigned locked;                 /* atomic: entries of libc's streams */
+static unsigned locked;                 /* entries of libc's streams; atomic */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int __isoc99_vfscanf(FILE *file, const char *format, va_list list);
@@ -82,7 +86,7 @@ static void hold_streams(int on)
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&streams_lock);
 }
 
-/* NULL: it is not ours. */
+/* Returns our stream; NULL: it is libc's. */
 static struct stream *stream_of(FILE *file)
 {
 	struct stream *s;
@@ -95,7 +99,7 @@ static struct stream *stream_of(FILE *file)
 	return s && s->s_fd >= 0 ? s : NULL;
 }
 
-/* NULL: it is libc's, and flockfile() was not called for it. */
+/* Returns the entry of a stream; NULL: libc's, without flockfile(). */
 static struct stream *known_stream(FILE *file)
 {
 	struct stream *s;
@@ -109,7 +113,7 @@ static struct stream *known_stream(FILE *file)
 	return s;
 }
 
-/* NULL: no memory. */
+/* Returns the entry of a stream, and makes one; NULL: no memory. */
 static struct stream *lockable(FILE *file)
 {
 	struct stream *new = known_stream(file), *s = new;
@@ -151,7 +155,7 @@ void uposix__end_stream(const FILE *file)
 	free(s);
 }
 
-/* As libc's: none is locked. */
+/* As in libc, no stream is locked in the child. */
 static void streams_forked(void)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
@@ -169,7 +173,7 @@ static ssize_t read_stream(void *cookie, char *buffer, size_t size)
 	return uposix_read(((struct stream *)cookie)->s_fd, buffer, size);
 }
 
-/* 0 is an error here. */
+/* libc takes 0 for an error. */
 static ssize_t write_stream(void *cookie, const char *data, size_t size)
 {
 	ssize_t n = uposix_write(((struct stream *)cookie)->s_fd, data, size);
@@ -183,7 +187,7 @@ static int seek_stream(void *cookie, off64_t *at, int whence)
 	return *at < 0 ? -1 : 0;
 }
 
-/* The stream is not ours any more. Returns its descriptor. */
+/* Forgets a stream of ours. Returns its descriptor. */
 static int let_go(struct stream *s)
 {
 	struct stream **at;
@@ -204,7 +208,10 @@ static int close_stream(void *cookie)
 	return uposix_close(let_go(cookie));
 }
 
-/* libc's fdopen() returns the errors. It would map a file into memory with "m". */
+/*
+ * libc's fdopen() is called first, for its errors. With "m" it would map the file into
+ * memory.
+ */
 FILE *uposix_fdopen(int fd, const char *mode)
 {
 	int kind = uposix__kind(fd);
@@ -223,7 +230,7 @@ FILE *uposix_fdopen(int fd, const char *mode)
 	s->s_fd = fd;
 	s->s_usual = fdopen(fd, usual);
 	if (s->s_usual) {
-		s->s_usual->_fileno = -1;       /* fclose() leaves `fd' open */
+		s->s_usual->_fileno = -1;       /* so that fclose() leaves `fd' open */
 		s->s_file = fopencookie(s, mode, functions);
 	}
 	if (!s->s_file) {
@@ -242,7 +249,7 @@ FILE *uposix_fdopen(int fd, const char *mode)
 	return s->s_file;
 }
 
-/* Those that flush all streams; as natively, where they have libc's lock. */
+/* Waits for calls that flush all streams, as libc's fclose() does by its lock. */
 static void await_users(FILE *file)
 {
 	int before = ustack_shield(1);
@@ -266,7 +273,7 @@ static void await_users(FILE *file)
 		ustack_shield(before);
 }
 
-/* libc closes the descriptor of one that is not ours. */
+/* libc closes the descriptor of a stream that is not ours. */
 int uposix_fclose(FILE *file)
 {
 	uposix__pace();
@@ -279,7 +286,7 @@ int uposix_fclose(FILE *file)
 	return fclose(file);
 }
 
-/* One of ours becomes libc's, and keeps its wide part. */
+/* A stream of ours becomes libc's, and keeps its wide part. */
 FILE *uposix_freopen(const char *path, const char *mode, FILE *file)
 {
 	struct stream *s = (uposix__pace(), stream_of(file));
@@ -368,7 +375,7 @@ int uposix_ftrylockfile(FILE *file)
 	return rc == 0 || rc == -EDEADLK ? 0 : EBUSY;
 }
 
-/* libc's own streams: an error is libc's to find. */
+/* Waits for input of a stream of libc. libc's call finds errors. */
 static void await_input(FILE *file)
 {
 	struct uposix_fd *f;
@@ -403,7 +410,7 @@ static void await_input(FILE *file)
 		return call;							\
 	}
 
-/* Calls name(...) with a list of arguments. */
+/* A function name(...) that calls vname() with a list of arguments. */
 #define WITH_LIST(name, parameters, last, call)					\
 	int uposix_##name parameters						\
 	{									\
@@ -416,7 +423,10 @@ static void await_input(FILE *file)
 		return n;							\
 	}
 
-/* What prints, by vfprintf(), or with _FORTIFY_SOURCE; the flag asks for checks. */
+/*
+ * Functions that print, by vfprintf(); those for _FORTIFY_SOURCE have a flag that asks
+ * for checks.
+ */
 #define PRINTS(print, type, by)							\
 	int __vf##print##_chk(FILE *file, int flag, const type *format,		\
 			      va_list list);					\
@@ -439,7 +449,7 @@ static void await_input(FILE *file)
 	RETURNS(int, __v##print##_chk, (int flag, const type *format, va_list list), \
 		uposix___vf##print##_chk(stdout, flag, format, list))
 
-/* What scans, by a version of vfscanf(). */
+/* Functions that scan, by a version of vfscanf(). */
 #define SCANS(version, scan, type, by)						\
 	READS(int, version##vf##scan,						\
 	      (FILE *file, const type *format, va_list list), file,		\
@@ -491,7 +501,7 @@ static int wide_error(FILE *file)
 	return -1;
 }
 
-/* Bytes that are no character stay, as in libc. */
+/* Bytes that are no character stay in the stream, as in libc. */
 static wint_t get_wide(FILE *file)
 {
 	size_t got = 0, n = (size_t)-2;
@@ -541,7 +551,7 @@ static wint_t unget_wide(wint_t c, FILE *file)
 	return c;
 }
 
-/* The first `n' are written, or -1 is returned. */
+/* Writes `n' characters. Returns 0 or -1. */
 static int put_wide(FILE *file, const wchar_t *text, size_t n)
 {
 	char bytes[MB_LEN_MAX];
@@ -576,8 +586,8 @@ static void end_copy(FILE **copy)
 }
 
 /*
- * libc reads a copy of what has come so far, in a file. Where that is not enough, more is
- * waited for, and libc begins again.
+ * libc scans a copy of the input so far, in a file. If that is too short, the thread
+ * waits for more, and libc begins again.
  */
 static int scan_wide(FILE *file, const wchar_t *format, va_list list,
 		     int (*scan)(FILE *file, const wchar_t *format, va_list list))
@@ -608,7 +618,7 @@ static int scan_wide(FILE *file, const wchar_t *format, va_list list,
 	return rc;
 }
 
-/* Whether a wide call is for a stream of ours that fwide() has not made one of bytes. */
+/* True: a wide call is for a stream of ours that fwide() has not set to bytes. */
 static bool is_wide(const struct stream *s)
 {
 	return s && s->s_fd >= 0 && fwide(s->s_usual, 1) > 0;
@@ -643,9 +653,10 @@ int uposix_fwide(FILE *file, int mode)
 }
 
 /*
- * All streams. libc holds the lock of its list meanwhile, for which fopen() and fclose()
- * of others block their processors. So those that wait are flushed before, without it.
- * Not waits: the process ends, and a stream that is locked is left to libc.
+ * Calls for all streams. libc holds the lock of its list during such a call, and fopen()
+ * and fclose() of other threads would block their processors. So streams that may wait
+ * are flushed before that. If the process ends there is no wait, and a locked stream is
+ * left to libc.
  */
 
 void _IO_list_lock(void);
@@ -655,7 +666,10 @@ void *_IO_iter_end(void);
 void *_IO_iter_next(void *at);
 FILE *_IO_iter_file(void *at);
 
-/* They are not closed before flush_one(). *all is NULL without memory. */
+/*
+ * Keeps all streams from being closed before flush_one(). *all is NULL if there is no
+ * memory.
+ */
 static size_t use_all(struct stream ***all)
 {
 	size_t n = 0;
@@ -734,7 +748,7 @@ int uposix_fcloseall(void)
 	return fcloseall() | rc;
 }
 
-/* dprintf() writes inside of libc, too. */
+/* dprintf(), which writes inside of libc. */
 
 int uposix_vdprintf(int fd, const char *format, va_list list)
 {
@@ -750,7 +764,7 @@ int uposix_vdprintf(int fd, const char *format, va_list list)
 WITH_LIST(dprintf, (int fd, const char *format, ...), format,
 	  uposix_vdprintf(fd, format, list))
 
-/* What _FORTIFY_SOURCE puts in their place. */
+/* The variants that _FORTIFY_SOURCE calls. */
 
 char *uposix___fgets_chk(char *text, size_t room, int size, FILE *file)
 {
