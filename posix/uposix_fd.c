@@ -3,7 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#undef _FORTIFY_SOURCE                  /* no __read_chk() in place of read() */
+#undef _FORTIFY_SOURCE                  /* __read_chk() is no read() */
 #include "uposix_io.h"
 
 #include "../src/base/sim.h"
@@ -20,7 +20,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* New ones. */
+/* Calls that make descriptors. */
 
 static int kind_of(int type)
 {
@@ -95,7 +95,10 @@ int uposix_epoll_create1(int flags)
 
 /* Copies. */
 
-/* A child makes `copy' for a program that it will execute, which blocks in read(2). */
+/*
+ * True: the caller is the child of a fork and makes `copy' for a program that it will
+ * execute, and that blocks in read(2).
+ */
 static bool for_program(int fd, int copy)
 {
 	const struct uposix_fd *f = uposix__known(fd);
@@ -111,7 +114,7 @@ int uposix_dup(int fd)
 	return uposix__copied(fd, dup(fd));
 }
 
-/* The library's own are as if they were not open. */
+/* Descriptors of the library look closed to the program. */
 static bool is_own(int fd)
 {
 	bool own = fd >= 0 && uevents__next_own((unsigned)fd, (unsigned)fd) >= 0;
@@ -121,7 +124,7 @@ static bool is_own(int fd)
 	return own;
 }
 
-/* SO_LINGER: the close(2) of the last number of a socket waits for its peer. */
+/* With SO_LINGER the close(2) of the last number of a socket waits for the peer. */
 struct lingering {
 	struct uposix_job l_job;
 	int               l_fd;
@@ -136,7 +139,7 @@ static long close_last(void *job)
 	return close(fd);
 }
 
-/* Another number for end_linger(), if a close of `fd' by a thread may linger; or -1. */
+/* Returns a copy of `fd' for end_linger(), if the close may wait; else -1. */
 static int begin_linger(int fd)
 {
 	const struct uposix_fd *f = SIMULATED ? NULL : uposix__known(fd);
@@ -149,7 +152,10 @@ static int begin_linger(int fd)
 		? uevents__own(fcntl(fd, F_DUPFD_CLOEXEC, 0)) : -1;
 }
 
-/* Waits for the close. Without a native thread the processor does. */
+/*
+ * Closes the copy on a native thread, and waits for that. Without a native thread the
+ * processor waits.
+ */
 static void end_linger(int copy)
 {
 	struct lingering l = { .l_job.j_call = close_last, .l_fd = copy };
@@ -167,7 +173,7 @@ static int copy_to(int fd, int copy, int flags, bool by_dup2)
 	int last = -1;
 
 	uposix__pace();
-	if (is_own(copy)) {             /* a processor may sleep there */
+	if (is_own(copy)) {             /* a processor may sleep in epoll there */
 		UPOSIX_TELL_ONCE("descriptor %d is the library's own: no other file can "
 				 "have that number", copy);
 		return -1;
@@ -191,7 +197,7 @@ int uposix_dup3(int fd, int copy, int flags)
 	return copy_to(fd, copy, flags, false);
 }
 
-/* The end. */
+/* Calls that close descriptors. */
 
 int uposix_close(int fd)
 {
@@ -239,7 +245,7 @@ void uposix_closefrom(int first)
 	closefrom(first);
 }
 
-/* Changes. */
+/* Calls that change descriptors. */
 
 static int control(int fd, int command, long argument)
 {
@@ -271,7 +277,7 @@ int uposix_fcntl(int fd, int command, ...)
 	return control(fd, command, argument);
 }
 
-/* Where off_t has 64 bits they are one. */
+/* Variants for off_t of 64 bits, which are the same functions. */
 int uposix_fcntl64(int fd, int command, ...) UPOSIX_ALIAS(fcntl);
 
 int uposix_ioctl(int fd, unsigned long request, ...)

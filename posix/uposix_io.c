@@ -2,8 +2,9 @@
 /*
  * uposix_io.c: transfers: read, write, recv, send and their like.
  *
- * A blocking write to a stream or a pipe is full, unless an error or a time-out comes:
- * then it returns what was written. Other descriptors have one call, one message.
+ * A blocking write to a stream or pipe transfers all bytes, unless an error or a time-out
+ * comes first: then the result is the number of bytes written. Other descriptors have one
+ * call for each message.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What was transferred before a signal or a cancel is the result. */
+/* Bytes that were transferred before a signal or a cancel are the result. */
 #define TRANSFER(n, done, call) do {						\
 	if ((done) > 0)								\
 		(n) = (call);							\
@@ -30,15 +31,15 @@
 		WAIT(n, (done) > 0 ? 0 : (ssize_t)(call));			\
 } while (0)
 
-/* Until `deadline', the caller's. */
+/* Waits until `deadline', a variable of the caller. */
 #define WAIT(n, call) UPOSIX_WAIT(n, deadline == USCHED_NEVER, call)
 
-/* unet sets the first. */
+/* unet sets MSG_NOSIGNAL. */
 enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
 
 /* read and write. */
 
-/* The bytes that a read waits for. */
+/* Returns how many bytes a read waits for. */
 static size_t least_of(size_t size, int flags, const struct uposix_fd *f)
 {
 	size_t least = flags & MSG_WAITALL ? size : GET(f->f_least);
@@ -118,7 +119,7 @@ static bool is_full(const struct uposix_fd *f)
 	return f->f_kind == STREAM || f->f_kind == PIPE;
 }
 
-/* What a call returns that has written `done', and ended with n. */
+/* Returns the result of a call that has written `done' bytes, and ended with n. */
 static ssize_t written(const struct uposix_fd *f, ssize_t n, size_t done, int flags)
 {
 	if (done > 0)
@@ -143,7 +144,9 @@ static ssize_t write_way(int fd, const void *data, size_t size, int flags,
 	return written(f, n, done, flags);
 }
 
-/* After a short count by a native thread: it is short only as O_NONBLOCK is ours. */
+/*
+ * After a short count by a native thread. True: O_NONBLOCK is ours, so the call goes on.
+ */
 static bool goes_on(int fd)
 {
 	const struct uposix_fd *f = uposix__known(fd);
@@ -152,8 +155,8 @@ static bool goes_on(int fd)
 }
 
 /*
- * By a native thread, or to what is FOREIGN or PLAIN. A thread that writes much to a
- * foreign pipe waits before each part that is sure to have room.
+ * A write by a native thread, or to a descriptor that is FOREIGN or PLAIN. A thread that
+ * writes more to a foreign pipe than surely fits waits before each part.
  */
 static ssize_t write_plain(int fd, const char *data, size_t size)
 {
@@ -194,7 +197,7 @@ static size_t bytes_of(const struct iovec *iov, size_t n)
 	return size;
 }
 
-/* What is left of the buffers behind `skip' bytes; to be freed. */
+/* Returns the buffers behind the first `skip' bytes, to be freed. */
 static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int *left)
 {
 	struct iovec *rest;
@@ -214,7 +217,10 @@ static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int
 	return rest;
 }
 
-/* By a native thread, after the first `put' bytes. Flags: of sendmsg(); -1: writev(). */
+/*
+ * Writes what is left after the first `put' bytes, for a native thread. flags: of
+ * sendmsg(); -1: writev().
+ */
 static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t put,
 			  int flags)
 {
@@ -263,7 +269,7 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 
 /* recv. */
 
-/* By a native thread, most of all. */
+/* recv() of native threads, and of threads that need not wait. */
 static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
 			     __SOCKADDR_ARG from, socklen_t *from_size)
 {
@@ -328,7 +334,9 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 	return receive_plain(fd, buffer, size, flags, from, from_size);
 }
 
-/* The bytes after the first `got', up to `size'. A native thread has deadline 0. */
+/*
+ * Receives the bytes after the first `got', up to `size'. A native thread has deadline 0.
+ */
 static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, size_t size,
 			   int64_t deadline)
 {
@@ -347,7 +355,7 @@ static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, size_t size,
 	return got;
 }
 
-/* The descriptors that come in or go out with it. */
+/* Calls func for each descriptor in a message. */
 static void each_passed(const struct msghdr *m, void (*func)(int fd))
 {
 	struct msghdr all = *m;
@@ -452,7 +460,7 @@ static ssize_t write_some(int fd, const char *data, size_t size, int flags,
 	return done > 0 ? (ssize_t)done : written(f, n, 0, flags);
 }
 
-/* By a native thread, most of all. */
+/* send() of native threads, and of threads that need not wait. */
 static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
 			  __CONST_SOCKADDR_ARG to, socklen_t to_size)
 {
@@ -509,7 +517,7 @@ ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
 	return send_plain(fd, data, size, flags, to, to_size);
 }
 
-/* Ancillary data and the address go with the first part. */
+/* Ancillary data and the address are sent with the first part. */
 static ssize_t send_message(int fd, const struct msghdr *m, int flags,
 			    struct uposix_fd *f)
 {
@@ -578,7 +586,7 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 	return i > 0 ? (int)i : -1;
 }
 
-/* Files are read in place. */
+/* A file is read without waiting: only `fd' may wait. */
 ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
 {
 	struct uposix_fd *f;
@@ -609,7 +617,10 @@ ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
 ssize_t uposix_sendfile64(int fd, int from, off64_t *offset, size_t size)
 	UPOSIX_ALIAS(sendfile);
 
-/* Others that move data between descriptors: libc's call, and a wait after EAGAIN. */
+/*
+ * Further calls that move data between descriptors: libc's call is made, and after EAGAIN
+ * a wait.
+ */
 
 static bool can_wait(int fd, short events)
 {
@@ -618,7 +629,7 @@ static bool can_wait(int fd, short events)
 	return !uposix__in_thread() || uposix__way(fd, events, &f) != WAY_FAILED;
 }
 
-/* After a call that failed: true: repeat it. */
+/* Waits after a call that failed. True: call again. */
 static bool await_one(int fd, short events)
 {
 	struct pollfd one = { fd, events, 0 };
@@ -639,7 +650,7 @@ static bool await_one(int fd, short events)
 	return uposix__answer(rc) >= 0;
 }
 
-/* Whichever of the two is not ready. */
+/* Waits for the descriptor, of two, that is not ready. */
 static bool await_both(int in, int out)
 {
 	struct pollfd one = { in, POLLIN, 0 };
@@ -679,7 +690,7 @@ ssize_t uposix_tee(int in, int out, size_t size, unsigned flags)
 	return n;
 }
 
-/* From or to a pipe, as it was opened. O_NONBLOCK means nothing here. */
+/* A pipe is read or written, as it was opened. O_NONBLOCK means nothing to vmsplice(). */
 ssize_t uposix_vmsplice(int fd, const struct iovec *iov, size_t count, unsigned flags)
 {
 	bool reads = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
@@ -696,7 +707,10 @@ ssize_t uposix_vmsplice(int fd, const struct iovec *iov, size_t count, unsigned 
 	return n;
 }
 
-/* At the place -1 they are readv() and writev(). Other places are of files. */
+/*
+ * preadv2() and pwritev2(). With offset -1 these are readv() and writev(); other offsets
+ * are of files.
+ */
 
 ssize_t uposix_preadv2(int fd, const struct iovec *iov, int count, off_t at, int flags)
 {
@@ -746,7 +760,7 @@ int uposix_eventfd_write(int fd, eventfd_t value)
 	return uposix_write(fd, &value, sizeof value) == sizeof value ? 0 : -1;
 }
 
-/* What _FORTIFY_SOURCE puts in their place. */
+/* The variants that _FORTIFY_SOURCE calls. */
 
 ssize_t uposix___read_chk(int fd, void *buffer, size_t size, size_t room)
 {

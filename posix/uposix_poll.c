@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_poll.c: poll, select, epoll_wait. A thread waits in unet_poll(); then poll(2)
- * says what is ready.
+ * uposix_poll.c: poll, select, epoll_wait. A thread waits in unet_poll(), and then asks
+ * poll(2) what is ready.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,11 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 65536, NUMBERS = 1 << 22 };       /* of unet_poll(); of unet_table.c */
+enum { MOST = 65536, NUMBERS = 1 << 22 };       /* limits: of unet_poll(), of
+						   unet_table.c */
 
 /* poll. */
 
-/* What poll() returns. */
+/* Waits, and returns what poll() would. */
 static int wait_and_look(struct pollfd *fds, size_t n, int64_t deadline)
 {
 	int rc;
@@ -51,7 +52,7 @@ static bool is_time(const struct timespec *t)
 	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < USYNC_SECOND;
 }
 
-/* Over 0, and without overflow. */
+/* Returns a deadline over 0, without overflow. */
 static int64_t deadline_of(const struct timespec *t)
 {
 	if (!t || t->tv_sec >= INT32_MAX)
@@ -59,7 +60,10 @@ static int64_t deadline_of(const struct timespec *t)
 	return usync_after((int64_t)t->tv_sec * USYNC_SECOND + t->tv_nsec);
 }
 
-/* 0; -1: a signal was pending, and its handler, which has run, ends the call. */
+/*
+ * Sets the mask for a call. -1: a signal was pending, and its handler has run, which ends
+ * the call; otherwise 0.
+ */
 static int begin_mask(const sigset_t *mask, sigset_t *before)
 {
 	const struct uposix_thread *me = uposix__me();
@@ -82,7 +86,10 @@ static void end_mask(const sigset_t *mask, const sigset_t *before)
 	errno = error;
 }
 
-/* A simulation has these calls as waits alone. */
+/*
+ * True: the call need not wait. In a simulation each call may wait, or it would be no
+ * step.
+ */
 static bool is_none(const struct timespec *t)
 {
 	return !SIMULATED && t && t->tv_sec == 0 && t->tv_nsec == 0;
@@ -140,8 +147,9 @@ static size_t collect(int n, fd_set *sets[3], struct pollfd *fds)
 }
 
 /*
- * poll() tells what no set asks for: POLLHUP of a descriptor that is only in `except'.
- * True: there is only that, and those are out from now on.
+ * Drops results that no set asks for, such as POLLHUP of a descriptor that is only in
+ * `except'. True: there were no other results, and poll() no longer looks at these
+ * descriptors.
  */
 static bool take_out(struct pollfd *fds, size_t count, fd_set *sets[3])
 {
@@ -216,7 +224,8 @@ int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval
 		deadline = usync_after(limit->tv_sec * USYNC_SECOND
 				       + limit->tv_usec * 1000l);
 	rc = select_until(n < NUMBERS ? n : NUMBERS, sets, deadline);
-	if (limit && deadline != USCHED_NEVER) {        /* what is left, as on Linux */
+	if (limit && deadline != USCHED_NEVER) {        /* what is left of the time, as
+							   on Linux */
 		left = deadline - usync_after(0);
 		left = left > 0 ? left : 0;
 		limit->tv_sec = left / USYNC_SECOND;
@@ -304,7 +313,7 @@ int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
 	return rc;
 }
 
-/* What _FORTIFY_SOURCE puts in their place. */
+/* The variants that _FORTIFY_SOURCE calls. */
 
 int uposix___poll_chk(struct pollfd *fds, nfds_t n, int ms, size_t room)
 {

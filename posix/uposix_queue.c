@@ -2,8 +2,8 @@
 /*
  * uposix_queue.c: queues of messages, and transfers that libc's own threads make.
  *
- * A queue is a descriptor. The calls with a time that is past do not wait; a thread waits
- * in between.
+ * A queue of messages is a descriptor. A call on a queue is made with a time in the past,
+ * so that it does not block; the thread waits for the descriptor, and calls again.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 
 static const struct timespec past = { 0, 0 };
 
-/* libc's call does not wait, or ends at once. */
+/* True: libc's call is right: the caller may block natively, or the time is none. */
 static bool is_plain(const struct timespec *limit)
 {
 	uposix__pace();
@@ -27,7 +27,7 @@ static bool is_plain(const struct timespec *limit)
 		|| (limit && (limit->tv_sec < 0 || !uposix__is_time(limit)));
 }
 
-/* After a call that failed: true: repeat it. */
+/* Waits after a call that failed. True: call again. */
 static bool await(mqd_t queue, short events, const struct timespec *limit)
 {
 	struct pollfd one = { queue, events, 0 };
@@ -44,7 +44,7 @@ static bool await(mqd_t queue, short events, const struct timespec *limit)
 	return false;
 }
 
-/* Without a limit: NULL, which calls of libc that have one do not take. */
+/* Without a limit, `limit' is NULL, which libc's timed calls do not take. */
 static ssize_t receive(mqd_t queue, char *text, size_t size, unsigned *priority,
 		       const struct timespec *limit)
 {
@@ -155,7 +155,7 @@ int uposix_lio_listio(int mode, struct aiocb *const list[], int n, struct sigeve
 	return failed ? -1 : rc;
 }
 
-/* Where off_t has 64 bits they are one. */
+/* Variants for off_t of 64 bits, which are the same functions. */
 
 int uposix_aio_read64(struct aiocb64 *a)
 {

@@ -2,17 +2,18 @@
 /*
  * uposix_table.c: the table of descriptors.
  *
- * An entry is good for as long as its number is open. Each call that makes or closes a
- * number clears it. Descriptors that libc closes by itself are those of stdio, which
- * uposix_stdio.c has, and those that no program sees.
+ * An entry is right while its number is open. Each call that makes or closes a number
+ * clears the entry. The descriptors that libc closes by itself are those of stdio, which
+ * uposix_stdio.c knows, and some that programs never see.
  *
- * O_NONBLOCK and time-outs belong to the open file. Numbers that dup() made of each other
- * are of one group, and each change is made to all of it.
+ * O_NONBLOCK and time-outs belong to the open file. Numbers that are copies of each
+ * other, as by dup(), are a group, and a change is made to the entries of the whole
+ * group.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#undef _FORTIFY_SOURCE                  /* no __read_chk() in place of read() */
+#undef _FORTIFY_SOURCE                  /* __read_chk() is no read() */
 #include "uposix_io.h"
 
 #include "../src/base/sim.h"
@@ -26,17 +27,17 @@
 #include <unistd.h>
 
 enum {
-	CHUNK  = 1024,                  /* entries */
+	CHUNK  = 1024,                  /* entries of a chunk */
 	CHUNKS = 4096,
 };
 
 bool uposix__child;
 
-static struct uposix_fd *table[CHUNKS]; /* of arrays; atomic */
+static struct uposix_fd *table[CHUNKS]; /* atomic */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t last_group;             /* table_lock */
-static bool used;                       /* likewise: some was adopted */
-static bool careful;                    /* a number was closed unseen; atomic */
+static uint32_t last_group;             /* under table_lock */
+static bool used;                       /* under table_lock: a descriptor was adopted */
+static bool careful;                    /* atomic: a number was closed unseen */
 
 static struct uposix_fd *chunk_of(int fd)
 {
@@ -66,7 +67,7 @@ static struct uposix_fd *new_chunk(size_t i)
 	return chunk;
 }
 
-/* NULL: no memory, or no descriptor. */
+/* Returns the entry; NULL: no memory, or no number. */
 static struct uposix_fd *entry(int fd)
 {
 	size_t i = (size_t)fd / CHUNK;
@@ -89,7 +90,7 @@ static void begin_entry(int fd, int kind, bool nonblocking)
 	SET(f->f_receive, 0);
 	SET(f->f_send, 0);
 	SET(f->f_least, 0);
-	if (SIMULATED)                  /* a thread of a crashed host may have it */
+	if (SIMULATED)                  /* a thread of a crashed host may hold it */
 		SET(f->f_accept, NULL);
 	SET(f->f_flags, nonblocking ? FD_NONBLOCK : 0);
 	SET(f->f_kind, (uint8_t)kind);
@@ -112,7 +113,7 @@ void uposix__gone(int fd)
 	unet__renewed(fd);
 }
 
-/* What is known of a new number is of one that was closed unseen. */
+/* If a new number has an entry, the number was closed unseen. */
 int uposix__made(int fd, int kind, bool nonblocking)
 {
 	if (uposix__known(fd))
@@ -158,9 +159,9 @@ static int kind_of(int fd)
 }
 
 /*
- * Once a number was closed unseen each call looks whether its number is the file that is
- * known, as it would block the processor if O_NONBLOCK is not set. Where only the flags
- * are others it may be the same file, for which threads wait.
+ * True: the entry describes the file at its number. After a number was closed unseen,
+ * each call looks, since a file without O_NONBLOCK would block the processor. If only the
+ * flags differ, the file may be the same, and threads may wait for it.
  */
 static bool is_still(int fd, const struct uposix_fd *f)
 {
@@ -179,7 +180,7 @@ static bool is_still(int fd, const struct uposix_fd *f)
 	return false;
 }
 
-/* Rounded up; more than 49 days are none. */
+/* Rounds up. More than 49 days are no time-out. */
 static uint32_t milliseconds(const struct timeval *t)
 {
 	int64_t ms = t->tv_sec > INT32_MAX ? INT64_MAX
@@ -200,8 +201,8 @@ static uint32_t option(int fd, int name)
 }
 
 /*
- * Under the lock a first look at O_NONBLOCK comes before unet sets it: entries that have
- * no kind are not adopted.
+ * The first look at O_NONBLOCK is under the lock, and so before unet sets the flag:
+ * entries without a kind are not adopted.
  */
 struct uposix_fd *uposix__classified(int fd)
 {
@@ -242,7 +243,7 @@ int uposix__kind(int fd)
 
 /* Flags. */
 
-/* Under the lock. */
+/* Calls func for each entry of a group. Under the lock. */
 static void each_of_group(struct uposix_fd *f,
 			  void (*func)(struct uposix_fd *f, uint32_t a, uint32_t b),
 			  uint32_t a, uint32_t b)
@@ -280,7 +281,7 @@ void uposix__adopt(int fd, struct uposix_fd *f)
 		unet__doubt(&careful);
 	used = true;
 	if (!(GET(f->f_flags) & (FD_NONBLOCK | FD_OURS))) {
-		change(f, FD_OURS, 0);          /* first: native threads look at it */
+		change(f, FD_OURS, 0);          /* first, as native threads look at it */
 		unet__adopt_fd(fd);
 	}
 	change_one(f, FD_UNET, 0);
@@ -335,7 +336,7 @@ void uposix__set_option(int fd, int name)
 
 /* Copies. */
 
-/* The flags of `fd' must be known before unet has it by either number. */
+/* The flags of `fd' are found out before unet adopts either number. */
 int uposix__copied(int fd, int copy)
 {
 	struct uposix_fd *f, *g;
@@ -360,7 +361,7 @@ int uposix__copied(int fd, int copy)
 	return copy;
 }
 
-/* Until func is false. Under the lock. */
+/* Calls func for each number of a group until it returns false. Under the lock. */
 static bool each_number(int fd, uint32_t group, bool (*func)(int fd))
 {
 	bool all = func(fd);
@@ -390,7 +391,7 @@ static bool give_up(int fd)
 	return true;
 }
 
-/* Without O_NONBLOCK, if that is ours, and no thread waits. Under the lock. */
+/* Clears O_NONBLOCK, if that is ours and no thread waits. Under the lock. */
 static void let_block(int fd, const struct uposix_fd *f)
 {
 	uint32_t group = GET(f->f_group);
@@ -403,8 +404,8 @@ static void let_block(int fd, const struct uposix_fd *f)
 }
 
 /*
- * Passed to other processes, which do not expect O_NONBLOCK, or to this one: then the
- * numbers are one group. A thread that waits afterwards sets O_NONBLOCK again.
+ * Another process that gets the descriptor does not expect O_NONBLOCK. If this process
+ * gets it, both numbers are a group. A thread that waits later sets O_NONBLOCK again.
  */
 void uposix__sent(int fd)
 {
@@ -438,8 +439,9 @@ void uposix__lend(int fd)
 }
 
 /*
- * Whether their open files are the same. Where kcmp(2) is refused, as in containers,
- * inode and flags tell sockets and ends of pipes apart, which are seldom opened by name.
+ * True: two numbers have the same open file. Where kcmp(2) is refused, as in containers,
+ * inode and flags are compared: these differ for sockets and the ends of pipes, which are
+ * seldom opened by name.
  */
 static bool is_same(int a, int b)
 {
@@ -479,7 +481,7 @@ void uposix__received(int fd)
 	pthread_mutex_unlock(&table_lock);
 }
 
-/* Those that unet has, and all that is known of the others. */
+/* unet forgets the numbers that it has, and the entries of all are cleared. */
 void uposix__forget_range(unsigned first, unsigned last)
 {
 	for (size_t i = first / CHUNK; i < CHUNKS && i <= last / CHUNK; i++) {
@@ -492,8 +494,8 @@ void uposix__forget_range(unsigned first, unsigned last)
 }
 
 /*
- * Forks. In the child unet begins anew, for threads that are started there. O_NONBLOCK
- * stays, as the parent has the open files.
+ * Forks. In the child unet begins again, for threads that are started there. O_NONBLOCK
+ * stays set, since the parent has the same open files.
  */
 
 static void hold_table(int on)

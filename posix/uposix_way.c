@@ -14,7 +14,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* ms: a UNIX socket that is full sends no event when its output is shut. */
+/* ms between looks: a full UNIX socket has no event when its output is shut. */
 enum { LOOK = 100 };
 
 int64_t uposix__until(uint32_t ms)
@@ -30,7 +30,7 @@ ssize_t uposix__answer(ssize_t n)
 	return -1;
 }
 
-/* False: some are not for unet. */
+/* Has unet adopt the descriptors. False: some are not for unet. */
 static bool adopt_all(const struct pollfd *fds, size_t n)
 {
 	bool all = true;
@@ -46,7 +46,7 @@ static bool adopt_all(const struct pollfd *fds, size_t n)
 	return all;
 }
 
-/* A signal that comes in this moment is not of a wait. */
+/* Calls poll(2) without waiting, so a signal that comes does not end a wait. */
 static int look(struct pollfd *fds, size_t n)
 {
 	int rc;
@@ -76,7 +76,7 @@ static bool replace(struct pollfd *one)
 		return false;
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, one->fd, &e)) {
 		close(uevents__disown(fd));
-		fd = -1;                        /* EPERM: it never waits */
+		fd = -1;                        /* EPERM: a file, which never waits */
 	}
 	one->fd = fd;
 	one->events = POLLIN;
@@ -84,8 +84,8 @@ static bool replace(struct pollfd *one)
 }
 
 /*
- * An epoll instance in the place of each foreign descriptor. First it looks whether all
- * of that is needed. Files and what is not open are ready then.
+ * poll() with an epoll instance in the place of each foreign descriptor. First looks
+ * whether a wait is needed: files and numbers that are not open are ready.
  */
 static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 {
@@ -104,7 +104,7 @@ static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 	}
 	while (rc == 0) {
 		rc = unet_poll(all, n, deadline);
-		if (rc > 0)                     /* 0: another was faster */
+		if (rc > 0)                     /* 0: another process was faster */
 			rc = look(fds, n);
 	}
 	while (done-- > 0)
@@ -159,7 +159,7 @@ int uposix__way(int fd, short events, struct uposix_fd **f)
 		: await_foreign(fd, events, *f);
 }
 
-/* Of native threads: the time-out begins anew each time. */
+/* For native threads. A time-out begins again with each call. */
 bool uposix__repeat(ssize_t *result, int fd, short events)
 {
 	const struct uposix_fd *f = errno == EAGAIN ? uposix__known(fd) : NULL;
@@ -182,7 +182,7 @@ bool uposix__repeat(ssize_t *result, int fd, short events)
 	return n > 0 || (n == 0 && ms == 0);
 }
 
-/* SIGPIPE goes to the thread that wrote. */
+/* SIGPIPE is for the thread that wrote. */
 void uposix__broken(void)
 {
 	struct sigaction now;
