@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix.h: POSIX threads and calls that block, over usched, for programs that were not
- * written for it.
+ * written for usched.
  *
- *	cc -include usched/posix/uposix.h ...         the program's own calls, or
- *	usched-run PROGRAM...                   all of a program, by LD_PRELOAD
+ * 	cc -include usched/posix/uposix.h ...         the program's own calls, or
+ * 	usched-run PROGRAM...                   all of a program, by LD_PRELOAD
  *
  * Each function is that of POSIX or of glibc with the name behind uposix_, and differs
- * where uposix(7) says so. Native threads call them, too: main() is one. An object of
- * PTHREAD_PROCESS_SHARED stays libc's.
+ * where uposix(7) says so. Native threads, such as main(), may call each function, too.
+ * An object of PTHREAD_PROCESS_SHARED stays libc's.
  *
- * uposix_define.h is made of uposix_names.h. It declares each function with libc's type,
- * except those below, and has the plain names mean them in C, unless UPOSIX_PLAIN is
- * defined. Headers of C++ undefine some of the names.
+ * uposix_define.h, which is made of uposix_names.h, declares each function with libc's
+ * type, except those below. In C it has the plain name mean the function, unless
+ * UPOSIX_PLAIN is defined. Headers of C++ undefine some of the names.
  */
 #ifndef USCHED_UPOSIX_H
 #define USCHED_UPOSIX_H
@@ -54,16 +54,17 @@
 #include <wchar.h>
 
 #ifdef __cplusplus
-#include <sys/sem.h>                    /* later, it would have semop() not throw */
+#include <sys/sem.h>                    /* here, since a later one has semop() not
+					   throw */
 extern "C" {
 #endif
 
-/* Sockets take any kind of address in libc's types, which is an extension. */
+/* Sockets take any kind of address in libc's types, which is an extension of GNU C. */
 #pragma GCC system_header
 
 /*
- * In these a cancel may end the thread, or handlers of its signals run, which may end it.
- * libc's declarations have them not throw, so that C++ would end the process instead.
+ * Calls in which a cancel or a handler may end the thread. libc's declarations say that
+ * they do not throw, so C++ would end the process instead.
  */
 int uposix_pthread_tryjoin_np(pthread_t thread, void **result);
 int uposix_pthread_kill(pthread_t thread, int sig);
@@ -84,7 +85,10 @@ int uposix_lio_listio(int mode, struct aiocb *const list[], int n,
 int uposix_lio_listio64(int mode, struct aiocb64 *const list[], int n,
 			struct sigevent *event);
 
-/* Of <sys/msg.h> and <sys/sem.h>, whose other names programs may have for their own. */
+/*
+ * Functions of <sys/msg.h> and <sys/sem.h>. Programs may use other names of these headers
+ * as their own.
+ */
 struct sembuf;
 ssize_t uposix_msgrcv(int queue, void *message, size_t size, long type, int flags);
 int uposix_msgsnd(int queue, const void *message, size_t size, int flags);
@@ -92,10 +96,10 @@ int uposix_semop(int set, struct sembuf *ops, size_t n);
 int uposix_semtimedop(int set, struct sembuf *ops, size_t n,
 		      const struct timespec *limit);
 
-/* A type does not say that a function does not return. */
+/* The type of pthread_exit() does not say that it does not return. */
 void uposix_pthread_exit(void *result) __attribute__((noreturn));
 
-/* What pthread_cleanup_push() of glibc calls. */
+/* Functions that pthread_cleanup_push() of glibc calls. */
 void uposix___pthread_register_cancel(__pthread_unwind_buf_t *buffer);
 void uposix___pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);
 void uposix___pthread_register_cancel_defer(__pthread_unwind_buf_t *buffer);
@@ -103,13 +107,13 @@ void uposix___pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buffer);
 void uposix___pthread_unwind_next(__pthread_unwind_buf_t *buffer)
 	__attribute__((noreturn));
 
-/* What thread-local variables of C++ and Rust call, at their first use. */
+/* The function that thread-local variables of C++ and Rust call at their first use. */
 int uposix___cxa_thread_atexit_impl(void (*func)(void *object), void *object, void *dso);
 
-/* What libstdc++ calls, and declares so. */
+/* The name by which libstdc++ calls uselocale(). */
 extern __typeof__(uselocale) uposix___uselocale;
 
-/* What inline functions of libc call, and scanf() of C99 and C23. */
+/* Functions that inline functions of libc call, and scanf() of C99 and C23. */
 int uposix___uflow(FILE *file);
 int uposix___underflow(FILE *file);
 int uposix___isoc99_vfscanf(FILE *file, const char *format, va_list list);
@@ -129,13 +133,13 @@ int uposix___isoc99_wscanf(const wchar_t *format, ...);
 int uposix___isoc23_vwscanf(const wchar_t *format, va_list list);
 int uposix___isoc23_wscanf(const wchar_t *format, ...);
 
-/* Of resolv.h, which programs need not have. */
+/* Functions of resolv.h, which programs need not include. */
 int uposix_res_query(const char *name, int space, int type, unsigned char *answer,
 		     int size);
 int uposix_res_search(const char *name, int space, int type, unsigned char *answer,
 		      int size);
 
-/* In the place of calls with _FORTIFY_SOURCE. */
+/* The variants that _FORTIFY_SOURCE calls. */
 int uposix___open_2(const char *path, int flags);
 int uposix___open64_2(const char *path, int flags);
 int uposix___openat_2(int dir, const char *path, int flags);

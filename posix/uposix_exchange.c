@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_exchange.c: thread-local variables that belong to a thread: those of the program
- * and of the libraries that UPOSIX_TLS names, and the locale of uselocale().
+ * and of libraries that UPOSIX_TLS names, and the locale of uselocale().
  *
- * Their static blocks are in the native thread. A block has the values of the thread
- * that ran there last, its owner. They are copied out when another thread runs, and its
- * own are copied in, or what a new thread finds. A thread that has run stays on its
- * native thread, so the addresses of its variables stay, too.
+ * The static blocks of such variables are the native thread's. They hold the values of
+ * the thread that ran there last, the owner. When another thread runs, the values of the
+ * owner are copied out, and those of the other thread are copied in; a new thread gets
+ * initial values. A thread that has run stays on its native thread, so the addresses of
+ * its variables stay, too.
  *
- *	uposix__choose()    at the first thread, for each object that is named
- *	uposix__own()       a thread begins: the block is its own
- *	exchange()          a hook, from then on: another thread is about to run
- *	uposix__disown()    it ends
+ * 	uposix__choose()    at the first thread, for each object that is named
+ * 	uposix__own()       a thread begins, and owns the blocks
+ * 	exchange()          a hook, from then on: another thread is about to run
+ * 	uposix__disown()    the thread ends
  *
- * Where no variables are chosen, a native thread has the hook while threads there have a
- * locale of their own.
+ * Where no variables are chosen, a native thread has the hook only while threads there
+ * have a locale of their own.
  *
- * Those of C++ and of Rust register a destructor at their first use. For what is
- * exchanged it is the thread's, in place of the native thread's, which has all others.
+ * Variables of C++ and Rust register a destructor at their first use. The destructor of
+ * an exchanged variable is registered for the thread; all others are registered for the
+ * native thread.
  */
 #include "uposix_set.h"
 
@@ -26,46 +28,51 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* Of the dynamic linker: the address of module and offset. */
+/* Of the dynamic linker: returns the address of a module and offset. */
 extern void *__tls_get_addr(size_t *index);
 
-/* Of libc: calls func(object) at the end of the native thread; `dso' is not unloaded. */
+/*
+ * Of libc: has func(object) called at the end of the native thread, and keeps `dso'
+ * loaded.
+ */
 extern int __cxa_thread_atexit_impl(void (*func)(void *), void *object, void *dso);
 
-/* This object. */
+/* The address of this object, for `dso'. */
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
 enum {
 	OBJECTS = 32,
 	ITEMS   = 32,
-	STATIC  = 64 << 10,             /* bytes beside the thread pointer: variables of
-					   what was loaded at the start are there */
+	STATIC  = 64 << 10,             /* bytes beside the thread pointer that hold
+					   variables of objects loaded at the start */
 };
 
 static struct object {
 	const char *o_name;             /* "": the program */
-	size_t      o_module;           /* number of the dynamic linker's */
-	const char *o_image;            /* what a new thread finds; then zeros */
+	size_t      o_module;           /* number that the dynamic linker gave */
+	const char *o_image;            /* initial values; zeros follow */
 	size_t      o_filled;
 	size_t      o_size;
-} chosen[OBJECTS];                      /* constant from the first thread on */
-static size_t used, bytes;              /* likewise: of chosen[], of all blocks */
-static uint32_t found;                  /* bits: items of UPOSIX_TLS */
-static uintptr_t static_from, static_to;        /* STATIC behind the thread pointer: 0 */
-bool uposix__is_loaded;                 /* likewise */
+} chosen[OBJECTS];                      /* constant after the first thread */
+static size_t used, bytes;              /* lengths of chosen[], of all blocks; constant
+					   then */
+static uint32_t found;                  /* bits of items of UPOSIX_TLS */
+static uintptr_t static_from, static_to;        /* offsets from the thread pointer of
+						   STATIC bytes */
+bool uposix__is_loaded;                 /* see uposix_set.h */
 
-/* A processor's. */
+/* The blocks of a processor. */
 struct blocks {
-	struct usched_hook    b_hook;   /* first */
-	struct uposix_thread *b_owner;  /* NULL: no thread needs what is in them */
-	locale_t              b_locale; /* that of the native thread */
+	struct usched_hook    b_hook;   /* must be first */
+	struct uposix_thread *b_owner;  /* NULL: the values are no thread's */
+	locale_t              b_locale; /* locale of the native thread */
 	unsigned              b_users;  /* threads with a locale of their own */
 	char                 *b_at[OBJECTS];
 };
 
 /* ---- What is chosen ---- */
 
-/* An item of UPOSIX_TLS is for an object: "libx" for libx.so.1, too. */
+/* An item "libx" of UPOSIX_TLS names libx.so.1, too. */
 bool uposix__is_named(const char *name, bool program)
 {
 	const char *item = uposix__conf.c_tls;
@@ -101,13 +108,16 @@ void uposix__tell_unknown(void)
 			     ITEMS, item);
 }
 
-/* An address in a dynamic section: some dynamic linkers leave them as in the file. */
+/*
+ * Returns an address in a dynamic section. Some dynamic linkers leave offsets there, as
+ * in the file.
+ */
 static const void *address(const struct dl_phdr_info *info, ElfW(Addr) a)
 {
 	return (const void *)(a < info->dlpi_addr ? a + info->dlpi_addr : a);
 }
 
-/* Whether some of the relocations are for the function that registers destructors. */
+/* True: a relocation is for the function that registers destructors. */
 static bool has_atexit(const ElfW(Rela) *r, size_t size, const ElfW(Sym) *symbols,
 		       const char *names)
 {
@@ -121,7 +131,7 @@ static bool has_atexit(const ElfW(Rela) *r, size_t size, const ElfW(Sym) *symbol
 	return false;
 }
 
-/* Whether it may have thread-local variables with destructors. */
+/* True: the object may have thread-local variables with destructors. */
 static bool has_destructors(const struct dl_phdr_info *info)
 {
 	const ElfW(Dyn) *d = NULL;
@@ -141,7 +151,7 @@ static bool has_destructors(const struct dl_phdr_info *info)
 	    || has_atexit(address(info, of[DT_JMPREL]), of[DT_PLTRELSZ], symbols, names);
 }
 
-/* Where this is a program's own part, libc has them. */
+/* Variables of an object with usched compiled in have destructors that libc runs. */
 const char *uposix__why_shared(const struct dl_phdr_info *info, bool late)
 {
 	if (late || !info->dlpi_tls_data)
@@ -212,7 +222,7 @@ static void copy_new(const struct blocks *b)
 	}
 }
 
-/* The native thread has `locale' from now on; NULL: that of the process. */
+/* Sets the locale of the native thread; NULL: that of the process. */
 static void set_locale(struct blocks *b, locale_t locale)
 {
 	if (locale != b->b_locale)
@@ -220,7 +230,7 @@ static void set_locale(struct blocks *b, locale_t locale)
 	b->b_locale = locale;
 }
 
-/* Without a record, as before it begins, a thread finds new values. */
+/* A thread without a record, which has not begun, gets initial values. */
 static void exchange(struct usched_hook *h, enum usched_event event, struct ustack *u,
 		     struct ustack *other)
 {
@@ -253,7 +263,7 @@ static struct blocks *blocks_here(void)
 	return (struct blocks *)h;
 }
 
-/* Whether it is a variable that is exchanged. */
+/* True: the object is in an exchanged variable. */
 static bool is_exchanged(const void *object)
 {
 	const struct blocks *b = bytes && ustack_self() ? blocks_here() : NULL;
@@ -279,9 +289,10 @@ void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 }
 
 /*
- * What is exchanged is another thread's while this one waits, so whatever wakes or
- * unlocks the object would change that one's: the wait would never end. What threads
- * share is the same object for several of them, which would take each other's wakes.
+ * While a thread waits, its exchanged variables are another thread's. A wake or unlock of
+ * an object there would change that thread's object, and the wait would never end. A
+ * variable that threads share is one object for several threads, which would take each
+ * other's wakes.
  */
 void uposix__refuse_place(void *object)
 {
@@ -308,7 +319,7 @@ struct uposix_destructor {
 	void                     *d_object;
 };
 
-/* One may register others. */
+/* A destructor may register more destructors. */
 void uposix__destroy_variables(struct uposix_thread *me)
 {
 	struct uposix_destructor *d;
@@ -323,7 +334,7 @@ void uposix__destroy_variables(struct uposix_thread *me)
 	}
 }
 
-/* A thread calls exit(): its variables are destroyed before those of the process. */
+/* The thread calls exit(): its variables are destroyed before those of the process. */
 static void native_ends(void *unused)
 {
 	struct uposix_thread *me = uposix__me();
@@ -373,7 +384,7 @@ void uposix__own(struct uposix_thread *me)
 {
 	struct blocks *b = blocks_here();
 
-	if (!b)         /* has the tables of characters follow setlocale() */
+	if (!b)         /* makes <ctype.h> follow setlocale() */
 		uselocale(LC_GLOBAL_LOCALE);
 	if (!b && bytes)
 		b = new_blocks();
@@ -381,7 +392,7 @@ void uposix__own(struct uposix_thread *me)
 		b->b_owner = me;
 }
 
-/* The calling thread has `locale' from now on; NULL: that of the process. */
+/* Sets the locale of the calling thread; NULL: that of the process. */
 static void own_locale(struct blocks *b, struct uposix_thread *me, locale_t locale)
 {
 	b->b_users += locale != NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_load.c: libc's own functions, for libusched-posix.so only. The calls of this
- * library are wrapped by the linker: read() is __wrap_read(), which jumps to what
- * uposix__real[] has for it.
+ * uposix_load.c: libc's own functions, for libusched-posix.so only. The linker wraps
+ * calls of this library: read() here is __wrap_read(), which jumps to the address in
+ * uposix__real[].
  */
 #include "uposix_set.h"
 
@@ -19,8 +19,9 @@ void uposix__look(const void *where) HIDDEN;
 extern void *uposix__real[] HIDDEN;
 
 /*
- * With 1 libstdc++ counts references without atomic operations. Natively the processors
- * are threads for it, in a simulation none is. Of glibc from 2.32 on.
+ * If this is 1, libstdc++ counts references without atomic operations. Processors are
+ * several threads to libstdc++, but a simulation has one native thread only. glibc has
+ * the variable since 2.32.
  */
 extern char __libc_single_threaded __attribute__((weak));
 
@@ -35,7 +36,7 @@ static const struct name {
 
 enum { COUNT = sizeof names / sizeof names[0] };
 
-/* Stands for a function that this libc does not have: only newer programs call it. */
+/* In place of a function that this libc lacks, and that only newer programs call. */
 static int missing(void)
 {
 	return ENOSYS;
@@ -65,7 +66,7 @@ void *uposix__replace(const char *name, void *with)
 }
 #endif
 
-/* One that is not found yet was called, from anywhere. */
+/* Called for a function whose address is not known yet, from anywhere. */
 void uposix__find(void)
 {
 	static unsigned calls;
@@ -73,7 +74,7 @@ void uposix__find(void)
 	find_all(calls++ > 0);
 }
 
-/* A call with LOOKS, from `where'. */
+/* Before a call with LOOKS, by `where'. */
 void uposix__look(const void *where)
 {
 	if (usched__is_tired())
@@ -81,8 +82,8 @@ void uposix__look(const void *where)
 }
 
 /*
- * libc has conditions in two versions, on some machines. The newer one is the only one
- * that is as large as pthread_cond_t.
+ * On some machines libc has two versions of conditions. Only the newer has conditions of
+ * the size of pthread_cond_t.
  */
 static void find_conditions(void)
 {
@@ -95,7 +96,7 @@ static void find_conditions(void)
 		}
 }
 
-/* What crti.o of libc has each object call before its constructors. */
+/* crti.o of libc has each object call this before its constructors. */
 void __gmon_start__(void);
 
 void __gmon_start__(void)

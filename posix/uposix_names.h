@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_names.h: the functions of POSIX that libusched-posix has in place of libc's,
- * one a line. NAME(read): the file for the machine exports read, which is uposix_read(),
- * and has __wrap_read, which is libc's; the linker is told --wrap=read, so a plain read()
- * in this library is libc's. posix.mk makes uposix_define.h of the list, which declares
- * uposix_read() and has read mean uposix_read.
+ * uposix_names.h: the functions of POSIX that libusched-posix has in place of libc's, one
+ * a line. NAME(read): the file for the machine exports read, which is uposix_read(), and
+ * __wrap_read, which is libc's. The linker gets --wrap=read, so a plain read() in this
+ * library is libc's. posix.mk makes uposix_define.h of the list, which declares
+ * uposix_read() and defines read as uposix_read.
  *
- * At the first call of one of them, which a memory allocator may make, all with NAME are
- * found in libc. dlsym() allocates memory for a name that is not there. So names that not
- * all versions of glibc have from 2.17 on are LATER: the constructor finds these.
+ * The first call of a function with NAME, which a memory allocator may make, finds all
+ * functions with NAME in libc. dlsym() allocates memory if a name is not there, so names
+ * that some versions of glibc from 2.17 on lack are LATER: the constructor finds these.
  *
  * Then numbers of syscall() that take or make descriptors: SYSCALL(read, call) is
- * uposix_read(); MAKES(open): a new number, of which nothing is known; REFUSED: ENOSYS.
+ * uposix_read(); MAKES(open): the result is a new number; REFUSED: ENOSYS.
  *
- * glibc has other names for some of them, which are exported, too: ALIAS(gsignal, raise),
- * UNDER(read): __read, STREAM(puts): _IO_puts; several a line.
+ * Further names of glibc are exported, too: ALIAS(gsignal, raise), UNDER(read): __read,
+ * STREAM(puts): _IO_puts; several a line.
  *
- * KEPT: a call for what the kernel keeps with a native thread, which is told; in C it has
- * no other name. NUMBER: likewise by syscall(); libc's function is for the process.
+ * KEPT: a call for what the kernel keeps for a native thread; it is reported, and has no
+ * other name in C. NUMBER: the same by syscall(), if libc's function is for the process.
  *
- * LOOKS: libc's, for what a loop may look at until it changes: before the call others may
- * run. In C it has no other name. SEES: likewise, and LATER.
+ * LOOKS: a function of libc with which a loop may wait for a change; before the call
+ * other threads may run. It has no other name in C. SEES: the same, and LATER.
  *
- * More rows for a simulation: uposix_sim_names.h. Who includes the list defines the
- * macros for the rows that it wants. LATER is NAME by default. The list has no guard, and
- * undefines all of them at its end.
+ * uposix_sim_names.h has more rows, for a simulation. A file that includes the list
+ * defines the macros of the rows that it wants. LATER is NAME by default. The list has no
+ * guard, and undefines all macros in the end.
  */
 #ifndef NAME
 #define NAME(name)
@@ -73,7 +73,7 @@ NAME(pthread_key_delete)
 NAME(pthread_getspecific)
 NAME(pthread_setspecific)
 
-/* Of thread-local variables of C++ and Rust: uposix_exchange.c. */
+/* Thread-local variables of C++ and Rust: uposix_exchange.c. */
 LATER(__cxa_thread_atexit_impl)
 NAME(uselocale)
 NAME(__uselocale)
@@ -386,7 +386,7 @@ NAME(__isoc99_wscanf)
 LATER(__isoc23_vwscanf)
 LATER(__isoc23_wscanf)
 
-/* The same with _FORTIFY_SOURCE. */
+/* The variants that _FORTIFY_SOURCE calls. */
 NAME(__open_2)
 NAME(__open64_2)
 NAME(__openat_2)
@@ -410,7 +410,7 @@ NAME(__fwprintf_chk)
 NAME(__vwprintf_chk)
 NAME(__wprintf_chk)
 
-/* Looks at files and values. The stat() of glibc before 2.33 is __xstat(). */
+/* Functions that look at files and values. In glibc before 2.33 stat() is __xstat(). */
 #ifndef USCHED_SIM
 SEES(stat) SEES(stat64) SEES(lstat) SEES(lstat64) SEES(fstat) SEES(fstat64)
 SEES(fstatat) SEES(fstatat64) SEES(statx)
@@ -442,7 +442,7 @@ STREAM(fprintf) STREAM(fputs) STREAM(fread) STREAM(ftrylockfile) STREAM(funlockf
 STREAM(fwrite) STREAM(getc) STREAM(popen) STREAM(printf) STREAM(putc) STREAM(puts)
 STREAM(ungetc) STREAM(vfprintf)
 
-/* Numbers of syscall(): uposix_call.c. Older ones are not on all machines. */
+/* Numbers of syscall(): uposix_call.c. Some machines lack the older ones. */
 SYSCALL(read, uposix_read(I(0), P(1), N(2)))
 SYSCALL(readv, uposix_readv(I(0), P(1), I(2)))
 SYSCALL(write, uposix_write(I(0), P(1), N(2)))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_sim_names.h: functions that only a simulation has in place of libc's, as rows
- * of uposix_names.h. PLAIN(bind): bind is exported, and what it jumps to, libc's, can be
- * replaced: uposix__replace(). WORLD(time): in a run of a whole program its time() is
- * uposix_time(), which is in sim/, and the library's own calls are libc's.
+ * uposix_sim_names.h: functions that only a simulation has in place of libc's, as rows of
+ * uposix_names.h. PLAIN(bind): bind is exported, and jumps to libc's function, or to the
+ * one that uposix__replace() has set. WORLD(time): in a run of a whole program, time() of
+ * the program is uposix_time(), in sim/; this library's own calls are libc's.
  */
 
 /* The clock and chance: sim/clock.c. */
@@ -25,7 +25,7 @@ WORLD(mkostemp) WORLD(mkostemp64)
 /* The end of a run: sim/serve.c. */
 WORLD(_exit) WORLD(_Exit)
 
-/* What a simulation cannot repeat: sim/enter.c has what to use instead. */
+/* Calls that a simulation cannot repeat: sim/enter.c says what to use instead. */
 PLAIN(fork) PLAIN(daemon) PLAIN(execl) PLAIN(execlp) PLAIN(execle) PLAIN(execv)
 PLAIN(execve) PLAIN(execvp) PLAIN(execvpe) PLAIN(fexecve) PLAIN(clone) PLAIN(kill)
 PLAIN(killpg) PLAIN(sigqueue) PLAIN(alarm) PLAIN(ualarm) PLAIN(setitimer)

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_tls.c: objects of the program that threads of a processor may disturb: those
+ * uposix_tls.c: objects of the program that threads of a processor may disturb: objects
  * with thread-local variables, which belong to the native thread, and memory allocators,
- * whose locks may not have another thread run meanwhile. They are looked for at the first
- * thread, and again whenever an object is loaded, before its constructors run: each of
- * them begins with a call of __gmon_start__(), which profilers define, and so does
- * uposix_load.c. Objects that lack the call are found when a thread is created.
+ * during whose calls no other thread may run. The first thread looks for such objects,
+ * and so does each load of an object before its constructors run: an object begins with a
+ * call of __gmon_start__(), which profilers define, and so does uposix_load.c. Objects
+ * without that call are found when a thread is created.
  *
- * dl_iterate_phdr() takes a lock that libc does not open in the child of a fork, and some
- * other thread may have had it then. So a child looks only when it has loaded an object
- * itself: the rest is as its parent knew it.
+ * dl_iterate_phdr() takes a lock of libc, which some other thread may have held at a
+ * fork, and which libc does not release in the child. So a child looks only after it has
+ * loaded an object itself, and otherwise knows what its parent knew.
  *
- * Variables that UPOSIX_TLS has are those of uposix_exchange.c.
+ * uposix_exchange.c exchanges the variables that UPOSIX_TLS names.
  */
 #include "uposix_set.h"
 
 #include <stdlib.h>
 
 enum {
-	RANGES  = 8,                    /* of code of allocators */
-	OBJECTS = 1024,                 /* that are remembered */
+	RANGES  = 8,                    /* ranges of code of allocators */
+	OBJECTS = 1024,                 /* objects remembered */
 	OWN     = 24,                   /* bytes of such variables in usched */
 };
 
 /*
- * Objects whose thread-local variables are those of a native thread and stay so, by the
- * beginnings of their names. usched keeps errno, and what C++ has for exceptions, with
- * the thread.
+ * Names begin so of objects whose thread-local variables stay the native thread's. usched
+ * keeps errno, and C++'s state of exceptions, with the thread.
  */
 static const char *const native[] = {
 	"ld-linux", "ld64.so", "libc.so", "libc-", "libdl", "libpthread", "librt.",
@@ -34,8 +33,8 @@ static const char *const native[] = {
 };
 
 /*
- * Objects whose variables do no harm: caches, states of random numbers and texts of
- * errors, which no call leaves half changed over a wait.
+ * Names begin so of objects whose variables do no harm: caches, states of random numbers
+ * and texts of errors, which no call leaves half changed over a wait.
  */
 static const char *const harmless[] = {
 	"libcrypto", "libssl", "libuuid", "libsodium", "libjemalloc", "libtcmalloc",
@@ -43,7 +42,10 @@ static const char *const harmless[] = {
 	"libcom_err", "libgnutls", "libjpeg", "libturbojpeg", "libunwind",
 };
 
-/* Objects that manage native threads and their stacks, and so cannot have others. */
+/*
+ * Names begin so of objects that manage native threads and their stacks themselves, so
+ * that threads of usched cannot run them.
+ */
 static const char *const machines[] = { "libjvm" };
 static const char *const sanitizers[] = {
 	"libasan", "libtsan", "libmsan", "liblsan", "libclang_rt",
@@ -56,11 +58,12 @@ static struct {
 } ranges[RANGES];
 static size_t ranges_used;              /* atomic */
 static struct uwait_lock looking;
-static bool inherited;                  /* looking: a parent has looked, as the next */
-static unsigned long long seen;         /* how many were loaded; or 0 */
+static bool inherited;                  /* a parent has looked; under `looking', as the
+					   next ones */
+static unsigned long long seen;         /* objects loaded so far; 0: not looked */
 static const void *known[OBJECTS];
 static size_t known_used;
-static size_t at_start;                 /* objects that were loaded then */
+static size_t at_start;                 /* objects loaded at the start */
 static int refused_some;                /* 0 or ENOTSUP; atomic */
 
 static bool begins(const char *name, const char *const *with, size_t n)
@@ -94,7 +97,7 @@ static bool is_known(const void *object)
 	return false;
 }
 
-/* Where usched is compiled in. */
+/* True: usched is compiled into the object. */
 static bool is_ours(const struct dl_phdr_info *info)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -112,7 +115,7 @@ static void refuse(void)
 	__atomic_store_n(&refused_some, ENOTSUP, __ATOMIC_RELAXED);
 }
 
-/* Whether one of the notes in a segment is that of Go's linker. */
+/* True: a note in the segment is one of Go's linker. */
 static bool has_note_of_go(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 {
 	const char *at = (const char *)(info->dlpi_addr + h->p_vaddr);
@@ -132,7 +135,9 @@ static bool has_note_of_go(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 	return false;
 }
 
-/* Why threads cannot be usched's in a process with this object; NULL: they can. */
+/*
+ * Returns why threads cannot be usched's in a process with this object; NULL: they can.
+ */
 static const char *why_refused(const struct dl_phdr_info *info, const char *name)
 {
 	if (BEGINS(name, sanitizers))
@@ -146,7 +151,7 @@ static const char *why_refused(const struct dl_phdr_info *info, const char *name
 	return NULL;
 }
 
-/* Handles an object that UPOSIX_TLS names. */
+/* Has the variables of an object exchanged that UPOSIX_TLS names. */
 static void choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 		   const char *name, bool late)
 {
@@ -168,7 +173,9 @@ static void choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 #define SHARED "%s has %lu bytes of thread-local variables, which the threads of a"	\
 	" processor share: if it fails, try usched-run --tls "
 
-/* Tells of variables that threads share, and what gives each thread its own. */
+/*
+ * Reports variables that threads share, and the setting that gives each thread its own.
+ */
 static void tell_shared(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			const char *name, bool late)
 {
@@ -260,7 +267,7 @@ int uposix__look_at_objects(void)
 	return __atomic_load_n(&refused_some, __ATOMIC_RELAXED);
 }
 
-/* The first look, which has libc load an object under the lock, is not made here. */
+/* The first look is not made here: libc loads an object for that, under the lock. */
 void uposix__loaded(void)
 {
 	if (!__atomic_load_n(&seen, __ATOMIC_RELAXED))
