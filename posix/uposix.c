@@ -38,9 +38,9 @@ static struct usync_mutex making;
 static struct uprocs *scheduler;                    /* atomic */
 
 /*
- * Makes the scheduler. Its native threads block all signals, except those of faults and
- * of timers that profile: a handler on a processor would run in the midst of the library,
- * and it may post a semaphore.
+ * Makes the scheduler, with native threads that block all signals, except those of faults
+ * and of timers that profile: a handler there would run in the midst of the library, and
+ * may post a semaphore.
  */
 static int make_scheduler(void)
 {
@@ -75,7 +75,7 @@ static int make_scheduler(void)
 }
 
 /*
- * Returns the scheduler in *rr, and makes it if there is none. 0 or a negative errno
+ * Returns the scheduler in *rr, and makes one if there is none. 0 or a negative errno
  * value.
  */
 static int get_scheduler(struct uprocs **rr)
@@ -503,7 +503,7 @@ int uposix_pthread_detach(pthread_t thread)
 	return 0;
 }
 
-/* Forgets the scheduler of the parent. Its memory is not freed. */
+/* Forgets the scheduler of the parent. The memory is not freed. */
 static void scheduler_forked(void)
 {
 	__atomic_store_n(&uposix__forked.f_alone, scheduler != NULL, __ATOMIC_RELAXED);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_call.c: syscall() of numbers that take or make descriptors, as the rows SYSCALL,
- * MAKES and REFUSED of uposix_names.h have it: as the call of libc of that name.
+ * MAKES and REFUSED of uposix_names.h say: like libc's call of the same name.
  *
- * Of what the kernel keeps with a native thread, a processor, the threads there share
- * all. A thread has a name of its own; the rest is told, once for each call.
+ * What the kernel keeps for each native thread is shared by all threads of the processor.
+ * A thread has a name of its own. Other changes are reported, once for each call.
  *
- * The kernel's signal sets are smaller than libc's.
+ * Signal sets of the kernel are smaller than libc's.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -39,7 +39,7 @@ static const sigset_t *mask_of(long mask, sigset_t *room)
 	return memcpy(room, (const void *)mask, KERNEL_SIGSET);
 }
 
-/* The last argument of pselect6() points to a mask and its size. */
+/* Returns the mask of pselect6(), whose last argument points to the mask and its size. */
 static const sigset_t *mask_at(long place, sigset_t *room)
 {
 	return place ? mask_of(*(const long *)place, room) : NULL;
@@ -49,7 +49,7 @@ static const sigset_t *mask_at(long place, sigset_t *room)
 	UPOSIX_TELL_ONCE("%s: the kernel keeps what that changes with a processor,"	\
 			 " for all of its threads. Run the program natively", name)
 
-/* All of these are system calls, of up to five words. */
+/* These are system calls with up to five words. */
 #define PLAIN(name)
 #define LATER(name)
 #define KEPT(name)								\
@@ -62,13 +62,13 @@ long uposix_##name(long a, long b, long c, long d, long e)			\
 }
 #include "uposix_names.h"
 
-/* A row has the arguments as I(0), of int, P(0), a pointer, and a[0]. */
+/* Arguments of a row: I(0) is an int, P(0) a pointer, and a[0] a long. */
 #define I(i) ((int)a[i])
 #define U(i) ((unsigned)a[i])
 #define N(i) ((size_t)a[i])
 #define P(i) ((void *)a[i])
 
-/* A name that is too long is cut off. */
+/* Names that are too long are cut off. */
 int uposix_prctl(int what, ...)
 {
 	struct uposix_thread *me = uposix__thread_now();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_cancel.c: pthread_cancel(), and the end of a thread from any depth. Cancels and
- * signals set a bit of p_asked, and end the wait of the thread by ustack_cancel(). The
- * thread finds the reason, and takes the cancel of usched back: it is for this wait.
+ * uposix_cancel.c: pthread_cancel(), and the end of a thread from any depth. A cancel or
+ * a signal sets a bit of p_asked, and ends the wait of the thread by ustack_cancel(). The
+ * thread looks for the reason, and takes back usched's cancel, which was for that wait
+ * only.
  */
 #include "uposix_set.h"
 
@@ -10,19 +11,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Back to what was pushed last, which comes to pthread_unwind_next(); or to run(). */
+/*
+ * Jumps to the clean-up handler that was pushed last, which calls pthread_unwind_next()
+ * in the end; without one, to run().
+ */
 static void jump(struct uposix_thread *me)
 {
 	struct __jmp_buf_tag *to = (void *)me->p_cleanup;
 
 	if (!to)
 		me->p_leave(me);
-	/* It has the first members only: no mask was saved. */
+	/* The buffer has the first members of a jmp_buf only, without a mask. */
 	__asm__("" : "+r"(to));
 	longjmp(to, 1);
 }
 
-/* Frames below the one that pushed have destructors, or are done with. */
+/* Stops at the frame that pushed the handler. Frames below have been unwound by then. */
 static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
 				_Unwind_Exception_Class kind,
 				struct _Unwind_Exception *e,
@@ -37,7 +41,10 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
 	return _URC_NO_REASON;
 }
 
-/* Aborts, as glibc does: a handler of C++ took the end of its thread for its own. */
+/*
+ * A handler of C++ has caught the end of the thread, and did not throw again: aborts, as
+ * glibc does.
+ */
 static void swallowed(_Unwind_Reason_Code code, struct _Unwind_Exception *e)
 {
 	(void)code, (void)e;
@@ -59,7 +66,7 @@ static void unwind(struct uposix_thread *me)
 
 #undef longjmp
 
-/* glibc's, whose headers hide them from code that can be unwound. */
+/* Functions of glibc that its headers hide from code that can be unwound. */
 void __pthread_register_cancel(__pthread_unwind_buf_t *buffer);
 void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);
 void __pthread_register_cancel_defer(__pthread_unwind_buf_t *buffer);
@@ -187,7 +194,10 @@ bool uposix__once_more(int rc)
 
 /* Clean-up handlers of C. */
 
-/* glibc keeps a list of those of C, which is each thread's: in pad[0] the one before. */
+/*
+ * glibc keeps a list of the clean-up handlers of C. Here each thread has its list, and
+ * pad[0] is the one pushed before.
+ */
 void uposix___pthread_register_cancel(__pthread_unwind_buf_t *buffer)
 {
 	struct uposix_thread *me = uposix__me();

@@ -49,8 +49,8 @@ static uint64_t opened;                 /* signals that a thread does not block,
 					   not */
 static uint64_t blocked;                /* signals that main() blocks, or did */
 static uint64_t awaited;                /* signals that a thread awaits, or did */
-static pid_t catcher;                   /* its number; 0: none; STARTING */
-static bool changed;                    /* CHANGED is on its way */
+static pid_t catcher;                   /* number of the catcher; 0: none; STARTING */
+static bool changed;                    /* a CHANGED is pending */
 static bool main_gone;
 
 /* Descriptors of the catcher, until the child of a fork closes them. */
@@ -123,7 +123,7 @@ static uint64_t main_blocks(void)
 	return found ? strtoull(found + 8, NULL, 16) : load(&blocked);
 }
 
-/* If a thread awaits the signal, it counts as offered. */
+/* A signal that a thread awaits counts as offered. */
 static int offer_locked(int sig, bool all)
 {
 	bool may_wait = load(&awaited) & BIT(sig);
@@ -205,8 +205,8 @@ static bool look(uint64_t set, bool all)
 }
 
 /*
- * The catcher. It ends if the program has closed its descriptors, whose numbers may be in
- * use again.
+ * The catcher. The end comes when the program has closed both descriptors: their numbers
+ * may be in use again.
  */
 static void *run(void *unused)
 {

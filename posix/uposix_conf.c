@@ -2,8 +2,9 @@
 /*
  * uposix_conf.c: settings and messages.
  *
- * A message goes to UPOSIX_LOG, or to standard error. A daemon has closed that, or has
- * /dev/null or a connection at its number: then the message goes to syslog.
+ * A message goes to UPOSIX_LOG, or to standard error. If the process is a daemon, which
+ * has closed standard error or has /dev/null or a connection there, the message goes to
+ * syslog.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,16 +26,19 @@
 #include <unistd.h>
 
 enum {
-	STACKS     = 16384,             /* threads: two mappings each of 65,530 */
+	STACKS     = 16384,             /* threads: two of 65,530 mappings each */
 	STACK_SIZE = 1 << 19,           /* bytes */
 	LINE       = 512,
 };
 
 struct uposix_conf uposix__conf = { .c_stacks = STACKS, .c_stack_size = STACK_SIZE };
 
-static struct stat at_start;            /* of standard error; zeros: closed */
+static struct stat at_start;            /* standard error at the start; zeros: closed */
 
-/* Standard error is not what the process began with, and is read by no person. */
+/*
+ * True: the program closed standard error, or has /dev/null or a connection there, other
+ * than at the start.
+ */
 static bool is_daemon(void)
 {
 	struct stat now;
@@ -80,7 +84,10 @@ void uposix__tell(const char *format, ...)
 	errno = error;
 }
 
-/* What cannot be meant is told, and left out. */
+/*
+ * Returns a number from the environment. A value that makes no sense is reported and
+ * ignored.
+ */
 static unsigned long number(const char *name, unsigned long otherwise, unsigned long most)
 {
 	const char *text = outside_setting(name);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_fork.c: the child of a fork has one native thread. It goes on with main(), or
+ * uposix_fork.c: the child of a fork has one native thread, which goes on with main(), or
  * with the thread that called fork(). The record of that thread stays, since the child is
- * to find its pthread_self() and its values. From then on the system handles its signals.
- * The child has no other threads, and makes a new scheduler when it starts one.
+ * to find the same pthread_self() and values of keys. From then on the system handles the
+ * signals. The child has no other threads, and makes a new scheduler when it starts a
+ * thread.
  *
- * Locks that the caller holds stay its own, though the caller had another name as a
- * thread: see uposix__has_forked(). No waiter of the parent is left in a queue, so no
- * lock is handed to one.
+ * Locks that the caller holds stay with the caller, who had another name as a thread: see
+ * uposix__has_forked(). No waiter of the parent is left in a queue, so no lock is handed
+ * to one.
  *
  * parts[] has all that a process has once, with a lock or with descriptors. Each file of
- * posix/ registers its part; the first is the library's. What the child needs whole is
+ * posix/ registers a part; the first is the library's. What the child needs whole is
  * locked before the fork. All else is made anew by the child, in whatever state another
  * native thread left it. The child does nothing but close(2) to what the parent has, too,
  * such as an instance of epoll. posix.sh checks that no lock is left out.

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_futex.c: syscall(), of which SYS_futex may wait: libstdc++ has it for futures,
- * for static variables of functions and for std::atomic::wait(), and other libraries have
- * such uses. uposix_call.c has the other numbers.
+ * uposix_futex.c: syscall(), of which SYS_futex may wait: libstdc++ uses that for
+ * futures, for static variables of functions and for std::atomic::wait(), and other
+ * libraries do, too. uposix_call.c has the other numbers.
  *
- * Threads wait in a table by address, native threads in the kernel. A wake takes threads
- * first, then native ones, up to its number in all. So that native threads are not left
- * for ever, one of them is woken at each wake of a bucket that has some: a wake without a
- * reason is allowed.
+ * Threads wait in a table by address, native threads in the kernel. A wake wakes threads
+ * first, then native threads, up to its number in all. Each wake of a bucket where native
+ * threads wait wakes at least one of them, so that none of them waits for ever: futexes
+ * allow wakes without a reason.
  *
- * A wait without FUTEX_PRIVATE_FLAG may be ended by another process, which does not see
- * the table. After UPOSIX_LOOK it is found out whether the word is one of several
- * processes, in the way in which the kernel does that; then the wait ends without a
- * reason each UPOSIX_LOOK.
+ * A wait without FUTEX_PRIVATE_FLAG may be for a word that another process wakes, which
+ * does not see the table. After UPOSIX_LOOK such a wait asks, by the kernel's rule,
+ * whether several processes have the word; if so it ends without a reason each
+ * UPOSIX_LOOK.
  */
 #include "uposix_set.h"
 
@@ -31,19 +31,20 @@ struct wish {
 	uint32_t              *f_word;
 	uint32_t               f_value;
 	uint32_t               f_bits;
-	const struct timespec *f_time;  /* or NULL */
+	const struct timespec *f_time;  /* NULL: no time-out */
 	clockid_t              f_clock;
 	bool                   f_absolute;
-	bool                   f_looks; /* the word may be one of several processes */
+	bool                   f_looks; /* several processes may have the word */
 	int64_t                f_deadline;
 	const void            *f_where;
 };
 
 static struct bucket {
 	struct uwait_lock  b_lock;
-	uint32_t           b_waiting;   /* atomic: threads, or about to wait */
-	uint32_t           b_natives;   /* atomic: native threads */
-	struct uwait_queue b_queue;     /* w_object is the word, uwait_room() the bits */
+	uint32_t           b_waiting;   /* threads in the queue, or about to enter it;
+					   atomic */
+	uint32_t           b_natives;   /* native threads that wait; atomic */
+	struct uwait_queue b_queue;     /* w_object: the word; uwait_room(): the bits */
 } __attribute__((aligned(64))) buckets[BUCKETS];
 
 _Static_assert(BUCKETS == 1 << (64 - 56), "the hash is an index");
@@ -71,7 +72,7 @@ static struct bucket *bucket_of(const void *word)
 
 static const struct uwait_kind kind = { .k_name = "futex" };
 
-/* Memory for the bits is not on the stack. -EAGAIN: the word has another value. */
+/* The bits are on the heap, not on the stack. -EAGAIN: the word has another value. */
 static int wait_once(const struct wish *f, int64_t deadline)
 {
 	struct bucket *b = bucket_of(f->f_word);
@@ -100,7 +101,7 @@ static int wait_once(const struct wish *f, int64_t deadline)
 	return rc;
 }
 
-/* It is no cancellation point. Handlers run. */
+/* True: a handler has run that ends the wait. A futex wait is no cancellation point. */
 static bool is_interrupted(bool restarts)
 {
 	struct uposix_thread *me = uposix__me();
@@ -111,8 +112,9 @@ static bool is_interrupted(bool restarts)
 }
 
 /*
- * As the kernel has it, whose rule is the page's: one that is not anonymous is. It was
- * read just before. True also: it cannot be found out.
+ * True: several processes may have the word, by the kernel's rule: a page that is not
+ * anonymous is shared. The page was read just before. True also if that cannot be found
+ * out.
  */
 static bool is_shared(const void *word)
 {
@@ -153,7 +155,7 @@ static int wait_for(struct wish *f)
 	}
 }
 
-/* libc's. */
+/* Makes libc's call. */
 static long call(const long *a)
 {
 	return syscall(SYS_futex, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -170,7 +172,7 @@ static long wait_native(const long *a)
 	return rc;
 }
 
-/* By a thread. */
+/* FUTEX_WAIT by a thread. */
 static long wait_here(const long *a, const void *where)
 {
 	bool bitset = ((int)a[1] & ~FLAGS) == FUTEX_WAIT_BITSET;
@@ -225,8 +227,8 @@ static long wake_some(struct bucket *b, const void *word, uint32_t n, uint32_t b
 }
 
 /*
- * Up to n threads; how many it were. The caller has changed the word before. A handler
- * may come here, too.
+ * Wakes up to n threads, and returns how many. The caller has changed the word before. A
+ * handler may call this, too.
  */
 static long wake_here(const void *word, uint32_t n, uint32_t bits)
 {
@@ -243,7 +245,7 @@ static long wake_here(const void *word, uint32_t n, uint32_t bits)
 	return woken;
 }
 
-/* An error is the kernel's. */
+/* Errors are the kernel's. */
 static long wake(const long *a, uint32_t bits)
 {
 	int most = (int)a[2] > 0 ? (int)a[2] : 1;
@@ -264,7 +266,7 @@ static long wake(const long *a, uint32_t bits)
 	return here + there < most ? here + there : most;
 }
 
-/* The memory of an allocator is the processor's, so its thread blocks natively. */
+/* A thread in an allocator, whose memory is the processor's, blocks natively. */
 static long futex(const long *a, const void *where)
 {
 	int what = (int)a[1] & ~FLAGS;
@@ -284,7 +286,7 @@ static long futex(const long *a, const void *where)
 	case FUTEX_CMP_REQUEUE:
 	case FUTEX_WAKE_OP:
 		n = call(a);
-		/* Threads are woken in any case, and look themselves. */
+		/* All threads are woken, and look at their words again. */
 		if (n >= 0)
 			n += wake_here((void *)a[0], INT_MAX, FUTEX_BITSET_MATCH_ANY);
 		if (n >= 0 && what == FUTEX_WAKE_OP)
@@ -295,7 +297,7 @@ static long futex(const long *a, const void *where)
 	}
 }
 
-/* All have up to six arguments, and each is a long or in the place of one. */
+/* Each number has up to six arguments, of the size of a long. */
 long uposix_syscall(long number, ...)
 {
 	long a[6];

@@ -15,8 +15,7 @@ struct rwlock {
 	char                l_rest[offsetof(pthread_rwlock_t, __data.__pad2)
 				   - sizeof(struct usync_rwlock)];
 	uintptr_t           l_mark;     /* atomic: OURS, or libc has the lock */
-	unsigned            l_kind;     /* the kind, where glibc's static initialisers
-					   have it */
+	unsigned            l_kind;     /* the kind, set by glibc's static initialisers */
 };
 
 struct sem {
@@ -38,7 +37,7 @@ static struct room {
 	struct sleeper   *r_first;
 } rooms[64];
 
-/* A barrier. It is on the heap, since it does not fit into a pthread_barrier_t. */
+/* A barrier, on the heap: a pthread_barrier_t is too small. */
 struct barrier {
 	struct usync_mutex b_lock;
 	struct usync_cond  b_over;
@@ -46,8 +45,8 @@ struct barrier {
 	unsigned           b_waiting;
 	unsigned           b_inside;    /* threads in a wait, also those let go */
 	unsigned           b_round;
-	bool               b_gone;      /* destroyed: the last thread that leaves frees
-					   it */
+	bool               b_gone;      /* destroyed: the last to leave frees the
+					   record */
 };
 
 /* A pthread_barrier_t. glibc uses 20 bytes of it. */
@@ -143,8 +142,8 @@ int uposix_pthread_rwlock_destroy(pthread_rwlock_t *lock)
 }
 
 /*
- * As with glibc, readers come in while others read, though a writer waits: a thread may
- * read-lock what it reads already. PREFER_WRITER_NONRECURSIVE is the exception.
+ * As with glibc, readers come in while others read, though a writer waits, so a thread
+ * may read-lock again what it reads. PREFER_WRITER_NONRECURSIVE is the exception.
  */
 static int read_until(struct rwlock *l, int64_t deadline)
 {
@@ -383,8 +382,8 @@ static void unlock_room(struct room *r, const uint64_t *old)
 }
 
 /*
- * Ends a sleep, also when the thread is cancelled. If a post woke this sleeper and its
- * value was not taken, the next sleeper is woken for the value.
+ * Ends a sleep, also when the thread is cancelled. If a post woke this sleeper, which did
+ * not take the value, the next sleeper is woken.
  */
 static void end_sleep(struct sleeper *z)
 {
@@ -485,7 +484,7 @@ int uposix_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *tim
 }
 
 /*
- * Wakes a sleeper after a post. The semaphore may be freed by now, so only its address is
+ * Wakes a sleeper after a post. The semaphore may be freed by now: only the address is
  * used.
  */
 static void wake_native(const struct sem *sem)
@@ -570,7 +569,7 @@ static void lock_barrier(struct barrier *b)
 }
 
 /*
- * As with glibc, a barrier may be destroyed as soon as one thread has returned from its
+ * As with glibc, a barrier may be destroyed as soon as one thread has returned from the
  * wait.
  */
 int uposix_pthread_barrier_destroy(pthread_barrier_t *barrier)
@@ -634,8 +633,8 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 }
 
 /*
- * Yields now and then, since the holder may have blocked on this processor, though it
- * should not.
+ * Yields now and then: the holder should not block, but may have done so on this
+ * processor.
  */
 int uposix_pthread_spin_lock(pthread_spinlock_t *lock)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_proc.c: processes: waits for them, and what starts them. One is waited for by a
- * pidfd, several or any of them by a native thread.
+ * uposix_proc.c: processes: how they are started, and waits for their end. A thread waits
+ * for one process by a pidfd; a native thread waits for one of several processes.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +27,10 @@ struct waited {
 	struct rusage     w_usage;
 };
 
-/* 0: it has ended. Without pidfds the pool waits. */
+/*
+ * Waits for the end of a process. Returns 0 when it has ended. Without pidfds the pool
+ * waits.
+ */
 static int await_process(pid_t pid)
 {
 	CLEANUP(uposix__close_it)
@@ -39,11 +42,11 @@ static int await_process(pid_t pid)
 	return rc;
 }
 
-/* The child is to have the mask of the thread. */
+/* A command that a native thread starts, with the mask of the thread. */
 struct command {
 	struct uposix_job c_job;
 	char             *c_text;
-	const char       *c_mode;       /* NULL: system() */
+	const char       *c_mode;       /* mode of popen(); NULL: system() */
 	FILE             *c_file;
 	uint64_t          c_mask;
 };
@@ -115,7 +118,7 @@ static long wait_id_apart(void *job)
 	return waitid(i->i_type, i->i_id, &i->i_info, i->i_options);
 }
 
-/* True: it is over, for an error or a child. */
+/* True: the wait is over, by an error or a child. */
 static bool try_wait_id(struct waited_id *i)
 {
 	i->i_info.si_pid = 0;
@@ -164,7 +167,7 @@ static long run_command(void *job)
 	return rc;
 }
 
-/* By pthread_cancel() the command is killed, and waited for, as in libc. */
+/* pthread_cancel() kills the command and waits for its end, as in libc. */
 int uposix_system(const char *command)
 {
 	CLEANUP(uposix__free_it) char *text = NULL;

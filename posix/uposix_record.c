@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_record.c: the records of threads: which are there, which one is the caller's,
- * what is asked of it, and what is left of them in the child of a fork.
+ * uposix_record.c: the records of threads: the list of all, the record of the caller,
+ * requests to a thread, and what is left in the child of a fork.
  *
  * A record is in the list of all from uposix__new_record() to uposix__free_record(). A
- * native thread has none, except the one that goes on after a fork by a thread.
+ * native thread has no record, except the one that a thread of the parent goes on as in
+ * the child of a fork.
  */
 #include "uposix_set.h"
 
@@ -14,14 +15,14 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { RECORDS = 32 };                  /* made at once */
+enum { RECORDS = 32 };                  /* allocated at once */
 
 struct uwait_lock uposix__lock;
 struct uposix_thread *uposix__all;
 struct uposix_counts uposix__counts;
 struct uposix_forked uposix__forked;
 
-static struct uposix_thread *vacant;    /* under the lock */
+static struct uposix_thread *vacant;    /* under uposix__lock */
 static const struct usync_key self_key;
 
 struct uposix_thread *uposix__me(void)
@@ -61,7 +62,7 @@ struct uposix_thread *uposix__thread(pthread_t thread)
 	return p && (magic(p) == UPOSIX_MAGIC || magic(p) == UPOSIX_GONE) ? p : NULL;
 }
 
-/* One more thread; NULL: no memory. */
+/* Returns a record for a new thread, in the list of all; NULL: no memory. */
 struct uposix_thread *uposix__new_record(void)
 {
 	struct uposix_thread *p = NULL, *more;
@@ -137,7 +138,10 @@ void uposix__set_native_mask(uint64_t mask)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-/* By the system call: libc's would change what the thread of uposix_catch.c blocks. */
+/*
+ * Makes the system call itself: libc's sigprocmask(), which is wrapped, would tell the
+ * catcher of a change.
+ */
 void uposix__hold_handlers(uint64_t *old)
 {
 	const uint64_t set = ~(3 * uposix__bit(UPOSIX_INTERNAL));
@@ -182,7 +186,7 @@ static void hold_threads(int on)
 	(on ? uwait_lock : uwait_unlock)(&uposix__lock);
 }
 
-/* A wait of a thread that is not there is not granted any more. */
+/* Ends the wait of a thread that the child does not have. */
 static void forget(struct uposix_thread *p)
 {
 	if (p->p_waiter && !p->p_ended)
@@ -190,7 +194,7 @@ static void forget(struct uposix_thread *p)
 	p->p_magic = UPOSIX_GONE;
 }
 
-/* The thread that called fork() is the native one. Memory of records is not freed. */
+/* The thread that called fork() is now the native thread. Records are not freed. */
 static void threads_forked(void)
 {
 	struct uposix_thread *me = uposix__me();
@@ -210,7 +214,8 @@ static void threads_forked(void)
 	uposix__forked.f_native = pthread_self();
 	if (!me)
 		return;
-	me->p_lock = (struct uwait_lock){ 0 };  /* another may have had it */
+	me->p_lock = (struct uwait_lock){ 0 };  /* a thread of the parent may have held
+						   it */
 	__atomic_store_n(&me->p_pending, 0, __ATOMIC_RELAXED);
 	uposix__set_native_mask(me->p_mask);
 }

@@ -30,8 +30,8 @@ static void give_info(const struct signalfd_siginfo *from, siginfo_t *info)
 }
 
 /*
- * Signals, which are blocked, as POSIX asks for: those that pthread_kill() sent to the
- * thread, and those of the process.
+ * Takes a signal of `set', sent to the thread by pthread_kill() or to the process. The
+ * caller has blocked these signals, as POSIX asks.
  */
 static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
 {
@@ -94,7 +94,7 @@ int uposix_sigwait(const sigset_t *set, int *sig)
 	return 0;
 }
 
-/* Until a handler has run, and be it with SA_RESTART. */
+/* Waits until a handler has run, also one with SA_RESTART. */
 static void await_handler(struct uposix_thread *me)
 {
 	uint32_t before = me->p_handled;
@@ -103,7 +103,7 @@ static void await_handler(struct uposix_thread *me)
 	while (me->p_handled == before) {
 		rc = usync_sleep_until(USCHED_NEVER);
 		if (!uposix__again(&rc) && rc != -EINTR)
-			ustack_yield();         /* no memory */
+			ustack_yield();         /* there was no memory for a wait */
 	}
 	errno = EINTR;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_stats.c: what the threads of a program have cost: a few lines for c_stats, "-"
- * for standard error when the process exits, or a file, which is written at the first
- * thread, so that one that cannot be is told then, and anew each second.
+ * uposix_stats.c: what the threads of a program have cost: a few lines for c_stats. With
+ * "-" they go to standard error when the process exits. A file is written when the first
+ * thread begins, so that an error is reported then, and again each second.
  */
 #include "uposix_set.h"
 
@@ -18,7 +18,8 @@ enum { TEXT = 1024 };
 static struct uprocs *watched;              /* of this process; atomic */
 static pid_t watched_by;
 static struct uwait_lock writing;
-static bool ended;                      /* under it */
+static bool ended;                      /* the text at the end is written; under the
+					   lock */
 
 static int text_of(struct uprocs *rr, char *text, size_t size)
 {
@@ -43,7 +44,10 @@ static int text_of(struct uprocs *rr, char *text, size_t size)
 			(unsigned long long)s.s_deepest);
 }
 
-/* A file is never empty: at any time others may read it, and the process be killed. */
+/*
+ * Writes a file that is never empty, since at any time it may be read, or the process
+ * killed.
+ */
 static void write_text(const char *path, const char *text, size_t n)
 {
 	bool file = strcmp(path, "-") != 0;
@@ -55,12 +59,12 @@ static void write_text(const char *path, const char *text, size_t n)
 		return;
 	}
 	if (write(fd, text, n) == (ssize_t)n && file)
-		(void)!ftruncate(fd, (off_t)n);         /* a longer one before it */
+		(void)!ftruncate(fd, (off_t)n);         /* shortens the file */
 	if (file)
 		close(fd);
 }
 
-/* The last text is that of the end. */
+/* After the text at the end no other is written. */
 static void write_all(bool ends)
 {
 	struct uprocs *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
@@ -92,7 +96,7 @@ static void *each_second(void *unused)
 	return unused;
 }
 
-/* With all signals blocked, as the scheduler's native threads are when they are made. */
+/* The native thread blocks all signals, as those of the scheduler do. */
 void uposix__watch(struct uprocs *rr)
 {
 	const char *path = uposix__conf.c_stats;

@@ -32,7 +32,10 @@ bool uposix__early(const struct timespec *time, clockid_t clock)
 	return clock != CLOCK_MONOTONIC && now(clock) < of(time);
 }
 
-/* What goes on natively after a fork may have been cancelled. */
+/*
+ * True: the caller is a native thread. If that goes on after a fork, a cancel may be
+ * pending.
+ */
 static bool is_native(void)
 {
 	if (ustack_self())
@@ -41,7 +44,7 @@ static bool is_native(void)
 	return true;
 }
 
-/* Until the deadline. 0 or -EINTR. */
+/* Sleeps until the deadline. 0 or -EINTR. */
 static int sleep_until(int64_t deadline)
 {
 	int rc = uposix__point_once();
@@ -54,7 +57,7 @@ static int sleep_until(int64_t deadline)
 	return rc;
 }
 
-/* For a time from now. 0 or -EINTR, and then in *rest what is left of it. */
+/* Sleeps for `ns'. 0; or -EINTR, with the rest of the time in *rest. */
 static int sleep_for(int64_t ns, struct timespec *rest)
 {
 	int64_t begun = now(CLOCK_MONOTONIC), left;

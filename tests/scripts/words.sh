@@ -17,7 +17,7 @@ cd "$(dirname "$0")/../.." || exit 1
 # AREA RATE SENTENCES: it and its in 1,000 words, and sentences that begin with a pronoun,
 # at most. The aim is 15 and 4. Lower a limit when comments get better; never raise it.
 limits='library 33 55
-posix 35 25
+posix 15 4
 sim 29 9
 tls 23 2'
 
