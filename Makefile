@@ -100,7 +100,7 @@ ifeq ($(EVENTS)$(call has,linux),kqueuelinux)
 include tests/kqueue/kqueue.mk
 endif
 modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c)))
-headers := $(wildcard u*.h) uco.hh rr.h ll.h arch/uhere.h arch/uswitch.h $(wildcard debug/u*.h)
+headers := $(wildcard u*.h) uco.hh rr.h ll.h $(wildcard arch/u*.h) $(wildcard debug/u*.h)
 manual  := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
 pages   := $(manual)
 

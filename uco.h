@@ -111,7 +111,7 @@ int uco__yielded(void **next);
  * uco_resume(), on a stack of the thread's scheduler, of c_stack_size, also where the
  * thread has a stack of its own. It is closed before the scheduler is destroyed.
  * 0; -EINVAL: `func' is NULL; -EPERM: the caller is no thread, or has an attachment of
- * its own (ustack_attach()); -ENOMEM: no memory.
+ * its own (usched__attach()); -ENOMEM: no memory.
  * Does not switch.
  */
 int uco_create(uco_fn *func, void *arg, struct uco **co);

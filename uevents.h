@@ -4,7 +4,7 @@
  * Each dispatcher has one struct uevents, made when a thread first waits for such a
  * thing: then s_events is set. Programs use usync.h and unet.h instead.
  *
- * A scheduler that sets s_polls to 1, before usched_init(), promises, in s_next:
+ * A scheduler of which s_polls is 1 promises, in s_next:
  *
  *  - to call uevents_look() every so often while threads are ready, after it has seen
  *    that the blocking thread does not go on at once: a thread that an event wakes

@@ -296,9 +296,11 @@ struct uprocs {
 /* A scheduler over processors: its call-backs, see usched.h. */
 struct uproc_policy {
 	size_t           y_size;        /* bytes of an element, see uprocs_create() */
-	usched_next_fn  *y_next;        /* s_next: by uproc_next() */
-	usched_pick_fn  *y_pick;        /* s_pick: by uproc_wait() */
-	usched_ready_fn *y_ready;       /* s_ready: puts a thread where the two find it */
+	/* s_next, by uproc_next(); s_pick, by uproc_wait(); and s_ready, which puts a
+	   thread where the two find it. */
+	struct ustack *(*y_next)(struct usched *s);
+	struct ustack *(*y_pick)(struct usched *s, struct ustack *self);
+	void           (*y_ready)(struct usched *s, struct ustack *u);
 	int              y_slot;        /* 1: it has the slot */
 	int              y_moves;       /* 1: its threads may run anywhere: an idle
 					   processor gets new ones of others, and unless

@@ -94,6 +94,7 @@
 #include <string.h>
 
 #include "arch/offsets.h"
+#include "src/core/core.h"
 #include "src/core/stress.h"
 
 enum {
@@ -129,12 +130,13 @@ _Static_assert(offsetof(struct usched, s_func) == S_FUNC
 		   && offsetof(struct ustack, u_deep) == U_DEEP
 		   && offsetof(struct ustack, u_errno) == U_ERRNO, "arch/offsets.h");
 #endif
+_Static_assert(sizeof(void *) != 8 || WATCHED
+		   || offsetof(struct usched, s_errno) % 64 == 0,
+	       "what each switch needs of a dispatcher is one cache line");
 _Static_assert(sizeof(void *) != 8 || WATCHED || offsetof(struct ustack, u_image) == 64,
 	       "a hand-over touches one cache line of a record");
 
 #define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: farther away is another stack */
-
-#define WRAPPED SIZE_MAX                /* i_size of a new thread: see usched__wrap */
 
 const struct ustack usched__none = { .u_top = NULL };
 
@@ -318,7 +320,7 @@ APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack 
 	u->u_outside = 0;
 	DISPATCH_ADD(s->s_stats.s_images, -(uint64_t)1);
 	DISPATCH_ADD(s->s_stats.s_image_bytes, -(uint64_t)image.i_size);
-	s->s_free(s, whose, image.i_frames, image.i_size);
+	s->s_calls.s_free(s, whose, image.i_frames, image.i_size);
 }
 
 /*
@@ -335,12 +337,12 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 		usched__drop_image(s, u, whose);
 		return 0;
 	}
-	image = s->s_alloc(s, whose, &size);
+	image = s->s_calls.s_alloc(s, whose, &size);
 	if (!image)
 		return -ENOMEM;
 	if (size < need + SLACK
 	    || size > USCHED_IMAGE_MAX) { /* the scheduler broke its contract */
-		s->s_free(s, whose, image, size);
+		s->s_calls.s_free(s, whose, image, size);
 		return -ENOMEM;
 	}
 	usched__drop_image(s, u, whose);
@@ -505,16 +507,16 @@ void usched__wrapped(void *wrap)
 
 static void start_fd(const struct ustack *u)
 {
-	((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_image.i_size - 1,
-							   u->u_image.i_frames);
+	((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_begin.b_fd,
+							   u->u_begin.b_arg);
 }
 
 static void start_other(void *thread)
 {
 	const struct ustack *u = (const struct ustack *)thread;
 
-	if (u->u_image.i_size == WRAPPED)
-		usched__wrapped(u->u_image.i_frames);
+	if (u->u_begin.b_fd == USCHED_WRAPPED)
+		usched__wrapped(u->u_begin.b_arg);
 	else
 		start_fd(u);
 }
@@ -524,10 +526,10 @@ UNWATCHED static void start_watched(void *thread)
 	const struct ustack *u = (const struct ustack *)thread;
 
 	watch_arrive(ustack_sched(u));
-	if (u->u_image.i_size)
+	if (u->u_begin.b_fd != USCHED_PLAIN)
 		start_other(thread);
 	else
-		u->u_func(u->u_image.i_frames);
+		u->u_func(u->u_begin.b_arg);
 }
 
 /* As deep as its image is for sure; WATCHED and s_stress: not before its first block. */
@@ -588,8 +590,8 @@ APART static struct arch_jump launch(struct usched *s, struct ustack *u)
 		place(s, u, usched__vacant_stack(s));
 	DISPATCH_ADD(s->s_stats.s_launches, 1);
 	s->s_func = u->u_func;
-	s->s_arg = u->u_image.i_frames;
-	if (WATCHED || u->u_image.i_size) {
+	s->s_arg = u->u_begin.b_arg;
+	if (WATCHED || u->u_begin.b_fd != USCHED_PLAIN) {
 		s->s_func = WATCHED ? start_watched : start_other;
 		s->s_arg = u;
 	}
@@ -613,7 +615,7 @@ APART static struct arch_jump leave(struct usched *s)
  * Makes `u' the running thread, and returns the way there. What is evicted for it is
  * above SP, or on another stack: this runs below the frames of the blocking thread.
  */
-static inline struct arch_jump run(struct usched *s, struct ustack *u)
+struct arch_jump usched__run(struct usched *s, struct ustack *u)
 {
 	const struct ustack *self = s->s_current;
 	struct usched_stack *k;
@@ -635,21 +637,16 @@ static inline struct arch_jump run(struct usched *s, struct ustack *u)
 	return jump;
 }
 
-struct arch_jump usched__run(struct usched *s, struct ustack *u)
-{
-	return run(s, u);
-}
-
 /* The running thread has blocked. This is below its frames. */
-struct arch_jump usched__go(struct ustack *u, struct usched *s)
+struct arch_jump usched__go(struct usched *s, struct ustack *u)
 {
-	return run(s, u ? u : s->s_next(s));                    /* R2, R3 */
+	return usched__run(s, u ? u : s->s_calls.s_next(s));    /* R2, R3 */
 }
 
 /* The same on the long way, where hooks are told. */
-static struct arch_jump go(struct usched *s, struct ustack *u)
+static struct arch_jump go_long(struct usched *s, struct ustack *u)
 {
-	return s->s_hook ? s->s_told(s, u) : usched__go(u, s);
+	return s->s_hook ? s->s_go_told(s, u) : usched__go(s, u);
 }
 
 /* ---- Block ---- */
@@ -675,7 +672,7 @@ static struct arch_jump block(char *top, void *arg)
 	struct usched *s = (struct usched *)arg;
 	int rc = usched__stop(s, top);
 
-	return rc ? (struct arch_jump){ top, rc } : go(s, NULL);
+	return rc ? (struct arch_jump){ top, rc } : go_long(s, NULL);
 }
 
 static struct arch_jump hand_over(char *top, void *arg)
@@ -683,7 +680,7 @@ static struct arch_jump hand_over(char *top, void *arg)
 	struct usched *s = usched__current;
 	int rc = usched__stop(s, top);
 
-	return rc ? (struct arch_jump){ top, rc } : go(s, (struct ustack *)arg);
+	return rc ? (struct arch_jump){ top, rc } : go_long(s, (struct ustack *)arg);
 }
 
 /*
@@ -709,7 +706,7 @@ static struct arch_jump enter(char *top, void *arg)
 	if (rc)
 		return (struct arch_jump){ top, rc };
 	s->s_home = top;
-	return go(s, NULL);
+	return go_long(s, NULL);
 }
 
 /* Not watched: it is entered by one fiber, and SP comes back from another. */
@@ -917,8 +914,8 @@ static inline void release(struct usched *s, struct ustack *u)
 	if (local)
 		local->a_ops->a_free(local);
 	drop_frames(s, u, u);
-	if (s->s_done)
-		s->s_done(s, u);
+	if (s->s_calls.s_done)
+		s->s_calls.s_done(s, u);
 }
 
 /* With control words of its own, or hooks. */
@@ -929,7 +926,7 @@ APART static struct arch_jump finish_long(struct usched *s, struct ustack *u)
 	usched__tell(s, USCHED_ENDS, u, NULL);
 	s->s_current = NULL;
 	release(s, u);
-	return go(s, NULL);
+	return go_long(s, NULL);
 }
 
 static inline struct arch_jump finish(struct usched *s, struct ustack *u)
@@ -939,7 +936,7 @@ static inline struct arch_jump finish(struct usched *s, struct ustack *u)
 		return finish_long(s, u);
 	s->s_current = NULL;
 	release(s, u);
-	return run(s, s->s_next(s));
+	return usched__run(s, s->s_calls.s_next(s));
 }
 
 /* After the function of a thread; not after ustack_abort(). */
@@ -1012,12 +1009,13 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
 	u->u_func = func;
 	u->u_deep = 0;
 	u->u_errno = 0;
-	__atomic_store_n(&u->u_tokens, GET(s->s_pick) == pick_none ? INT32_MIN : 0,
+	__atomic_store_n(&u->u_tokens,
+			 GET(s->s_calls.s_pick) == pick_none ? INT32_MIN : 0,
 			 __ATOMIC_RELAXED);
-	u->u_image = (struct usched_image){ arg, 0 };
+	u->u_begin = (struct usched_begin){ arg, USCHED_PLAIN };
 	if (func == usched__wrapped) {
 		u->u_func = ((struct usched__wrap *)arg)->w_func;
-		u->u_image.i_size = WRAPPED;
+		u->u_begin.b_fd = USCHED_WRAPPED;
 	}
 	return 0;
 }
@@ -1030,15 +1028,15 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
 	if (fd >= 0 && fd < INT32_MAX)
 		rc = ustack_init(s, u, (void (*)(void *))(void (*)(void))func, arg);
 	if (rc == 0)
-		u->u_image.i_size = (size_t)fd + 1;
+		u->u_begin.b_fd = fd;
 	return rc;
 }
 
 struct usched__wrap *usched__wrap_of(const struct ustack *u)
 {
-	if (u->u_image.i_size != WRAPPED)
+	if (u->u_begin.b_fd != USCHED_WRAPPED)
 		return NULL;
-	return (struct usched__wrap *)u->u_image.i_frames;
+	return (struct usched__wrap *)u->u_begin.b_arg;
 }
 
 BY_THREADS struct ustack *ustack_self(void)
@@ -1063,7 +1061,7 @@ static int refuse_wake(struct usched *s, struct ustack *u)
 }
 
 /* The dispatcher of records without memory. */
-static const struct usched gone = { 0 };
+static const struct usched gone = { .s_home = NULL };
 
 struct usched *usched__gone(void)
 {
@@ -1073,46 +1071,25 @@ struct usched *usched__gone(void)
 static void ready_by_wake(struct usched *s, struct ustack *u)
 {
 	u->u_tokens = USTACK_WAITING;
-	s->s_wake(s, u);
+	s->s_calls.s_wake(s, u);
 }
 
-/* What is made later. */
-static void init_parts(struct usched *s)
+/* What the calls of ustack.h need not ask for. */
+static void fill_calls(struct usched_calls *c)
 {
-	s->s_events = NULL;
-	s->s_slice = NULL;
-	s->s_hook = NULL;
-	s->s_coroutines = NULL;
-	s->s_over = 0;
-	s->s_errno = NULL;
-	s->s_caught = &none_caught;
-	s->s_inside = DISPATCH_NONE;
+	if (!c->s_wake)
+		c->s_wake = refuse_wake;
+	if (!c->s_pick)
+		c->s_pick = pick_none;
+	if (!c->s_ready)
+		c->s_ready = ready_by_wake;
+	if (!c->s_mail)
+		c->s_mail = &no_mail;
 }
 
-int usched_init(struct usched *s)
+/* Only the native stack, without threads. */
+static void init_stacks(struct usched *s)
 {
-	if (usched__probe() < 0)
-		return -ENOTSUP;
-	if (__splitstack_getcontext)    /* its functions leave these stacks */
-		return -ENOTSUP;
-	if (!s->s_next || !s->s_alloc || !s->s_free || s->s_room > USCHED_IMAGE_MAX)
-		return -EINVAL;
-	if (!s->s_wake)
-		s->s_wake = refuse_wake;
-	if (!s->s_pick)
-		s->s_pick = pick_none;
-	if (!s->s_ready)
-		s->s_ready = ready_by_wake;
-	if (!s->s_mail)
-		s->s_mail = &no_mail;
-	s->s_slot = USCHED_CLOSED;
-	s->s_turn = 0;
-	s->s_current = NULL;
-	s->s_home = NULL;
-	s->s_owns = 0;
-	s->s_stress = (uint8_t)stressed();
-	if (s->s_room < sizeof(struct usched_image))
-		s->s_room = sizeof(struct usched_image);
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;
 	s->s_vacant_unshared.k_prev = s->s_vacant_unshared.k_next = &s->s_vacant_unshared;
 	s->s_new = (struct usched_stack){ .k_sched = s };
@@ -1120,12 +1097,27 @@ int usched_init(struct usched *s)
 	s->s_native = (struct usched_stack){ .k_sched = s, .k_size = NATIVE_MAX,
 					    .k_shared = 1 };
 	s->s_native.k_ring = s->s_victim = &s->s_native;
-	s->s_unshared = NULL;
 	usched__vacate(s, &s->s_native);
-	s->s_stacks = 0;
-	s->s_colour = 0;
-	s->s_stats = (struct usched_stats){ 0 };
-	init_parts(s);
+}
+
+int usched_init(struct usched *s, const struct usched_calls *calls)
+{
+	size_t room = calls->s_record - offsetof(struct ustack, u_image);
+
+	if (usched__probe() < 0)
+		return -ENOTSUP;
+	if (__splitstack_getcontext)    /* its functions leave these stacks */
+		return -ENOTSUP;
+	if (calls->s_record < sizeof(struct ustack))
+		room = sizeof(struct usched_image);
+	if (!calls->s_next || !calls->s_alloc || !calls->s_free
+	    || room > USCHED_IMAGE_MAX)
+		return -EINVAL;
+	*s = (struct usched){ .s_calls = *calls, .s_stress = (uint8_t)stressed(),
+			      .s_room = room, .s_caught = &none_caught,
+			      .s_slot = USCHED_CLOSED, .s_inside = DISPATCH_NONE };
+	fill_calls(&s->s_calls);
+	init_stacks(s);
 	return 0;
 }
 
@@ -1142,7 +1134,7 @@ BY_THREADS int usched_run(struct usched *s)
 	s->s_errno = &errno;
 	error = errno;
 	s->s_first = s->s_control = usched__control();
-	s->s_owns |= s->s_control_each ? USCHED_EACH : 0;
+	s->s_owns |= s->s_calls.s_control_each ? USCHED_EACH : 0;
 	s->s_caught = usched__look_at(s);
 	watch_run(s);
 	rc = switch_caught(NULL, s, s);   /* the caller may be handling an exception */

@@ -79,12 +79,12 @@ USCHED_SWITCHES int ustack_wait(void)
 		return -EPERM;
 	u = s->s_slot;
 	if (__builtin_expect((uintptr_t)u > (uintptr_t)USCHED_CLOSED
-			     && !__atomic_load_n(s->s_mail, __ATOMIC_RELAXED)
+			     && !__atomic_load_n(s->s_calls.s_mail, __ATOMIC_RELAXED)
 			     && s->s_stats.s_switches < s->s_turn, 1)) {
 		s->s_slot = NULL;
 		__atomic_store_n(&self->u_tokens, USTACK_WAITING, __ATOMIC_RELAXED);
 	} else {
-		u = s->s_pick(s, self);
+		u = s->s_calls.s_pick(s, self);
 	}
 	s->s_chosen = u;
 	rc = usched__hand_over(u, self, s);
@@ -113,15 +113,15 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
 		return -ESRCH;
 	s = __atomic_load_n(&k->k_sched, __ATOMIC_RELAXED);
 	if (__builtin_expect(s != usched__here(), 0))
-		return s->s_wake(s, u);
+		return s->s_calls.s_wake(s, u);
 	tokens = (int32_t)((uint32_t)tokens + 1);
 	if (__builtin_expect(tokens < 0, 0))
-		return s->s_wake(s, u);
+		return s->s_calls.s_wake(s, u);
 	__atomic_store_n(&u->u_tokens, tokens, __ATOMIC_RELAXED);
 	if (tokens > 0)                         /* else it was USTACK_WAITING */
 		return 0;
 	if (s->s_slot)
-		s->s_ready(s, u);
+		s->s_calls.s_ready(s, u);
 	else
 		s->s_slot = u;
 	return 0;

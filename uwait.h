@@ -54,6 +54,20 @@ extern "C" {
 
 struct uwaiter;
 
+/* What a thread waits for, for reports. */
+struct ustack_why {
+	const char *y_kind;             /* such as "mutex"; constant, as y_how */
+	const void *y_object;           /* its address, or NULL */
+	const char *y_how;              /* such as " to read"; or "" */
+	char        y_more[128];        /* more in words, behind that; or "" */
+	uintptr_t   y_holder;           /* the thread that has it, or a number of a native
+					   thread; 0: none, or not known */
+	const void *y_where;            /* return address of the call, or NULL */
+	int         y_number;           /* 1: y_object is a number, as of a descriptor */
+	int         y_woken;            /* 1: the wait is over, and the thread about to be
+					   woken: it waits for nothing */
+};
+
 /* The kind of object that is waited for. */
 struct uwait_kind {
 	const char *k_name;             /* such as "mutex" */

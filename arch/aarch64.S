@@ -166,7 +166,8 @@ function usched__far, visibility=protected
 	mov	x19, x1
 	.cfi_def_cfa x29, 0
 	caller_of_record 19
-	mov	x1, x2
+	mov	x1, x0
+	mov	x0, x2
 	bl	usched__go
 	b	usched__jump
 end usched__far

@@ -56,7 +56,7 @@ ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
 ARCH_PRIVATE void usched__resumed(void);
 
 /*
- * usched__handover(u, self, s), declared in usched.h, is usched__handover_caught() unless
+ * usched__handover(u, self, s), of ulayout.h, is usched__handover_caught() unless
  * s_caught is all zeros. Then it blocks `self' as usched__switch() does, and as the
  * statement in uswitch.h:
  *
@@ -65,7 +65,7 @@ ARCH_PRIVATE void usched__resumed(void);
  *     `self' (R4), and errno goes to u_errno.
  *  2. If `u' is not NULL and bit 0 of its u_top is clear, it is made s_current, a switch
  *     is counted, errno becomes u_errno of `u', and that goes on.
- *  3. Otherwise usched__far() calls usched__go(u, s) below the frames of
+ *  3. Otherwise usched__far() calls usched__go(s, u) below the frames of
  *     `self', and goes on as that says.
  *
  * Machines without such a statement need no usched__far() and usched__fit(): there every
@@ -140,7 +140,7 @@ ARCH_PRIVATE extern const unsigned usched__shallow;
 /* Supplied by usched.c. Used: assembly calls them, which LTO does not see in one file. */
 #define ARCH_CALLED ARCH_PRIVATE __attribute__((used))
 ARCH_CALLED void usched__load(void);    /* loads s_current */
-ARCH_CALLED struct arch_jump usched__go(struct ustack *u, struct usched *s);
+ARCH_CALLED struct arch_jump usched__go(struct usched *s, struct ustack *u);
 ARCH_CALLED int usched__fit_top(struct usched *s, char *top);
 ARCH_CALLED struct arch_jump usched__end(void); /* it has returned; may switch */
 ARCH_CALLED struct arch_jump usched__finish(void);      /* after its end */

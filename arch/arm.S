@@ -167,8 +167,8 @@ usched__resumed:
 	b	.Lreturn
 
 .Lfar:
-	mov	r1, r4
-	mov	r2, r6
+	mov	r1, r6
+	mov	r2, r4
 	sub	sp, sp, #JUMP
 	.cfi_adjust_cfa_offset JUMP
 	mov	r0, sp

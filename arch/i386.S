@@ -151,8 +151,8 @@ usched__resumed:
 	movl	%esp, %ebp
 	top_in_ebp
 	make_room
-	movl	%edi, 4(%esp)
-	movl	%ebx, 8(%esp)
+	movl	%ebx, 4(%esp)
+	movl	%edi, 8(%esp)
 	call	usched__go
 	take_jump
 	jmp	usched__jump

@@ -7,12 +7,12 @@
 #define USCHED_OFFSETS_H
 
 #if defined(__LP64__)
-#define S_FUNC          376
-#define S_ARG           384
-#define S_SWITCHES      648
-#define S_ERRNO         656
-#define S_CAUGHT        664
-#define S_CURRENT       672
+#define S_FUNC          504
+#define S_ARG           512
+#define S_SWITCHES      632
+#define S_ERRNO         576
+#define S_CAUGHT        584
+#define S_CURRENT       592
 #define K_BOTTOM        0
 #define K_SCHED         16
 #define U_TOP           0
@@ -26,19 +26,19 @@
 #define CAUGHT_UNCAUGHT 8
 #elif defined(__i386__) || defined(__arm__)
 #ifdef __i386__
-#define S_FUNC          248
-#define S_ARG           252
-#define S_SWITCHES      424
-#define S_ERRNO         432
-#define S_CAUGHT        436
-#define S_CURRENT       440
+#define S_FUNC          304
+#define S_ARG           308
+#define S_SWITCHES      376
+#define S_ERRNO         344
+#define S_CAUGHT        348
+#define S_CURRENT       352
 #else
-#define S_FUNC          252
-#define S_ARG           256
-#define S_SWITCHES      432
-#define S_ERRNO         440
-#define S_CAUGHT        444
-#define S_CURRENT       448
+#define S_FUNC          308
+#define S_ARG           312
+#define S_SWITCHES      384
+#define S_ERRNO         348
+#define S_CAUGHT        352
+#define S_CURRENT       356
 #endif
 #define K_BOTTOM        0
 #define K_SCHED         8

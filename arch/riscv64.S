@@ -118,7 +118,8 @@ usched__resumed:
 	.cfi_def_cfa_offset FRAME               /* LLVM's assembler forgets it */
 
 .Lfar:
-	mv	a1, a2
+	mv	a1, a0
+	mv	a0, a2
 	call	usched__go
 	j	usched__jump
 

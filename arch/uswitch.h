@@ -31,9 +31,7 @@
  *
  * s_caught sends switches another way: see usched.c.
  */
-#ifndef USCHED_H
-#include "../usched.h"             /* which includes this file where it is needed */
-#elif !defined(USCHED_SWITCH_H)
+#ifndef USCHED_SWITCH_H
 #define USCHED_SWITCH_H
 
 #include <stddef.h>
@@ -48,14 +46,6 @@ int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched
 /* Parts of the statement, not functions to be called from C; see arch/arch.h. */
 void usched__fit(void);
 void usched__far(void);
-
-#if defined(USCHED_INLINE_SWITCH) && defined(__LP64__) && defined(__ELF__)
-#if defined(__x86_64__) && !defined(__code_model_large__) && !defined(__AMX_TILE__)
-#define USCHED__X86_64
-#elif defined(__aarch64__) && !defined(__AARCH64_CMODEL_LARGE__) && defined(__ARM_FP)
-#define USCHED__AARCH64
-#endif
-#endif
 
 /* A program's files may have the statement of coroutines, if this one has or not. */
 #if defined(__x86_64__) && defined(__LP64__) && defined(__ELF__)
@@ -350,9 +340,6 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 
 #if defined(USCHED__X86_64) || defined(USCHED__AARCH64)
 
-/* For functions with the statement. */
-#define USCHED_SWITCHES __attribute__((always_inline, unused)) static inline
-
 /* As usched__handover(). */
 __attribute__((always_inline))
 static inline int usched__hand_over(struct ustack *u, struct ustack *self,
@@ -371,7 +358,6 @@ static inline int usched__hand_over(struct ustack *u, struct ustack *self,
 
 #else
 
-#define USCHED_SWITCHES USCHED_INLINE
 #define usched__hand_over usched__handover
 
 #endif

@@ -139,7 +139,8 @@ function usched__far, visibility=protected, \
 	.cfi_def_cfa rbp, 0
 	caller_of_record 3
 	andq	$-16, %rsp
-	movq	%rdx, %rsi
+	movq	%rdi, %rsi
+	movq	%rdx, %rdi
 	call	usched__go
 	jmp	usched__jump
 end usched__far

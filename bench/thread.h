@@ -156,16 +156,16 @@ static void bench_add_stacks(char *stacks)
 
 static void bench_run(void)
 {
+	static const struct usched_calls calls = {
+		.s_next = bench_choose, .s_alloc = bench_alloc,
+		.s_free = bench_free, .s_done = bench_ended,
+		.s_record = BENCH_RECORD,
+	};
 	char *stacks = aligned_alloc(64, (size_t)BENCH_STACKS * BENCH_STACK_SIZE);
 
 	if (!stacks)
 		fail("stacks", -ENOMEM);
-	bench_sched.s_next = bench_choose;
-	bench_sched.s_alloc = bench_alloc;
-	bench_sched.s_free = bench_free;
-	bench_sched.s_done = bench_ended;
-	bench_sched.s_room = BENCH_RECORD - offsetof(struct ustack, u_image);
-	check(usched_init(&bench_sched), "no dispatcher");
+	check(usched_init(&bench_sched, &calls), "no dispatcher");
 	bench_add_stacks(stacks);
 	bench_main = bench_start(bench_entry, NULL);
 	bench_next = bench_main;

@@ -14,6 +14,7 @@
 
 #include "snap.h"
 #include "../uproc.h"
+#include "../uwait.h"
 
 enum {
 	DUMP_BATCH   = 256,             /* threads that a collector visits in one turn */

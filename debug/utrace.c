@@ -51,6 +51,7 @@
 #include <time.h>
 
 #include "../arch/arch.h"
+#include "../src/core/core.h"
 #include "../src/proc/layout.h"
 #include "../src/base/lock.h"
 #include "../src/base/when.h"
@@ -550,7 +551,7 @@ static struct ustack *next_traced(struct usched *s)
 	struct ustack *u;
 
 	open_slot(g);
-	u = g->g_next(s);
+	u = g->g_calls.s_next(s);
 	if (g->g_mode && g->g_open)
 		close_slot(g);
 	return u;
@@ -562,7 +563,7 @@ static struct ustack *pick_traced(struct usched *s, struct ustack *self)
 	struct ustack *u;
 
 	open_slot(g);
-	u = g->g_pick(s, self);
+	u = g->g_calls.s_pick(s, self);
 	close_slot(g);
 	return u;
 }
@@ -580,12 +581,12 @@ static void ready_traced(struct usched *s, struct ustack *u)
 	if (g->g_mode & KEEPS)
 		keep_wake(g, u);
 	if (g->g_open) {
-		g->g_ready(s, u);
+		g->g_calls.s_ready(s, u);
 	} else if (g->g_slots && !polls && !g->g_slot) {
 		g->g_slot = u;
 	} else {
 		open_slot(g);
-		g->g_ready(s, u);
+		g->g_calls.s_ready(s, u);
 		close_slot(g);
 	}
 }
@@ -616,9 +617,7 @@ static void begin_ring(struct utrace_ring *g)
 	struct uproc *p = g->g_proc;
 	struct usched *s = &p->p_sched;
 
-	g->g_next = s->s_next;
-	g->g_pick = s->s_pick;
-	g->g_ready = s->s_ready;
+	g->g_calls = s->s_calls;
 	g->g_linger = s->s_linger;
 	g->g_preempted = s->s_stats.s_preempted;
 	if ((uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
@@ -628,9 +627,9 @@ static void begin_ring(struct utrace_ring *g)
 	g->g_open = 0;
 	s->s_slot = USCHED_CLOSED;
 	p->p_slot = 0;
-	s->s_next = next_traced;
-	SET(s->s_pick, &pick_traced);   /* ustack_init() looks at it */
-	s->s_ready = ready_traced;
+	s->s_calls.s_next = next_traced;
+	SET(s->s_calls.s_pick, &pick_traced);   /* ustack_init() looks at it */
+	s->s_calls.s_ready = ready_traced;
 	if (s->s_linger)
 		s->s_linger = linger_traced;
 	g->g_hook.h_event = trace_told;
@@ -644,9 +643,9 @@ static void end_ring(struct utrace_ring *g)
 	if (!g->g_open)
 		open_slot(g);
 	SET(g->g_mode, 0);
-	s->s_next = g->g_next;
-	SET(s->s_pick, g->g_pick);
-	s->s_ready = g->g_ready;
+	s->s_calls.s_next = g->g_calls.s_next;
+	SET(s->s_calls.s_pick, g->g_calls.s_pick);
+	s->s_calls.s_ready = g->g_calls.s_ready;
 	s->s_linger = g->g_linger;
 	usched__drop_hook(s, &g->g_hook);
 	__atomic_fetch_sub(&utrace__control.c_users, 1, __ATOMIC_ACQ_REL);

@@ -229,10 +229,8 @@ struct utrace_ring {
 	uint8_t              g_slots;   /* p_slot without a trace */
 	uint8_t              g_open;    /* the slot is in place */
 	uint8_t              g_known;   /* which thread runs */
-	usched_next_fn      *g_next;    /* what the scheduler had, as the next three */
-	usched_pick_fn      *g_pick;
-	usched_ready_fn     *g_ready;
-	usched_linger_fn    *g_linger;
+	struct usched_calls  g_calls;   /* the scheduler's, as g_linger */
+	int (*g_linger)(struct usched *s, const uint8_t *word, uint8_t value);
 };
 
 #ifdef __cplusplus

@@ -139,16 +139,16 @@ static void read_both(void *arg)
 /* Returns the number of the first different leaf, from 1 on; 0: there is none. */
 static int compare(const struct tree *a, const struct tree *b)
 {
+	static const struct usched_calls calls = {
+		.s_next = next, .s_alloc = alloc_image,
+		.s_free = free_image, .s_done = done,
+	};
 	struct fringes f = {
-		.dispatcher = {
-			.s_next = next, .s_alloc = alloc_image,
-			.s_free = free_image, .s_done = done,
-		},
 		.next   = &f.reader,
 		.walker = { { .root = a }, { .root = b } },
 	};
 
-	check(usched_init(&f.dispatcher));
+	check(usched_init(&f.dispatcher, &calls));
 	check(ustack_init(&f.dispatcher, &f.reader, read_both, &f));
 	for (int i = 0; i < 2; i++) {
 		f.walker[i].fringes = &f;

@@ -441,7 +441,7 @@ static void creates(void **state)
 	during(create);
 }
 
-/* As between two instructions of ustack_attach(). */
+/* As between two instructions of usched__attach(). */
 static void *attach(void *unused)
 {
 	struct ustack *u = ustack_self();

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unwind.h>
 
+#include "../src/core/core.h"
 #include "../src/wait/budget.h"
 #include "../rr.h"
 #include "../usync.h"

@@ -307,7 +307,7 @@ void sim__step(struct sim_op op)
 		return;
 	}
 	r->r_next = next;
-	if (s->s_yield(s))
+	if (s->s_calls.s_yield(s))
 		sim_fail("no memory to switch");
 }
 

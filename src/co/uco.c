@@ -47,7 +47,7 @@
  *  - the handler of stack overflows, usched_onstack() and dumps of stacks ask;
  *  - usched__fits() says no, so that a signal does not interrupt the thread. A region of
  *    ustack_preemptible() begins with ustack_reserve(), anyway;
- *  - others that are resident have true records, and what runs has SP: usched_unused().
+ *  - others that are resident have true records, and what runs has SP: usched__unused().
  *
  * R4 holds when frames may be evicted: for those of resumers when they are settled, and
  * for a coroutine's when it yields. c_low is how deep that may be without a call.
@@ -87,6 +87,7 @@
 #include <stdlib.h>
 
 #include "../base/check.h"
+#include "../core/core.h"
 #include "../core/dispatch.h"
 #include "uco_frames.h"
 

@@ -46,7 +46,7 @@ enum {
 /* See stress.h. */
 #define DISPATCH_STRESS(s) (IS_CHECKED && (s)->s_stress)
 
-/* Called by threads, and not inlined, for the reason in uhere.h. */
+/* Called by threads, and not inlined, for the reason in uabi.h. */
 #define BY_THREADS __attribute__((noinline))
 
 /* Not inlined into callers that call it last, so they save no registers for it. */

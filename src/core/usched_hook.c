@@ -4,6 +4,7 @@
  * s_caught says that all switches go the long way, and that comes to go_told() in place
  * of usched__go(). What is told of stacks is what usched__run() is about to do.
  */
+#include "core.h"
 #include "dispatch.h"
 
 /* What usched__run() will do. */
@@ -43,7 +44,7 @@ static struct arch_jump go_told(struct usched *s, struct ustack *u)
 	if (self)
 		usched__tell_all(s, USCHED_BLOCKS, self, NULL);
 	if (!u)
-		u = s->s_next(s);
+		u = s->s_calls.s_next(s);
 	tell_changes(s, u);
 	if (u)
 		usched__tell_all(s, USCHED_RUNS, u, self);
@@ -54,7 +55,7 @@ void usched__set_hook(struct usched *s, struct usched_hook *h)
 {
 	h->h_next = s->s_hook;
 	s->s_hook = h;
-	s->s_told = go_told;
+	s->s_go_told = go_told;
 	s->s_owns |= USCHED_TOLD;
 	s->s_caught = usched__look_at(s);
 }

@@ -9,6 +9,7 @@
  * lives, in the one of usched__left() after, and never in a list of vacant stacks.
  */
 #include "dispatch.h"
+#include "core.h"
 
 enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
@@ -108,7 +109,7 @@ static bool contains(const struct usched_stack *k, const void *address)
 }
 
 /* A signal handler may write below SP while f runs, and that is dead afterwards. */
-BY_THREADS size_t usched_unused(const struct usched *s, size_t from,
+BY_THREADS size_t usched__unused(const struct usched *s, size_t from,
 				int (*f)(void *low, size_t size, void *arg), void *arg)
 {
 	const char *here = (const char *)__builtin_frame_address(0);
@@ -132,7 +133,7 @@ BY_THREADS size_t usched_unused(const struct usched *s, size_t from,
 	return 0;
 }
 
-int usched_may_move(const struct ustack *u)
+int usched__may_move(const struct ustack *u)
 {
 	const struct usched_stack *k = u->u_stack;
 	const struct usched *s = k->k_sched;
@@ -140,7 +141,7 @@ int usched_may_move(const struct ustack *u)
 	return u != s->s_current && (k == &s->s_new || (!k->k_shared && !k->k_stays));
 }
 
-void usched_move(struct ustack *u, struct usched *to)
+void usched__move(struct ustack *u, struct usched *to)
 {
 	struct usched_stack *k = u->u_stack;
 
@@ -150,12 +151,12 @@ void usched_move(struct ustack *u, struct usched *to)
 		__atomic_store_n(&k->k_sched, to, __ATOMIC_RELAXED);
 }
 
-void usched_drop_stack(struct usched_stack *k)
+void usched__drop_stack(struct usched_stack *k)
 {
 	usched__unlink(k);
 }
 
-void usched_take_stack(struct usched *s, struct usched_stack *k)
+void usched__take_stack(struct usched *s, struct usched_stack *k)
 {
 	__atomic_store_n(&k->k_sched, s, __ATOMIC_RELAXED);
 	usched__vacate(s, k);

@@ -442,7 +442,7 @@ int uevents_of(struct usched *s, struct uevents **e)
 
 	*e = s->s_events;
 	if (!*e)
-		rc = s->s_polls ? uevents_create(e) : -ENOTSUP;
+		rc = s->s_calls.s_polls ? uevents_create(e) : -ENOTSUP;
 	if (rc == 0)
 		__atomic_store_n(&s->s_events, *e, __ATOMIC_RELEASE);
 	return rc;

@@ -25,6 +25,7 @@
 
 #include "../../uproc.h"
 #include "../base/lock.h"
+#include "../core/core.h"
 #include "../core/observer.h"
 
 /* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */
@@ -123,7 +124,7 @@ static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 }
 
 /* The thread that was picked is the oldest again. */
-UPROC_PRIVATE extern usched_unpick_fn uproc__unpick;
+UPROC_PRIVATE void uproc__unpick(struct usched *s);
 
 /*
  * A record for a thread of `p'; from the caller's cache, so that threads which start each
@@ -132,8 +133,10 @@ UPROC_PRIVATE extern usched_unpick_fn uproc__unpick;
 UPROC_PRIVATE struct uproc_thread *uproc__get_record(struct uproc *p);
 UPROC_PRIVATE void uproc__put_record(struct uproc *p, struct uproc_thread *t);
 
-UPROC_PRIVATE extern usched_alloc_fn uproc__alloc_image;
-UPROC_PRIVATE extern usched_free_fn  uproc__free_image;
+/* s_alloc and s_free. */
+UPROC_PRIVATE void *uproc__alloc_image(struct usched *s, struct ustack *u, size_t *size);
+UPROC_PRIVATE void  uproc__free_image(struct usched *s, struct ustack *u, void *image,
+				      size_t size);
 
 /* Ends the sleep of a processor whose mark was seen in its inbox. */
 UPROC_PRIVATE void uproc__unpark(struct uproc *p);
@@ -306,9 +309,10 @@ static inline void uproc__add_tokens(int32_t *tokens, uint32_t more)
 /* `t' has ended and is in no list: tells the joiner, or frees it. */
 UPROC_PRIVATE void uproc__settle_thread(struct uproc *p, struct uproc_thread *t);
 
-UPROC_PRIVATE extern usched_wake_fn      uproc__wake;
-UPROC_PRIVATE extern usched_cancel_fn    uproc__cancel;
-UPROC_PRIVATE extern usched_interrupt_fn uproc__interrupt;
+/* s_wake, s_cancel and s_interrupt. */
+UPROC_PRIVATE int  uproc__wake(struct usched *s, struct ustack *u);
+UPROC_PRIVATE int  uproc__cancel(struct usched *s, struct ustack *u);
+UPROC_PRIVATE void uproc__interrupt(struct usched *s, struct ustack *u);
 
 /* ---- uproc_report.c ---- */
 
@@ -325,7 +329,7 @@ UPROC_PRIVATE void uproc__report_left(struct uprocs *r);
 UPROC_PRIVATE uint32_t uproc__threads(const struct uprocs *r);
 
 /* In builds with USCHED_CHECK: s_changed. */
-UPROC_PRIVATE extern usched_changed_fn uproc__report_changed;
+UPROC_PRIVATE void uproc__report_changed(const struct usched *s, const struct ustack *u);
 
 /* Writes to standard error which thread it is. In builds with USCHED_CHECK. */
 UPROC_PRIVATE void uproc__introduce(const struct ustack *u);
@@ -380,7 +384,8 @@ UPROC_PRIVATE void uproc__unmark(struct uproc *p);
 /* While threads are reported, the processor that calls this waits. */
 UPROC_PRIVATE void uproc__stand(struct uproc *p);
 
-UPROC_PRIVATE extern usched_linger_fn uproc__linger;
+/* s_linger. */
+UPROC_PRIVATE int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value);
 
 /* ---- uproc_join.c ---- */
 
@@ -393,17 +398,23 @@ UPROC_PRIVATE extern usched_linger_fn uproc__linger;
 UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
 				int64_t deadline);
 
-UPROC_PRIVATE extern usched_done_fn   uproc__done;
-UPROC_PRIVATE extern usched_detach_fn uproc__detach;
-UPROC_PRIVATE extern usched_join_fn   uproc__join;
+/* s_done, s_detach and s_join. */
+UPROC_PRIVATE void uproc__done(struct usched *s, struct ustack *u);
+UPROC_PRIVATE int  uproc__detach(struct usched *s, struct ustack *u);
+UPROC_PRIVATE int  uproc__join(struct usched *s, struct ustack *u, const void *where,
+			       void **value, int64_t deadline);
 
 /* ---- uproc_run.c ---- */
 
-UPROC_PRIVATE extern usched_yield_fn uproc__yield;
+/* s_yield. */
+UPROC_PRIVATE int uproc__yield(struct usched *s);
 
 /* ---- uproc_start.c ---- */
 
-UPROC_PRIVATE extern usched_start_fn uproc__start_beside;
+/* s_start. */
+UPROC_PRIVATE int uproc__start_beside(struct usched *s, const struct ustack_how *how,
+				      void (*func)(void *), void *arg,
+				      struct ustack **thread);
 
 /* ---- uproc.c ---- */
 

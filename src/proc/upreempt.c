@@ -60,6 +60,7 @@
 #include "../wait/budget.h"
 #include "../base/lock.h"
 #include "../base/native.h"
+#include "../core/core.h"
 #include "../core/observer.h"
 #include "stall.h"
 #include "../base/when.h"
@@ -87,7 +88,7 @@ enum {
 	STALL_LOOKS = 2,        /* looks in the time of a stall */
 };
 
-/* Not inlined, for the reason in uhere.h. */
+/* Not inlined, for the reason in uabi.h. */
 #define BY_THREADS __attribute__((noinline))
 
 /* Why regions cannot be interrupted in this build, whatever the program is. */
@@ -318,7 +319,7 @@ static void give_way(struct slice *l)
 	SET(s->s_over, 0);
 	count_given(s);
 	k->k_stays = stays | USCHED_INTERRUPTED;
-	s->s_yield(s);                  /* if it cannot, the thread goes on */
+	s->s_calls.s_yield(s);                  /* if it cannot, the thread goes on */
 	k->k_stays = stays;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
@@ -339,7 +340,7 @@ BY_THREADS int upreempt(void *context)
 	if (!is_blind(s) || !may_give_way(l, (const ucontext_t *)context))
 		return 0;
 	s = l->l_head.q_sched;
-	if (s->s_preempt(s, s->s_current, context)) {
+	if (s->s_calls.s_preempt(s, s->s_current, context)) {
 		give_way(l);
 		gives = 1;
 	}
@@ -370,7 +371,7 @@ static int begin_slice(struct usched *s, struct slice **slice)
 	if (IS_CHECKED) {
 		l->l_blind.s_current = &l->l_none;
 		l->l_blind.s_inside = &l->l_none;
-		l->l_blind.s_pick = called_wait;
+		l->l_blind.s_calls.s_pick = called_wait;
 		__atomic_store_n(&usched__observer.o_called, &called, __ATOMIC_RELAXED);
 	}
 	__atomic_store_n(&usched__observer.o_give_way, &yield_slice, __ATOMIC_RELAXED);
@@ -411,7 +412,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 	l->l_skip = 1;
 	if (!l->l_signal)
 		s->s_over = 1;
-	s->s_preempt = is_over;
+	s->s_calls.s_preempt = is_over;
 	return 0;
 }
 
@@ -465,8 +466,9 @@ static int prepare_region(struct usched *s)
 	struct slice *l = slice_of(s);
 	int rc = 0;
 
-	if (!BY_SIGNAL || !s->s_preempt || !s->s_yield || usched__probe() <= 0
-	    || (s->s_preempt == is_over && !l->l_signal) || usched__valgrind(request))
+	if (!BY_SIGNAL || !s->s_calls.s_preempt || !s->s_calls.s_yield
+	    || usched__probe() <= 0 || usched__valgrind(request)
+	    || (s->s_calls.s_preempt == is_over && !l->l_signal))
 		return -ENOTSUP;
 	if (!l)
 		rc = begin_slice(s, &l);

@@ -23,45 +23,58 @@ enum {
 	RING_MIN = 64,                  /* threads */
 };
 
-static void set_call_backs(struct usched *s, const struct uproc_policy *policy)
+static struct usched_calls calls_of(const struct uproc *p,
+				    const struct uproc_policy *policy)
 {
-	s->s_next = policy->y_next;
-	s->s_pick = policy->y_pick;
-	s->s_unpick = uproc__unpick;
-	s->s_ready = policy->y_ready;
-	s->s_wake = uproc__wake;
-	s->s_start = uproc__start_beside;
-	s->s_yield = uproc__yield;
-	s->s_alloc = uproc__alloc_image;
-	s->s_free = uproc__free_image;
-	s->s_done = uproc__done;
-	s->s_cancel = uproc__cancel;
-	s->s_detach = uproc__detach;
-	s->s_join = uproc__join;
-	s->s_interrupt = uproc__interrupt;
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
+
+	return (struct usched_calls){
+		.s_next         = policy->y_next,
+		.s_alloc        = uproc__alloc_image,
+		.s_free         = uproc__free_image,
+		.s_done         = uproc__done,
+		.s_wake         = uproc__wake,
+		.s_pick         = policy->y_pick,
+		.s_unpick       = uproc__unpick,
+		.s_ready        = policy->y_ready,
+		.s_mail         = (const usched_mail *)&p->p_inbox,
+		.s_record       = offsetof(struct ustack, u_image) + conf->c_image,
+		.s_polls        = 1,
+		.s_control_each = conf->c_control != 0,
+		.s_start        = uproc__start_beside,
+		.s_yield        = uproc__yield,
+		.s_cancel       = uproc__cancel,
+		.s_detach       = uproc__detach,
+		.s_join         = uproc__join,
+		.s_interrupt    = uproc__interrupt,
+	};
+}
+
+static int init_dispatcher(struct uproc *p, const struct uproc_policy *policy)
+{
+	const struct usched_calls calls = calls_of(p, policy);
+	struct usched *s = &p->p_sched;
+	int rc = usched_init(s, &calls);
+
+	s->s_proc = 1;
+	s->s_known = 1;
 	s->s_linger = uproc__linger;
 	if (IS_CHECKED) {
 		s->s_changed = uproc__report_changed;
 		__atomic_store_n(&usched__observer.o_introduce, &uproc__introduce,
 				 __ATOMIC_RELAXED);
 	}
+	return rc;
 }
 
-int uproc__init(struct uproc *p, struct uprocs *r,
-		      const struct uproc_policy *policy)
+int uproc__init(struct uproc *p, struct uprocs *r, const struct uproc_policy *policy)
 {
 	int rc;
 
 	p->p_procs = r;
-	set_call_backs(&p->p_sched, policy);
+	rc = init_dispatcher(p, policy);
 	uproc__set_moves(p, policy);
-	p->p_sched.s_mail = (const usched_mail *)&p->p_inbox;
 	p->p_slot = policy->y_slot && !stressed();
-	p->p_sched.s_proc = 1;
-	p->p_sched.s_polls = 1;
-	p->p_sched.s_known = 1;
-	p->p_sched.s_control_each = r->r_conf.c_control != 0;
-	p->p_sched.s_room = r->r_conf.c_image;
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
 	p->p_interval = p->p_left = UPROC_LOOK;
@@ -71,7 +84,6 @@ int uproc__init(struct uproc *p, struct uprocs *r,
 	uimage_cache_init(&p->p_outside, &r->r_images);
 	pthread_mutex_init(&p->p_lock, NULL);
 	when_init_cond(&p->p_unparked);
-	rc = usched_init(&p->p_sched);
 	uproc__open(p);
 	return rc;
 }

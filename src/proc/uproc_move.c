@@ -117,7 +117,7 @@ void uproc__arrive(struct uproc *p, struct uproc_thread *t)
 {
 	bool began = t->t_stack.u_stack != &p->p_procs->r_moving->p_sched.s_new;
 
-	usched_move(&t->t_stack, &p->p_sched);
+	usched__move(&t->t_stack, &p->p_sched);
 	if (!began && GET(t->t_stack.u_mail) & UPROC_MAIL_START)
 		return;
 	pass(p, began);
@@ -160,7 +160,7 @@ static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 	const uint32_t bars = ~(uint32_t)(UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE
 					  | UPROC_MAIL_NAMED | UPROC_MAIL_UNJOINED);
 
-	if (u->u_tokens < 0 || mail & bars || !usched_may_move(u))
+	if (u->u_tokens < 0 || mail & bars || !usched__may_move(u))
 		return false;
 	if (is_new != as_new)
 		return false;
@@ -177,7 +177,7 @@ static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t)
 {
 	pass(p, t->t_stack.u_stack == &p->p_sched.s_new);
-	usched_move(&t->t_stack, &p->p_procs->r_moving->p_sched);
+	usched__move(&t->t_stack, &p->p_procs->r_moving->p_sched);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	uproc__push_inbox(q, t);
 }
@@ -371,7 +371,7 @@ void uproc__leave_stack(struct uproc *p, struct ustack *u)
 	__atomic_store_n(&u->u_stack, &p->p_sched.s_native, __ATOMIC_RELEASE);
 	if (k->k_number == p->p_sched.s_number)
 		return;
-	usched_drop_stack(k);
+	usched__drop_stack(k);
 	k->k_next = p->p_foreign;
 	p->p_foreign = k;
 }
@@ -402,6 +402,6 @@ void uproc__exchange_stacks(struct uproc *p)
 	}
 	for (k = SWAP(&p->p_returned, NULL); k; k = next) {
 		next = k->k_next;
-		usched_take_stack(&p->p_sched, k);
+		usched__take_stack(&p->p_sched, k);
 	}
 }

@@ -40,6 +40,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../../uwait.h"
 #include "../base/code.h"
 #include "proc.h"
 #include "../base/sim.h"

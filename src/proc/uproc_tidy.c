@@ -101,7 +101,7 @@ static bool tidy_step(struct uproc *p)
 	if (!p->p_walks)
 		return uimage_pool_spares(&p->p_procs->r_images, SIZE_MAX)
 			&& uimage_pool_trim(&p->p_procs->r_images);
-	p->p_walked = usched_unused(&p->p_sched, p->p_walked, drop_stack, &left);
+	p->p_walked = usched__unused(&p->p_sched, p->p_walked, drop_stack, &left);
 	p->p_walks = p->p_walked > 0;
 	return true;
 }

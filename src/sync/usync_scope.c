@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "../wait/budget.h"
+#include "../core/core.h"
 #include "../base/check.h"
 
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
@@ -295,7 +296,8 @@ static int start_member(struct usync_scope *scope, const struct ustack_how *how,
 	if (rc == 0)
 		rc = usync_group_add(&scope->c_group, 1);
 	if (rc == 0) {
-		rc = on ? on->s_start(on, &in, usched__wrapped, &b->b_wrap, thread)
+		rc = on ? on->s_calls.s_start(on, &in, usched__wrapped, &b->b_wrap,
+					      thread)
 			: ustack_start_with(&in, usched__wrapped, &b->b_wrap, thread);
 		if (rc)
 			usync_group_done(&scope->c_group);

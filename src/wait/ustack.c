@@ -12,6 +12,7 @@
 
 #include "../../ustack.h"
 #include "../base/sim.h"
+#include "../core/core.h"
 #include "../core/dispatch.h"
 
 extern inline int ustack_wait(void);
@@ -21,8 +22,8 @@ BY_THREADS int usched__stay(int rc)
 {
 	struct usched *s = usched__current;
 
-	if (s->s_current && s->s_unpick)
-		s->s_unpick(s);
+	if (s->s_current && s->s_calls.s_unpick)
+		s->s_calls.s_unpick(s);
 	return rc;
 }
 
@@ -39,7 +40,7 @@ BY_THREADS int ustack_yield(void)
 		return rc;
 	if (SIMULATED)
 		sim__yields(__builtin_return_address(0));
-	return s->s_yield ? s->s_yield(s) : -ENOTSUP;
+	return s->s_calls.s_yield ? s->s_calls.s_yield(s) : -ENOTSUP;
 }
 
 BY_THREADS int usched__give_way(void)
@@ -68,7 +69,8 @@ BY_THREADS int ustack_start_with(const struct ustack_how *how, void (*func)(void
 	CALLED("ustack_start()");
 	if (!s->s_current)
 		return -EPERM;
-	return s->s_start ? s->s_start(s, how, func, arg, thread) : -ENOTSUP;
+	return s->s_calls.s_start ? s->s_calls.s_start(s, how, func, arg, thread)
+		: -ENOTSUP;
 }
 
 BY_THREADS int ustack_control(int own)
@@ -96,7 +98,7 @@ uint64_t usched__control_words(const uint64_t *set)
 	return words;
 }
 
-int ustack_attach(struct ustack_attachment *l)
+int usched__attach(struct ustack_attachment *l)
 {
 	struct ustack *u = usched__current->s_current;
 
@@ -118,7 +120,7 @@ int ustack_cancel(struct ustack *u)
 	struct usched *s = ustack_sched(u);
 
 	CALLED(__func__);
-	return s->s_cancel ? s->s_cancel(s, u)
+	return s->s_calls.s_cancel ? s->s_calls.s_cancel(s, u)
 		: s == usched__gone() ? -ESRCH  /* its memory is gone */
 		: -ENOTSUP;
 }
@@ -130,8 +132,8 @@ void ustack_cancel_here(struct ustack *u)
 	u->u_cancelled = 1;
 	if (u->u_attached)
 		u->u_attachment->a_ops->a_cancel(u->u_attachment);
-	if (s->s_interrupt && usched__error(u))
-		s->s_interrupt(s, u);
+	if (s->s_calls.s_interrupt && usched__error(u))
+		s->s_calls.s_interrupt(s, u);
 }
 
 BY_THREADS int ustack_cancelled(void)
@@ -164,15 +166,14 @@ BY_THREADS int ustack_exit(void *value)
 	if (usched__runs(s) != u)
 		s->s_coroutines->c_settle(s, 0);
 	usched__drop_image(s, u, u);
-	u->u_image = (struct usched_image){ value, 0 };
+	u->u_value = value;
 	u->u_top = (char *)(uintptr_t)DISPATCH_EXITED;
 	usched__quit();
 }
 
 void *ustack_value(const struct ustack *u)
 {
-	return u->u_top == (char *)(uintptr_t)DISPATCH_EXITED ? u->u_image.i_frames
-		: NULL;
+	return u->u_top == (char *)(uintptr_t)DISPATCH_EXITED ? u->u_value : NULL;
 }
 
 /* ---- Errors ---- */

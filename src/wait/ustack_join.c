@@ -25,7 +25,7 @@ APART int uwait_join(struct ustack *u, const void *where, void **value, int64_t 
 		    || w->w_late)
 			rc = -EDEADLK;
 		else
-			rc = s->s_join(s, u, where, value, USCHED_NEVER);
+			rc = s->s_calls.s_join(s, u, where, value, USCHED_NEVER);
 	while (rc == -EAGAIN);
 	__atomic_store_n(&w->w_joins, false, __ATOMIC_RELAXED);
 	uncount(w);
@@ -48,17 +48,19 @@ APART static int join_thread(struct ustack *u, const void *where, void **value,
 	struct usched *s = ustack_sched(u);
 	int rc, error;
 
-	if (!s->s_join || (self && usched__current->s_join != s->s_join))
+	if (!s->s_calls.s_join
+	    || (self && usched__current->s_calls.s_join != s->s_calls.s_join))
 		return refuse_thread(s, -EINVAL);
 	if (!self || deadline <= 0)
 		return budget_give_way(0),
-			s->s_join(s, u, where, value, deadline > 0 ? deadline : 0);
+			s->s_calls.s_join(s, u, where, value,
+					  deadline > 0 ? deadline : 0);
 	do {
 		if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
 			return uwait_join(u, where, value, deadline);
 		if (self->u_cancelled)
 			return -ECANCELED;
-		rc = s->s_join(s, u, where, value, USCHED_NEVER);
+		rc = s->s_calls.s_join(s, u, where, value, USCHED_NEVER);
 	} while (rc == -EAGAIN);
 	error = usched__error(self);
 	return rc == -EDEADLK && error ? error : rc;
@@ -75,5 +77,6 @@ int ustack_detach(struct ustack *u)
 	struct usched *s = ustack_sched(u);
 
 	CALLED(__func__);
-	return s->s_detach ? s->s_detach(s, u) : refuse_thread(s, -EINVAL);
+	return s->s_calls.s_detach ? s->s_calls.s_detach(s, u)
+		: refuse_thread(s, -EINVAL);
 }

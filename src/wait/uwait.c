@@ -41,6 +41,7 @@
 #include <string.h>
 
 #include "budget.h"
+#include "../core/core.h"
 #include "../base/check.h"
 #include "wait.h"
 
@@ -59,7 +60,7 @@ enum { ROOM = 128 };
 /* Not inlined, so that the caller saves no registers for it. */
 #define APART __attribute__((noinline))
 
-/* Not inlined, for the reason in uhere.h. */
+/* Not inlined, for the reason in uabi.h. */
 #define BY_THREADS __attribute__((noinline))
 
 void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
@@ -223,7 +224,7 @@ static void free_waiter(struct ustack_attachment *l)
 	if (w->w_more && w->w_more->m_inside)
 		s->s_coroutines->c_abandon(w->w_more->m_inside, w->w_thread);
 	uwait__free_more(w);
-	s->s_free(s, w->w_thread, w, w->w_size);
+	s->s_calls.s_free(s, w->w_thread, w, w->w_size);
 }
 
 /* The scheduler describes joins. */
@@ -268,7 +269,7 @@ static struct uwaiter *new_waiter(void)
 	struct ustack *u = ustack_self();
 	struct usched *s = usched__of(u);
 	size_t size = sizeof(struct uwaiter);
-	struct uwaiter *w = (struct uwaiter *)s->s_alloc(s, u, &size);
+	struct uwaiter *w = (struct uwaiter *)s->s_calls.s_alloc(s, u, &size);
 
 	if (!w)
 		return NULL;
@@ -277,7 +278,7 @@ static struct uwaiter *new_waiter(void)
 	w->w_thread = u;
 	w->w_size = (uint32_t)size;
 	w->w_cancelled = u->u_cancelled;
-	ustack_attach(&w->w_attachment);
+	usched__attach(&w->w_attachment);
 	return w;
 }
 
@@ -570,7 +571,7 @@ static void expired(struct uexpiry *x)
 		arm(w);                         /* it was armed by an earlier wait */
 	} else if (w->w_joins) {
 		w->w_late = true;
-		s->s_interrupt(s, w->w_thread);
+		s->s_calls.s_interrupt(s, w->w_thread);
 	} else if (uwait_claim(w)) {
 		uwait_finish(w, uwait__late(w));
 	}

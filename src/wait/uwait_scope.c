@@ -142,7 +142,7 @@ static void end_wait(struct uwaiter *w)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!w->w_outside && __atomic_load_n(&w->w_joins, __ATOMIC_RELAXED)) {
 		s = ustack_sched(w->w_thread);
-		s->s_interrupt(s, w->w_thread);
+		s->s_calls.s_interrupt(s, w->w_thread);
 		return;
 	}
 	while (!__atomic_compare_exchange_n(&w->w_state, &state, WAIT_WAKING, 0,

@@ -26,12 +26,14 @@ static inline void check_failed(const char *what, const char *file, int line)
 
 class dispatcher {
 public:
-	dispatcher(unsigned stacks) : sched()
+	dispatcher(unsigned stacks)
 	{
-		sched.s_next = next;
-		sched.s_alloc = alloc;
-		sched.s_free = free_image;
-		CHECK(usched_init(&sched) == 0);
+		struct usched_calls calls = usched_calls();
+
+		calls.s_next = next;
+		calls.s_alloc = alloc;
+		calls.s_free = free_image;
+		CHECK(usched_init(&sched, &calls) == 0);
 		for (; stacks > 0 && lend(); stacks--)
 			;
 	}

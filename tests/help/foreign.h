@@ -468,6 +468,13 @@ static inline void foreign_add_stacks(struct foreign *f, const struct uprocs_con
 	}
 }
 
+static const struct usched_calls foreign_calls = {
+	.s_polls = 1, .s_next = foreign_next, .s_alloc = foreign_alloc,
+	.s_free = foreign_free, .s_done = foreign_done, .s_wake = foreign_wake,
+	.s_yield = foreign_yield, .s_detach = foreign_detach, .s_cancel = foreign_cancel,
+	.s_join = foreign_join, .s_interrupt = foreign_interrupt,
+};
+
 static inline int foreign_create(const struct uprocs_conf *conf, struct foreign **out)
 {
 	struct foreign *f = calloc(1, sizeof *f);
@@ -475,18 +482,7 @@ static inline int foreign_create(const struct uprocs_conf *conf, struct foreign 
 	pthread_attr_t attr;
 
 	TEST_TRUE(f);
-	f->f_sched.s_polls = 1;
-	f->f_sched.s_next = foreign_next;
-	f->f_sched.s_alloc = foreign_alloc;
-	f->f_sched.s_free = foreign_free;
-	f->f_sched.s_done = foreign_done;
-	f->f_sched.s_wake = foreign_wake;
-	f->f_sched.s_yield = foreign_yield;
-	f->f_sched.s_detach = foreign_detach;
-	f->f_sched.s_cancel = foreign_cancel;
-	f->f_sched.s_join = foreign_join;
-	f->f_sched.s_interrupt = foreign_interrupt;
-	TEST_EQUAL(usched_init(&f->f_sched), 0);
+	TEST_EQUAL(usched_init(&f->f_sched, &foreign_calls), 0);
 	foreign_add_stacks(f, conf);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -98,14 +98,16 @@ static inline void mini_done(struct usched *s, struct ustack *u)
 	p->p_dones++;
 }
 
+static const struct usched_calls mini_calls = {
+	.s_next = mini_next, .s_alloc = mini_alloc,
+	.s_free = mini_free, .s_done = mini_done,
+};
+
 /* With so many lent stacks, or with none where the switch has only the native one. */
 static inline void mini_init(struct mini *p, unsigned stacks, size_t size)
 {
-	*p = (struct mini){ .p_sched = {
-		.s_next = mini_next, .s_alloc = mini_alloc,
-		.s_free = mini_free, .s_done = mini_done,
-	} };
-	TEST_EQUAL(usched_init(&p->p_sched), 0);
+	*p = (struct mini){ .p_stacks = 0 };
+	TEST_EQUAL(usched_init(&p->p_sched, &mini_calls), 0);
 	for (; test_has_stacks() && p->p_stacks < stacks; p->p_stacks++) {
 		void *stack = malloc(size);
 

@@ -286,11 +286,12 @@ static int has_stacks;
 static void look_for_stacks(void)
 {
 	static char memory[16384];
-	struct usched s = {
+	const struct usched_calls calls = {
 		.s_next = no_next, .s_alloc = no_alloc, .s_free = no_free,
 	};
+	struct usched s;
 
-	has_stacks = usched_init(&s) == 0
+	has_stacks = usched_init(&s, &calls) == 0
 		&& usched_add_stack(&s, memory, sizeof memory) != -ENOTSUP;
 }
 

@@ -216,14 +216,14 @@ static void add_stack(void)
 
 int main(int argc, char **argv)
 {
+	static const struct usched_calls calls = {
+		.s_next = choose, .s_pick = pick, .s_unpick = unpick,
+		.s_alloc = allocate, .s_free = release,
+	};
+
 	trapped = argc > 1 && !strcmp(argv[1], "trap");
 	shared = argc > 1 && !strcmp(argv[1], "shared");
-	sched.s_next = choose;
-	sched.s_pick = pick;
-	sched.s_unpick = unpick;
-	sched.s_alloc = allocate;
-	sched.s_free = release;
-	if (usched_init(&sched)
+	if (usched_init(&sched, &calls)
 	    || ustack_init(&sched, &worker, work, NULL)) {
 		printf("no dispatcher\n");
 		return 1;

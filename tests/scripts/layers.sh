@@ -10,7 +10,7 @@
 #  - the only writable globals are one thread-local pointer, and what a process has once:
 #    its descriptors, its pool of native threads, the keys of its native threads, and the
 #    earlier handlers of its signals, the list of its schedulers;
-#  - no C file depends on the machine, except arch/uhere.h and arch/uswitch.h, of which one
+#  - no C file depends on the machine, except arch/uabi.h and arch/uswitch.h, of which one
 #    statement each is inlined, direction.h, which way stacks grow, and code.h, what a
 #    pointer to a function points to. All else is in arch/.
 #
@@ -97,7 +97,7 @@ for file in $files; do
 	done
 done
 
-for file in arch/uhere.h usched.h usched.c src/core/dispatch.h arch/arch.h arch/offsets.h; do
+for file in arch/uabi.h usched.h usched.c src/core/dispatch.h arch/arch.h arch/offsets.h; do
 	includes '<' $file
 done >"$dir/standard"
 while read -r header; do
@@ -176,7 +176,7 @@ done <"$dir/weak"
 machines='x86|X86|amd64|i[3-6]86|aarch64|arm|ARM|riscv|powerpc|PPC|s390|mips|loongarch|hppa|LP64'
 grep -nE "^[[:space:]]*#[[:space:]]*(el)?if.*_($machines)" \
 	./*.[ch] arch/*.[ch] src/*/* debug/*.* bench/*.h >"$dir/asked"
-if grep -vE '^(src/base/code|src/core/direction|arch/(uhere|uswitch|offsets))\.h:' "$dir/asked"; then
+if grep -vE '^(src/base/code|src/core/direction|arch/(uabi|uswitch|offsets))\.h:' "$dir/asked"; then
 	fail "these lines ask which machine it is"
 fi
 

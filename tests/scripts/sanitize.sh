@@ -311,8 +311,9 @@ refuse_shadow_stack() {
 		int main(void)
 		{
 			struct uprocs *rr;
-			struct usched s = { 0 };
-			return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
+			struct usched s;
+			struct usched_calls calls = { 0 };
+			return usched_init(&s, &calls) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
 		}
 	END
 	cc=${CC:-cc} kind=none switch=$machine options=-O1

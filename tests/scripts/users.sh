@@ -384,13 +384,13 @@ test_pairs() {
 
 # As a program that was compiled with another version's headers.
 test_layout() {
-	layout=$(sed -n 's/^#define USCHED_LAYOUT //p' "$usr/include/usched/usched.h")
+	layout=$(sed -n 's/^#define USCHED_LAYOUT //p' "$usr/include/usched/arch/uabi.h")
 	case $layout in
-	'' | *[!0-9]*) fail "usched.h has no layout number but '$layout'" ;;
+	'' | *[!0-9]*) fail "uabi.h has no layout number but '$layout'" ;;
 	esac
 	cp -r "$usr/include" "$dir/other"
 	sed -i "s/^#define USCHED_LAYOUT .*/#define USCHED_LAYOUT $((layout + 1))/" \
-		"$dir/other/usched/usched.h"
+		"$dir/other/usched/arch/uabi.h"
 	for call in usched_init rr_create ll_create; do
 		printf '#include <usched/%s.h>\nvoid *volatile call = (void *)%s;\n%s\n' \
 			"${call%_*}" $call 'int main(void) { return !call; }' >"$dir/call.c"
@@ -550,9 +550,10 @@ test_split_stack() {
 	int main(void)
 	{
 		struct uprocs *rr;
-		struct usched s = { 0 };
+		struct usched s;
+		struct usched_calls calls = { 0 };
 
-		return usched_init(&s) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
+		return usched_init(&s, &calls) != -ENOTSUP || rr_create(NULL, &rr) != -ENOTSUP;
 	}
 	END
 	if ! compile -fsplit-stack -c "$dir/split.c" -o "$dir/split.o"; then

@@ -61,7 +61,7 @@ static struct uevents *open_events(struct usched *s)
 	struct uevents *first, *again;
 
 	test_timeout(10);
-	*s = (struct usched){ .s_polls = 1 };
+	*s = (struct usched){ .s_calls = { .s_polls = 1 } };
 	assert_int_equal(uevents_of(s, &first), 0);
 	assert_int_equal(uevents_of(s, &again), 0);
 	assert_ptr_equal(first, s->s_events);
@@ -730,7 +730,7 @@ static void test_lost(void **state)
 static void test_no_descriptors(void **state)
 {
 	struct rlimit old, few;
-	struct usched s = { .s_polls = 1 };
+	struct usched s = { .s_calls = { .s_polls = 1 } };
 	struct uinterest interest = { see };
 	struct uevents *e;
 	int first = dup(0), needs, fds[2], rc;

@@ -208,8 +208,8 @@ static void compute(void *arg)
 static void run_compute(unsigned stacks)
 {
 	mini_init(&plain, stacks, 4 * PLAIN_STACK);
-	plain.p_sched.s_preempt = decide;
-	plain.p_sched.s_yield = yield;
+	plain.p_sched.s_calls.s_preempt = decide;
+	plain.p_sched.s_calls.s_yield = yield;
 	for (uintptr_t i = 0; i < FIVE; i++)
 		mini_start(&plain, &thread[i], compute, (void *)(i + 1));
 	run();
@@ -240,8 +240,8 @@ static void skip_unless_possible(void)
 	install(SIGUSR2, set_trap);
 	install(SIGTRAP, on_trap);
 	setup(1, 0, NULL);
-	plain.p_sched.s_preempt = decide;
-	plain.p_sched.s_yield = yield;
+	plain.p_sched.s_calls.s_preempt = decide;
+	plain.p_sched.s_calls.s_yield = yield;
 	mini_start(&plain, &thread[0], try_enter, NULL);
 	run();
 	upreempt_close(&plain.p_sched);
@@ -330,8 +330,8 @@ static size_t run_two(void (*func)(void *))
 {
 	gave = 0;
 	mini_init(&plain, 1, 4 * PLAIN_STACK);
-	plain.p_sched.s_preempt = decide;
-	plain.p_sched.s_yield = yield;
+	plain.p_sched.s_calls.s_preempt = decide;
+	plain.p_sched.s_calls.s_yield = yield;
 	mini_start(&plain, &thread[0], func, NULL);
 	mini_start(&plain, &thread[1], func, NULL);
 	run();

@@ -6,28 +6,30 @@
 #include <pthread.h>
 
 #include "../../arch/arch.h"
+#include "../../src/core/core.h"
 #include "../help/plain.h"
 
 /* ---- Dispatchers ---- */
 
 static void init_wants_call_backs(void **state)
 {
-	struct usched s = { .s_next = mini_next, .s_alloc = mini_alloc };
+	struct usched_calls calls = { .s_next = mini_next, .s_alloc = mini_alloc };
+	struct usched s;
 
 	(void)state;
-	assert_int_equal(usched_init(&s), -EINVAL);
-	s.s_free = mini_free;
-	s.s_alloc = NULL;
-	assert_int_equal(usched_init(&s), -EINVAL);
-	s.s_alloc = mini_alloc;
-	s.s_next = NULL;
-	assert_int_equal(usched_init(&s), -EINVAL);
-	s.s_next = mini_next;
-	assert_int_equal(usched_init(&s), 0);
+	assert_int_equal(usched_init(&s, &calls), -EINVAL);
+	calls.s_free = mini_free;
+	calls.s_alloc = NULL;
+	assert_int_equal(usched_init(&s, &calls), -EINVAL);
+	calls.s_alloc = mini_alloc;
+	calls.s_next = NULL;
+	assert_int_equal(usched_init(&s, &calls), -EINVAL);
+	calls.s_next = mini_next;
+	assert_int_equal(usched_init(&s, &calls), 0);
 	assert_int_equal(ustack_init(&s, &thread[0], NULL, NULL), -EINVAL);
 	assert_int_equal(usched_fini(&s), 0);
-	s.s_room = (size_t)USCHED_IMAGE_MAX + 1;
-	assert_int_equal(usched_init(&s), -EINVAL);
+	calls.s_record = (size_t)USCHED_IMAGE_MAX + sizeof(struct ustack);
+	assert_int_equal(usched_init(&s, &calls), -EINVAL);
 }
 
 static void lend_wants_a_stack(void **state)
@@ -345,7 +347,7 @@ static void abort_while_ending(void **state)
 	rounds = 3;
 	setup(0, 1, blocker);
 	mini_start(&plain, &thread[1], stopper, NULL);
-	plain.p_sched.s_free = free_and_abort;
+	plain.p_sched.s_calls.s_free = free_and_abort;
 	run();
 	assert_int_equal(ustack_abort(&thread[0]), 0);
 	assert_int_equal(ustack_abort(&thread[1]), 0);
@@ -366,7 +368,7 @@ static void wake_is_the_scheduler_s(void **state)
 	(void)state;
 	setup(0, 1, once);
 	assert_int_equal(ustack_wake(&thread[0]), -ENOTSUP);
-	plain.p_sched.s_wake = count_wake;
+	plain.p_sched.s_calls.s_wake = count_wake;
 	assert_int_equal(ustack_wake(&thread[0]), 1);
 	assert_int_equal(ustack_wake(&thread[0]), 2);
 	run();
@@ -400,11 +402,11 @@ static void overwrite_unused(void *number)
 		size_t all, at = 0, n = 0;
 
 		ranges = 0;
-		TEST_EQUAL(usched_unused(s, 0, overwrite, NULL), 0);
+		TEST_EQUAL(usched__unused(s, 0, overwrite, NULL), 0);
 		all = ranges;
 		TEST_EQUAL(all, lends ? plain.p_stacks - 1 : 0);
 		do {
-			at = usched_unused(s, at, overwrite, &plain);
+			at = usched__unused(s, at, overwrite, &plain);
 			n++;
 		} while (at > 0);
 		TEST_EQUAL(ranges, 2 * all);

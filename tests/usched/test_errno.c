@@ -64,9 +64,9 @@ static void run_noisily(void (*func)(void *))
 	test_timeout(60);
 	for (size_t i = 0; i < LENTS; i++) {
 		mini_init(&plain, lent[i], PLAIN_STACK);
-		plain.p_sched.s_next = noisy_next;
-		plain.p_sched.s_alloc = noisy_alloc;
-		plain.p_sched.s_done = noisy_done;
+		plain.p_sched.s_calls.s_next = noisy_next;
+		plain.p_sched.s_calls.s_alloc = noisy_alloc;
+		plain.p_sched.s_calls.s_done = noisy_done;
 		for (uintptr_t k = 0; k < FIVE; k++)
 			mini_start(&plain, &thread[k], func, (void *)k);
 		errno = INITIAL;

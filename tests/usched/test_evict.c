@@ -175,7 +175,7 @@ static void small_images_are_refused(void **state)
 {
 	(void)state;
 	setup(0, 1, block_without_image);
-	plain.p_sched.s_alloc = alloc_too_small;
+	plain.p_sched.s_calls.s_alloc = alloc_too_small;
 	run();
 	assert_int_equal(plain.p_frees, 1);
 	mini_fini(&plain);

@@ -322,7 +322,7 @@ static void control_is_for_threads(void **state)
 	assert_int_equal(ustack_control(1), -EPERM);
 	assert_int_equal(ustack_control(0), -EPERM);
 	mini_init(&plain, 1, FIVE_STACK);
-	plain.p_sched.s_next = next_outside;
+	plain.p_sched.s_calls.s_next = next_outside;
 	mini_start(&plain, &thread[0], take_and_give_back, NULL);
 	run();
 	mini_fini(&plain);
@@ -445,7 +445,7 @@ static void all_may_have_their_own(void **state)
 	for (size_t i = 0; i < LENTS; i++) {
 		test_timeout(20);
 		mini_init(&plain, lent[i], FIVE_STACK);
-		plain.p_sched.s_control_each = 1;
+		plain.p_sched.s_calls.s_control_each = 1;
 		for (uintptr_t k = 0; k < FIVE + 2; k++)
 			mini_start(&plain, &thread[k], each_its_own, (void *)k);
 		run();

@@ -194,9 +194,9 @@ static void one_program(uint32_t first)
 	seed = first;
 	steps = 0;
 	mini_init(&plain, any(3) ? any(8) : 0, STACK);
-	plain.p_sched.s_next = next;
-	plain.p_sched.s_alloc = alloc;
-	plain.p_sched.s_done = done;
+	plain.p_sched.s_calls.s_next = next;
+	plain.p_sched.s_calls.s_alloc = alloc;
+	plain.p_sched.s_calls.s_done = done;
 	while (steps < STEPS) {
 		start_one();
 		run();

@@ -91,13 +91,14 @@ static void start(unsigned i, void (*func)(void *))
 /* The scheduler opens the slot, or leaves it closed. */
 static void run(void (*func)(void *), bool open)
 {
-	sched = (struct usched){
-		.s_room = sizeof pair[0] - offsetof(struct ustack, u_image),
+	const struct usched_calls calls = {
+		.s_record = sizeof pair[0],
 		.s_next = take, .s_pick = pick, .s_unpick = unpick, .s_ready = ready,
 		.s_alloc = alloc, .s_free = give_back,
 		.s_mail = (const usched_mail *)&mail,
 	};
-	TEST_EQUAL(usched_init(&sched), 0);
+
+	TEST_EQUAL(usched_init(&sched, &calls), 0);
 	TEST_TRUE(sched.s_slot == USCHED_CLOSED);
 	if (open)
 		sched.s_slot = NULL;
@@ -194,15 +195,17 @@ static int wake(struct usched *s, struct ustack *u)
 
 static void wake_without_ready(void **state)
 {
+	const struct usched_calls calls = {
+		.s_next = take, .s_pick = pick, .s_unpick = unpick,
+		.s_wake = wake, .s_alloc = alloc, .s_free = give_back,
+	};
 	struct usched_stack k = { .k_sched = &sched };
 
 	(void)state;
-	sched = (struct usched){ .s_next = take, .s_pick = pick, .s_unpick = unpick,
-				 .s_wake = wake, .s_alloc = alloc, .s_free = give_back };
-	assert_int_equal(usched_init(&sched), 0);
+	assert_int_equal(usched_init(&sched, &calls), 0);
 	pair[0].record.u_stack = &k;
 	pair[0].record.u_tokens = USTACK_WAITING;
-	sched.s_ready(&sched, &pair[0].record);
+	sched.s_calls.s_ready(&sched, &pair[0].record);
 	assert_ptr_equal(told, &pair[0].record);
 	assert_int_equal(usched_fini(&sched), 0);
 }

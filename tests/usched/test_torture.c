@@ -108,7 +108,7 @@ static __attribute__((noinline)) void run_plain(unsigned stacks, struct life **l
 
 	TEST_TRUE(p);
 	mini_init(p, stacks, STACK);
-	p->p_sched.s_done = ended;
+	p->p_sched.s_calls.s_done = ended;
 	for (unsigned i = 0; i < n; i++) {
 		lives[i]->l_way = &over_plain;
 		mini_start(p, &lives[i]->l_thread, whole_life, lives[i]);

@@ -216,7 +216,7 @@ static void r6_done_may_free_the_thread(void **state)
 	(void)state;
 	rounds = 2;
 	setup(1, 0, NULL);
-	plain.p_sched.s_done = free_thread;
+	plain.p_sched.s_calls.s_done = free_thread;
 	for (unsigned i = 0; i < 100; i++)
 		mini_start(&plain, malloc(sizeof(struct ustack)),
 			    i % 3 ? blocker : once, NULL);
@@ -291,16 +291,14 @@ static void r7_prefers_a_stack_without_threads(void **state)
 static void r7_bottoms_are_spread(void **state)
 {
 	static _Alignas(4096) char memory[16][PLAIN_STACK];
-	struct usched s = {
-		.s_next = mini_next, .s_alloc = mini_alloc, .s_free = mini_free,
-	};
+	struct usched s;
 	const struct usched_stack *k;
 	int seen[4096 / 64] = { 0 };
 
 	(void)state;
 	if (!test_has_stacks())
 		skip();
-	assert_int_equal(usched_init(&s), 0);
+	assert_int_equal(usched_init(&s, &mini_calls), 0);
 	for (size_t i = 0; i < 16; i++)         /* ends need not be aligned */
 		assert_int_equal(usched_add_stack(&s, memory[i], PLAIN_STACK - i % 8), 0);
 	k = s.s_victim;

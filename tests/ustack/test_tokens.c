@@ -117,7 +117,7 @@ static struct handover {
 	void           *h_sched;
 	struct ustack  *h_one;
 	struct ustack  *h_other;
-	usched_next_fn *h_next;
+	struct usched_calls h_calls;
 	size_t          h_asked;
 	size_t          h_rounds;
 } handover;
@@ -125,7 +125,7 @@ static struct handover {
 static struct ustack *count_next(struct usched *s)
 {
 	handover.h_asked++;
-	return handover.h_next(s);
+	return handover.h_calls.s_next(s);
 }
 
 static void hand_back(void *arg)
@@ -143,13 +143,13 @@ static void hand_over(void *arg)
 	struct handover *h = arg;
 	struct usched *s = ustack_sched(h->h_one);
 
-	h->h_next = s->s_next;
-	s->s_next = count_next;
+	h->h_calls = s->s_calls;
+	s->s_calls.s_next = count_next;
 	for (size_t i = 0; i < h->h_rounds; i++) {
 		TEST_EQUAL(ustack_wake(h->h_other), 0);
 		TEST_EQUAL(ustack_wait(), 0);
 	}
-	s->s_next = h->h_next;
+	s->s_calls = h->h_calls;
 }
 
 static void test_waits_hand_over(void **state)

@@ -331,8 +331,8 @@ TEST_CASE(test_cancel_busy, each_single, cancel_busy)
  */
 enum linger { GIVES_UP, SEES, COMES_LATE, LINGERS };
 
-static usched_wake_fn   *real_wake;
-static usched_linger_fn *real_linger;
+static int (*real_wake)(struct usched *s, struct ustack *u);
+static int (*real_linger)(struct usched *s, const uint8_t *word, uint8_t value);
 static enum linger       lingers;
 static atomic_size_t     lingered, woken;
 
@@ -355,15 +355,15 @@ static int count_wake(struct usched *s, struct ustack *u)
 
 static void hook(struct usched *s)
 {
-	real_wake = s->s_wake;
+	real_wake = s->s_calls.s_wake;
 	real_linger = s->s_linger;
-	s->s_wake = count_wake;
+	s->s_calls.s_wake = count_wake;
 	s->s_linger = linger_as_told;
 }
 
 static void unhook(struct usched *s)
 {
-	s->s_wake = real_wake;
+	s->s_calls.s_wake = real_wake;
 	s->s_linger = real_linger;
 }
 

@@ -238,7 +238,7 @@ static void begin_join(struct worker *w)
 	TEST_EQUAL(ustack_detach(u), 0);
 }
 
-static usched_join_fn *join_before;
+static struct usched_calls calls_before;
 
 static void *cancel_ending(void *unused)
 {
@@ -254,7 +254,7 @@ static int cancel_and_join(struct usched *s, struct ustack *u, const void *where
 
 	TEST_EQUAL(pthread_create(&native, NULL, cancel_ending, NULL), 0);
 	TEST_EQUAL(pthread_join(native, NULL), 0);
-	return join_before(s, u, where, value, deadline);
+	return calls_before.s_join(s, u, where, value, deadline);
 }
 
 /* While it waits for a time there is no deadlock, which would end the join, too. */
@@ -275,10 +275,11 @@ static void begin_join_later(struct worker *w)
 	TEST_EQUAL(over->o_start(w->w_sched, wait_for_a_time, &sem, &u), 0);
 	TEST_TRUE(ustack_stay(1) >= 0);
 	its = ustack_sched(u);
-	join_before = mine->s_join;
-	mine->s_join = its->s_join = cancel_and_join;   /* of one scheduler */
+	calls_before = mine->s_calls;
+	mine->s_calls.s_join = cancel_and_join;
+	its->s_calls.s_join = cancel_and_join;          /* of one scheduler */
 	rc = ustack_join(u, NULL, USCHED_NEVER);
-	mine->s_join = its->s_join = join_before;
+	mine->s_calls.s_join = its->s_calls.s_join = calls_before.s_join;
 	TEST_EQUAL(rc, -ECANCELED);
 	TEST_EQUAL(usync_sem_post(&sem), 0);
 	TEST_EQUAL(ustack_detach(u), 0);

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ulayout.h: the layouts of usched.h, and its inline functions. Private, except what
+ * usched.h names: s_current, s_over, s_slot, s_turn, s_chosen, u_tokens, u_mail.
+ */
+#ifndef USCHED_ULAYOUT_H
+#define USCHED_ULAYOUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct uevents;                 /* uevents.h */
+struct upreempt;                /* upreempt.h */
+struct ustack_why;              /* uwait.h */
+struct uco;                     /* uco.h */
+struct arch_jump;               /* arch.h */
+
+#if defined(USCHED_ASAN) || defined(USCHED_TSAN)
+struct usched_fiber {
+	void       *f_handle;   /* of the sanitizer */
+	const void *f_base;     /* low end of its stack */
+	size_t      f_size;     /* and bytes */
+};
+#define USCHED_WATCHED(member) member;
+#else
+#define USCHED_WATCHED(member)
+#endif
+
+/* C++'s state of a native thread: the first words of its __cxa_eh_globals. */
+struct usched_caught {
+	void    *c_caught;      /* exceptions being handled */
+	unsigned c_uncaught;    /* exceptions thrown and not caught */
+};
+
+/* What a hook is told; the last five by schedulers, with usched__tell() (core.h). */
+enum usched_event {
+	USCHED_HANDS_OVER,      /* `u' blocks, and `other' runs now */
+	USCHED_BLOCKS,          /* s_next is asked, */
+	USCHED_RUNS,            /* and has returned this one; it may be the same */
+	USCHED_EVICTS,          /* its frames are about to be copied, */
+	USCHED_LOADS,           /* and here, too */
+	USCHED_STARTS,          /* it runs for the first time */
+	USCHED_ENDS,            /* by itself, or it is aborted */
+	USCHED_CREATES,         /* `other' has created it, or NULL */
+	USCHED_BY_MAIL,         /* it waited, and another native thread woke it; */
+	USCHED_BY_JOIN,         /* or the thread that it joins has ended */
+	USCHED_ARRIVES,         /* it comes from another dispatcher */
+};
+
+/*
+ * h_event is told of each switch, below the frames of the thread that blocks, on the
+ * dispatcher's native thread; it may not block, or change errno. While there is a hook,
+ * switches go the long way.
+ */
+struct usched_hook {
+	void (*h_event)(struct usched_hook *h, enum usched_event event,
+			struct ustack *u, struct ustack *other);
+	struct usched_hook *h_next;
+};
+
+/* For uco.c: see there. */
+struct usched_coroutines {
+	/* The running thread is about to block or end, and runs a coroutine directly:
+	   makes the records true. It may fail if it `fits': 0; -ENOMEM; -EFAULT. */
+	int  (*c_settle)(struct usched *s, int fits);
+
+	/* `u' has ended; `inside' is the innermost that it did not run directly. */
+	void (*c_abandon)(struct uco *inside, struct ustack *u);
+};
+
+/* A stack; struct ustack is a thread. */
+struct usched_stack {
+	char                *k_bottom;
+	struct ustack       *k_resident;
+	struct usched       *k_sched;   /* atomic: changes with usched__move() only */
+	uint32_t             k_size;    /* bytes below k_bottom */
+	uint32_t             k_threads; /* launched here and not ended */
+	__extension__ union {
+		struct usched_stack *k_ring;    /* the next shared one, or unshared */
+		void        *k_owner;   /* ALONE: the scheduler's */
+	};
+	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
+	struct usched_stack *k_next;
+	uint8_t              k_shared;  /* 1: several threads may live here */
+	uint8_t              k_stays;   /* its thread may not move; bits: */
+	uint16_t             k_number;  /* s_number of the dispatcher that it was added
+					   to: constant */
+	uint32_t             k_memcheck;        /* its number in memcheck */
+};
+
+/* In k_stays: the thread of the stack was interrupted, and did not block by a call; has
+   to do with coroutines; has brought the stack; has run a dispatcher. */
+enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NESTS = 8 };
+
+/*
+ * How long the running thread has found something at each call;
+ * budget.h. The rest is there so that what follows stays where cache lines begin.
+ */
+struct usched_spell {
+	uint32_t l_switches;            /* s_switches at its beginning; 0: it is over */
+	uint8_t  l_calls;               /* in it that make a system call */
+	int8_t   l_left;                /* of locks and the like until one looks */
+	int64_t  l_since;               /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
+	int64_t  l_looked;              /* and at the last look */
+};
+
+struct usched {
+	struct usched_calls  s_calls;   /* first: a copy, without NULL where it is hot */
+
+	/* usched.c. */
+	char                *s_home;    /* frame of usched_run(), or NULL */
+	struct usched_stack *s_victim;  /* shared: the next launch may evict there */
+	struct usched_stack *s_unshared; /* stacks beyond the shared ones */
+	struct usched_stack  s_vacant;  /* list head: those without threads first */
+	struct usched_stack  s_vacant_unshared; /* with s_moves */
+	struct usched_stack  s_native;
+	struct usched_stack  s_new;     /* new threads are here. List head: stacks that
+					   threads have brought; k_ring: those that they
+					   left behind, by k_next */
+	unsigned             s_stacks;    /* stacks */
+	uint16_t             s_colour;  /* of the next */
+	uint16_t             s_number;  /* the scheduler's: k_number of its stacks */
+	int                  s_owns;    /* bits: */
+#define USCHED_OWNS 1                   /* the running thread has own control words */
+#define USCHED_TOLD 2                   /* s_hook is not NULL */
+#define USCHED_EACH 4                   /* s_control_each */
+	uint32_t             s_over;    /* atomic: 1: the slice of the running thread is
+					   over; set by the scheduler, from any native
+					   thread */
+	struct usched_spell  s_spell;
+
+	/* What files above supply, or NULL. */
+
+	/* uproc_stacks.c: a launch has found no vacant stack. Adds some, or is NULL
+	   then. */
+	void (*s_grow)(struct usched *s);
+
+	/* uproc_stacks.c: 1: the address is on a stack of another processor; 2: of this
+	   one. */
+	int (*s_has_stack)(const struct usched *s, const void *address);
+
+	/* upreempt.c: the thread that ends is in a preemptible region, and leaves it. */
+	void (*s_leave)(struct usched *s);
+
+	/* usched_hook.c: tells s_hook what usched__go(s, u) will do, and does it. */
+	struct arch_jump (*s_go_told)(struct usched *s, struct ustack *u);
+
+	/* uco.c, once there is a coroutine. */
+	const struct usched_coroutines *s_coroutines;
+
+	void               (*s_func)(void *);   /* of the thread being launched */
+	void                *s_arg;
+
+	/* Timers and descriptors, once a thread waits for one; uevents.h. */
+	struct uevents  *s_events;
+
+	/* Slices of time, once they are wanted; upreempt.h. */
+	struct upreempt *s_slice;
+
+	/* uproc.c, as the next three. The running thread would block until another native
+	   thread has changed *word from `value': looks at *word for a short time, if the
+	   scheduler has nothing else to do. Counts as a dispatch: after some in a row it
+	   returns 0, so that events are not missed. 1: *word has changed. */
+	int (*s_linger)(struct usched *s, const uint8_t *word, uint8_t value);
+
+	/* In builds with USCHED_CHECK: `u' has changed the control words that the threads
+	   of `s' share, without ustack_control(), and blocks or ends. Does not return.
+	   NULL: an assertion fails. */
+	void (*s_changed)(const struct usched *s, const struct ustack *u);
+
+	uint8_t          s_proc;        /* 1: a struct uproc begins with it */
+	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
+					   unshared stacks first */
+	uint8_t          s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
+	uint8_t          s_stress;      /* 1: see src/core/stress.h */
+	size_t           s_room;        /* bytes from u_image to the end of a record */
+	struct usched_hook *s_hook;     /* see src/core/core.h */
+
+	/* What each switch needs: with 64 bits these seven words and the first counter
+	   are one cache line, if *s begins with one. */
+	int                 *s_errno;   /* errno of the native thread that runs it */
+	const struct usched_caught *s_caught;   /* likewise; zeros if there is no C++ */
+	struct ustack       *s_current; /* the running thread, or NULL */
+	struct ustack       *s_slot;    /* the scheduler's, as the next two: TOKENS */
+	struct ustack       *s_chosen;
+	uint64_t             s_turn;
+	struct ustack       *s_inside;  /* the record of a coroutine, see uco.c: the one
+					   that runs directly, if there is one */
+	struct usched_stats  s_stats;   /* s_switches first; see usched_stats() */
+
+	/* Control words: those of threads that share theirs, while another one runs; and
+	   those of usched_run(). */
+	uint64_t             s_control;
+	uint64_t             s_first;
+
+	/* The native thread; the running fiber, or NULL and the thread that ended. */
+	USCHED_WATCHED(struct usched_fiber s_fiber)
+	USCHED_WATCHED(struct usched_fiber *s_followed)
+	USCHED_WATCHED(void *s_ended)
+};
+
+/*
+ * State of a thread for a layer above. uwait.c attaches one to each thread that waits
+ * there, so threads with another attachment cannot. Only the dispatcher's native thread
+ * may touch it.
+ */
+struct ustack_attachment {
+	const struct ustack_attachment_ops *a_ops;
+	void (*a_func)(void *); /* the thread's; ustack_attach() sets it */
+};
+
+/* What an attachment does. */
+struct ustack_attachment_ops {
+	/* The thread calls it after its function. May block. */
+	void (*a_end)(struct ustack_attachment *a);
+
+	/* What ends the waits of the thread, if u_cancelled: a negative errno value; 0:
+	   nothing does, for now. */
+	int (*a_error)(const struct ustack_attachment *a);
+
+	/* 1: the thread was cancelled itself. Only asked if u_cancelled. */
+	int (*a_cancelled)(const struct ustack_attachment *a);
+
+	/* The thread is cancelled: ends its wait, unless it is shielded. */
+	void (*a_cancel)(struct ustack_attachment *a);
+
+	/*
+	 * The thread is to move to another dispatcher: lets go of what belongs to this
+	 * one. 0: it may not move. May not block. NULL: it never may.
+	 */
+	int (*a_leave)(struct ustack_attachment *a);
+
+	/* The thread has ended or was aborted. May not block. */
+	void (*a_free)(struct ustack_attachment *a);
+
+	/*
+	 * Describes what the thread waits for, if by means of `a'; or NULL. From the
+	 * dispatcher's native thread; from any, while none of its threads runs.
+	 */
+	void (*a_describe)(struct ustack_attachment *a, struct ustack_why *why);
+};
+
+/* An image from s_alloc. */
+struct usched_image {
+	void  *i_frames;
+	size_t i_size;
+};
+
+/* How a new thread begins. */
+struct usched_begin {
+	void    *b_arg;
+	intptr_t b_fd;          /* u_func is called with this descriptor, too; or */
+};
+
+/* In b_fd: u_func(b_arg) is called; *b_arg is a struct usched__wrap (src/core/core.h). */
+enum { USCHED_PLAIN = -1, USCHED_WRAPPED = -2 };
+
+/*
+ * A thread; struct usched_stack is a stack. usched.c's from ustack_init() to s_done,
+ * except the scheduler's part. A thread is
+ *
+ *   new      u_stack == &s_new of its dispatcher, u_func != NULL
+ *   running  s_current == this
+ *   blocked  otherwise; resident if u_stack->k_resident == this
+ *   ended    u_func == NULL
+ *
+ * It is the beginning of a record of the scheduler, and its first image the end: the
+ * s_room bytes from u_image on. So what a switch touches is one cache line, and the next
+ * ones if it copies. By bytes, with 64 bits and no sanitizer:
+ *
+ *    0  u_top, u_pc, u_stack, u_fp, u_bp      a hand-over reads and writes these,
+ *   48  u_deep, u_errno                       and these
+ *   40  u_func                                at the start and the end
+ *   56  u_tokens, u_mail                      a wait or a wake
+ *   64  u_image                               an eviction or a load
+ */
+struct ustack {
+	char                *u_top;     /* blocked: its top; bit 0: its frames are not in
+					   place, or it is new */
+	const void          *u_pc;      /* blocked: where it goes on, */
+	struct usched_stack *u_stack;   /* where it was launched (R1) */
+	void                *u_fp;      /* blocked: its frame pointer */
+	void                *u_bp;      /* and base pointer */
+	__extension__ union {
+		void               (*u_func)(void *);
+		struct ustack_attachment *u_attachment;         /* if u_attached */
+	};
+	__extension__ union {
+		/* From the lowest bit of u_deep up: ABIs begin where bytes do. */
+		struct {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+			uint32_t u_deep8     : 29;
+			uint32_t u_outside   : 1;
+			uint32_t u_attached  : 1;
+			uint32_t u_cancelled : 1;
+#else
+			uint32_t u_cancelled : 1;       /* or may be: a_error knows */
+			uint32_t u_attached  : 1;
+			uint32_t u_outside   : 1;       /* has an image from s_alloc */
+			uint32_t u_deep8     : 29;      /* eighths of u_deep */
+#endif
+		};
+		/* Bytes, less than 8 too many: blocks up to this depth need no check. */
+		uint32_t     u_deep;
+	};
+	int                  u_errno;   /* blocked: its errno */
+
+	/* The scheduler's. */
+	int32_t              u_tokens;  /* see s_pick */
+	uint32_t             u_mail;    /* not touched by ustack_init() */
+
+	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
+
+	/* Or else the first image is here, and what is behind in the record. */
+	__extension__ union {
+		struct usched_image u_image;    /* if u_outside */
+		struct usched_begin u_begin;    /* new */
+		void               *u_value;    /* ended, with DISPATCH_EXITED in u_top */
+	};
+};
+
+/*
+ * In u_mail, with s_known: other threads may know the address of this one. If it is
+ * clear, and the scheduler has told the address to none, now or for an earlier thread,
+ * none can send mail.
+ */
+#define USTACK_KNOWN 1u
+
+/*
+ * In u_top of s_inside while the running thread is on the frames that this
+ * describes, and not on those of its own record; see uco.c.
+ */
+#define USCHED_DIRECT ((char *)3)
+
+/* The top of a blocked thread. */
+static inline char *usched__top(const struct ustack *u)
+{
+	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)1);
+}
+
+/* The image of a launched thread. */
+static inline char *usched__image(const struct ustack *u)
+{
+	const struct usched_image *image = &u->u_image;
+
+	/* Compilers must not think that it ends with that member. */
+	__asm__("" : "+r"(image));
+	return u->u_outside ? (char *)image->i_frames : (char *)(uintptr_t)image;
+}
+
+/*
+ * What waits of `u' return, a negative errno value; 0: they wait. From the
+ * dispatcher's native thread.
+ */
+static inline int usched__error(const struct ustack *u)
+{
+	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;
+
+	if (!u->u_cancelled)
+		return 0;
+	return a ? a->a_ops->a_error(a) : -ECANCELED;
+}
+
+/*
+ * The hand-over as a function. Blocks `self', the running thread of `s', and
+ * runs `u' of the same dispatcher, or asks s_next if `u' is NULL.
+ */
+int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
+
+#include "uswitch.h"
+
+/* The dispatcher of a thread that has not ended, or cannot for now. */
+static inline struct usched *usched__of(const struct ustack *u)
+{
+	return __atomic_load_n(&__atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE)->k_sched,
+			       __ATOMIC_RELAXED);
+}
+
+/* The record of the frames that run; see USCHED_DIRECT. */
+static inline const struct ustack *usched__runs(const struct usched *s)
+{
+	return s->s_inside->u_top == USCHED_DIRECT ? s->s_inside : s->s_current;
+}
+
+/* The dispatcher of threads whose memory went back to the system. */
+struct usched *usched__gone(void);
+
+USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)
+{
+	const struct usched_stack *k = __atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE);
+
+	if (__builtin_expect(!k, 0))
+		return usched__gone();
+	return __atomic_load_n(&k->k_sched, __ATOMIC_RELAXED);
+}
+
+USCHED_SWITCHES int ustack_switch(struct ustack *u)
+{
+	struct usched *s = usched__here();
+	struct ustack *self = s->s_current;
+
+	if (!self)
+		return -EPERM;
+	if (u == self)
+		return 0;
+	if (!u || !u->u_func || ustack_sched(u) != s)
+		return -EINVAL;
+	return usched__hand_over(u, self, s);
+}
+
+USCHED_INLINE void (*ustack_func(const struct ustack *u))(void *)
+{
+	return u->u_attached ? u->u_attachment->a_func : u->u_func;
+}
+
+/* The place of an address among stacks, as usched_onstack() of uframes.h returns it. */
+enum usched_place {
+	USCHED_ELSEWHERE,       /* on none of the stacks */
+	USCHED_MINE,            /* in the frames of the thread that runs */
+	USCHED_THEIRS,          /* in the frames of a blocked thread that is resident */
+	USCHED_STALE,           /* on a stack, but in no frames: a thread was evicted, has
+				   returned, or has ended */
+	USCHED_REMOTE,          /* on a stack of another processor of rr or ll */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* USCHED_ULAYOUT_H */
