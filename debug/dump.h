@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "snap.h"
 #include "../uproc.h"
@@ -18,7 +17,7 @@
 
 enum {
 	DUMP_BATCH   = 256,             /* threads that a collector visits in one turn */
-	DUMP_BUCKETS = 4096,            /* of groups, for each processor */
+	DUMP_BUCKETS = 4096,            /* of groups */
 };
 
 /* All schedulers over processors. */
@@ -35,16 +34,17 @@ DUMP_PRIVATE int uinspect__pin(struct pins *n);
 /* n_count stays. */
 DUMP_PRIVATE void uinspect__unpin(struct pins *n);
 
-/* A thread. */
+/* A thread. Times are in ns ago, or -1: not known. */
 struct member {
 	struct member *m_next;
 	uintptr_t      m_thread;
-	const void    *m_object;
-	uintptr_t      m_holder;
+	const void    *m_object;        /* that it waits for, */
+	uintptr_t      m_holder;        /* and which has it, or 0 */
+	uintptr_t      m_joiner;        /* the thread that joins it, or 0 */
 	const char    *m_name;          /* or NULL, as the next one */
 	const char    *m_more;
 	struct task   *m_task;
-	int64_t        m_started;       /* ns ago, or -1, as the next one */
+	int64_t        m_started;
 	int64_t        m_blocked;
 	uintptr_t      m_where;         /* behind the call that started it, or 0 */
 };
@@ -59,23 +59,16 @@ struct group_key {
 	uint16_t    e_depth;            /* frames behind */
 };
 
-/* Threads that are equal except for these. */
+/* Threads that are equal except for what their members have. */
 struct group {
 	struct group  *g_next;          /* in the bucket, */
-	struct group  *g_older;         /* and of the task */
+	struct group  *g_older;         /* and of the dump */
 	uint64_t       g_hash;
 	struct member *g_first;
 	struct member **g_last;
 	size_t         g_count;
 	struct group_key g_key;
 	uintptr_t      g_frames[];
-};
-
-/* A join: m_thread of the joiner, and what it joins. */
-struct link {
-	struct link *l_next;
-	uintptr_t    l_joiner;
-	uintptr_t    l_joined;
 };
 
 struct chunk {
@@ -101,14 +94,7 @@ struct task {
 	struct uimage_walk k_walk;
 	void         *k_records[DUMP_BATCH];
 	size_t        k_got, k_at;
-	struct chunk *k_chunks;
-	struct group *k_groups[DUMP_BUCKETS];
-	struct group *k_newest;
-	size_t        k_count;          /* of groups */
-	struct link  *k_joins;
-	size_t        k_holders;        /* words of members and of links that name one */
 	size_t        k_threads;
-	size_t        k_lost;           /* for want of memory */
 	struct ustack_why k_why;        /* of the thread that is looked at, as these */
 	struct group_key k_key;
 	const char   *k_top, *k_bottom;
@@ -129,24 +115,15 @@ struct dump {
 	size_t          d_count;
 	pthread_mutex_t d_lock;
 	pthread_cond_t  d_changed;
-	size_t          d_users;        /* d_lock: the dump, and collectors */
+	size_t          d_users;        /* d_lock, as all below: with collectors */
+	struct chunk   *d_chunks;
+	struct group   *d_buckets[DUMP_BUCKETS];
+	struct group   *d_newest;
+	size_t          d_groups;
+	size_t          d_lost;         /* threads, for want of memory */
 };
 
 /* 0; -ENOMEM; an error of write(2). */
 DUMP_PRIVATE int uinspect__show(struct dump *d);
-
-static inline uint64_t dump_mix(uint64_t hash, uintptr_t word)
-{
-	return (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15) ^ hash >> 29;
-}
-
-static inline bool dump_same(const struct group_key *a, const uintptr_t *a_frames,
-			     const struct group_key *b, const uintptr_t *b_frames)
-{
-	return a->e_func == b->e_func && a->e_kind == b->e_kind && a->e_how == b->e_how
-		&& a->e_state == b->e_state && a->e_number == b->e_number
-		&& a->e_depth == b->e_depth
-		&& memcmp(a_frames, b_frames, a->e_depth * sizeof *a_frames) == 0;
-}
 
 #endif /* USCHED_DUMP_H */

@@ -164,10 +164,13 @@ static void find_frames(struct task *k, struct ustack *u)
 	k->k_key.e_depth = where != NULL;
 }
 
-/* Aligned to 8. NULL: there is none. It is the task's. */
-static void *get_memory(struct task *k, size_t size)
+/*
+ * Returns memory of the dump, aligned to 8; NULL: there is no memory. Under d_lock, until
+ * all collectors are done.
+ */
+static void *get_memory(struct dump *d, size_t size)
 {
-	struct chunk *c = k->k_chunks;
+	struct chunk *c = d->d_chunks;
 	void *memory;
 
 	size = (size + 7) / 8 * 8;
@@ -175,101 +178,108 @@ static void *get_memory(struct task *k, size_t size)
 		c = (struct chunk *)malloc(MEMORY_CHUNK);
 		if (!c)
 			return NULL;
-		c->c_next = k->k_chunks;
+		c->c_next = d->d_chunks;
 		c->c_used = 0;
-		k->k_chunks = c;
+		d->d_chunks = c;
 	}
 	memory = c->c_bytes + c->c_used;
 	c->c_used += size;
 	return memory;
 }
 
-/* NULL: it is empty, or there is no memory. */
-static const char *keep_text(struct task *k, const char *text)
+/* Returns a copy; NULL: the text is empty, or there is no memory. As get_memory(). */
+static const char *keep_text(struct dump *d, const char *text)
 {
 	size_t size = strlen(text) + 1;
-	char *kept = size > 1 ? (char *)get_memory(k, size) : NULL;
+	char *kept = size > 1 ? (char *)get_memory(d, size) : NULL;
 
 	if (kept)
 		memcpy(kept, text, size);
 	return kept;
 }
 
+static uint64_t mix(uint64_t hash, uintptr_t word)
+{
+	return (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15) ^ hash >> 29;
+}
+
 static uint64_t hash_of(const struct task *k)
 {
 	const struct group_key *e = &k->k_key;
-	uint64_t hash = dump_mix(e->e_func, (uintptr_t)e->e_kind);
+	uint64_t hash = mix(e->e_func, (uintptr_t)e->e_kind);
 
-	hash = dump_mix(hash, (uintptr_t)e->e_how);
-	hash = dump_mix(hash, (uintptr_t)e->e_state << 8 | e->e_number);
+	hash = mix(hash, (uintptr_t)e->e_how);
+	hash = mix(hash, (uintptr_t)e->e_state << 8 | e->e_number);
 	for (size_t i = 0; i < e->e_depth; i++)
-		hash = dump_mix(hash, k->k_frames[i]);
+		hash = mix(hash, k->k_frames[i]);
 	return hash;
 }
 
-/* NULL: no memory. */
-static struct group *group_of(struct task *k)
+/* Whether the group is that of the thread which the task looks at. */
+static bool fits(const struct group *g, const struct task *k)
 {
-	uint64_t hash = hash_of(k);
-	struct group **bucket = &k->k_groups[hash >> 32 & (DUMP_BUCKETS - 1)], *g;
+	const struct group_key *a = &g->g_key, *b = &k->k_key;
+
+	return a->e_func == b->e_func && a->e_kind == b->e_kind && a->e_how == b->e_how
+		&& a->e_state == b->e_state && a->e_number == b->e_number
+		&& a->e_depth == b->e_depth
+		&& memcmp(g->g_frames, k->k_frames, a->e_depth * sizeof(uintptr_t)) == 0;
+}
+
+/* Under d_lock. NULL: no memory. */
+static struct group *group_of(const struct task *k, uint64_t hash)
+{
+	struct dump *d = k->k_dump;
+	struct group **bucket = &d->d_buckets[hash >> 32 & (DUMP_BUCKETS - 1)], *g;
 	size_t size = k->k_key.e_depth * sizeof(uintptr_t);
 
 	for (g = *bucket; g; g = g->g_next)
-		if (g->g_hash == hash
-		    && dump_same(&g->g_key, g->g_frames, &k->k_key, k->k_frames))
+		if (g->g_hash == hash && fits(g, k))
 			return g;
-	g = (struct group *)get_memory(k, sizeof *g + size);
-	if (!g) {
-		k->k_lost++;
+	g = (struct group *)get_memory(d, sizeof *g + size);
+	if (!g)
 		return NULL;
-	}
-	*g = (struct group){ .g_next = *bucket, .g_older = k->k_newest, .g_hash = hash,
+	*g = (struct group){ .g_next = *bucket, .g_older = d->d_newest, .g_hash = hash,
 			     .g_key = k->k_key };
-	k->k_newest = g;
-	k->k_count++;
+	d->d_newest = g;
+	d->d_groups++;
 	memcpy(g->g_frames, k->k_frames, size);
 	g->g_last = &g->g_first;
 	*bucket = g;
 	return g;
 }
 
-static void add_member(struct task *k, struct group *g, const struct ustack *u)
+/* Adds the thread of which `m' tells to its group. */
+static void add_member(struct task *k, const struct member *m, const char *name)
 {
-	struct member *m = (struct member *)get_memory(k, sizeof *m);
-	char name[USTACK_NAME_MAX];
-
-	if (!m) {
-		k->k_lost++;
-		return;
-	}
-	*m = (struct member){ .m_thread = (uintptr_t)u, .m_task = k, .m_started = -1,
-			      .m_blocked = -1 };
-	utrace__ages(u, &m->m_started, &m->m_where, &m->m_blocked);
-	if (k->k_key.e_state < UPROC_IS_WOKEN)
-		m->m_blocked = -1;
-	if (k->k_key.e_state == UPROC_WAITS) {
-		m->m_object = k->k_why.y_object;
-		m->m_holder = k->k_why.y_holder;
-		k->k_holders += m->m_holder != 0;
-		m->m_more = keep_text(k, k->k_why.y_more);
-	}
-	if (__atomic_load_n(&u->u_mail, __ATOMIC_RELAXED) & UPROC_MAIL_NAMED
-	    && ustack_get_name(u, name, sizeof name) == 0)
-		m->m_name = keep_text(k, name);
-	*g->g_last = m;
-	g->g_last = &m->m_next;
-	g->g_count++;
-}
-
-static void add_thread(struct task *k, struct uproc_thread *t)
-{
-	struct ustack *u = &t->t_stack;
-	const struct ustack *joiner;
+	struct dump *d = k->k_dump;
+	uint64_t hash = hash_of(k);
+	struct member *kept = NULL;
 	struct group *g;
 
-	if (!uproc__has(k->k_proc, t) || ustack_func(u) == collect)
-		return;
-	k->k_threads++;
+	pthread_mutex_lock(&d->d_lock);
+	g = group_of(k, hash);
+	if (g)
+		kept = (struct member *)get_memory(d, sizeof *kept);
+	if (kept) {
+		*kept = *m;
+		kept->m_name = keep_text(d, name);
+		if (k->k_key.e_state == UPROC_WAITS)
+			kept->m_more = keep_text(d, k->k_why.y_more);
+		*g->g_last = kept;
+		g->g_last = &kept->m_next;
+		g->g_count++;
+	} else {
+		d->d_lost++;
+	}
+	pthread_mutex_unlock(&d->d_lock);
+}
+
+/* Fills in k_why, k_key and k_frames. */
+static void describe(struct task *k, struct uproc_thread *t)
+{
+	struct ustack *u = &t->t_stack;
+
 	k->k_why = (struct ustack_why){ .y_how = "" };
 	k->k_key = (struct group_key){ .e_func = (uintptr_t)ustack_func(u) };
 	k->k_key.e_state = (uint8_t)uproc__state(t, &k->k_why);
@@ -280,19 +290,31 @@ static void add_thread(struct task *k, struct uproc_thread *t)
 	}
 	if (k->k_key.e_state != UPROC_IS_NEW)
 		find_frames(k, u);
-	g = group_of(k);
-	if (g)
-		add_member(k, g, u);
-	joiner = uproc__joiner(t);
-	if (joiner) {
-		struct link *l = (struct link *)get_memory(k, sizeof *l);
+}
 
-		if (l) {
-			*l = (struct link){ k->k_joins, (uintptr_t)joiner, (uintptr_t)u };
-			k->k_joins = l;
-			k->k_holders += 2;
-		}
+static void add_thread(struct task *k, struct uproc_thread *t)
+{
+	struct ustack *u = &t->t_stack;
+	struct member m = { .m_thread = (uintptr_t)u, .m_task = k, .m_started = -1,
+			    .m_blocked = -1 };
+	char name[USTACK_NAME_MAX] = "";
+
+	if (!uproc__has(k->k_proc, t) || ustack_func(u) == collect)
+		return;
+	k->k_threads++;
+	describe(k, t);
+	m.m_joiner = (uintptr_t)uproc__joiner(t);
+	utrace__ages(u, &m.m_started, &m.m_where, &m.m_blocked);
+	if (k->k_key.e_state < UPROC_IS_WOKEN)
+		m.m_blocked = -1;
+	if (k->k_key.e_state == UPROC_WAITS) {
+		m.m_object = k->k_why.y_object;
+		m.m_holder = k->k_why.y_holder;
 	}
+	if (__atomic_load_n(&u->u_mail, __ATOMIC_RELAXED) & UPROC_MAIL_NAMED
+	    && ustack_get_name(u, name, sizeof name))
+		name[0] = '\0';
+	add_member(k, &m, name);
 }
 
 /* False: there are no more. */
@@ -316,19 +338,9 @@ static bool collect_batch(struct task *k)
 	return true;
 }
 
-static void free_task(struct task *k)
-{
-	struct chunk *c, *next;
-
-	for (c = k->k_chunks; c; c = next) {
-		next = c->c_next;
-		free(c);
-	}
-	free(k);
-}
-
 static void leave_dump(struct dump *d)
 {
+	struct chunk *c, *next;
 	bool last;
 
 	pthread_mutex_lock(&d->d_lock);
@@ -336,8 +348,12 @@ static void leave_dump(struct dump *d)
 	pthread_mutex_unlock(&d->d_lock);
 	if (!last)
 		return;
+	for (c = d->d_chunks; c; c = next) {
+		next = c->c_next;
+		free(c);
+	}
 	for (size_t i = 0; i < d->d_count; i++)
-		free_task(d->d_tasks[i]);
+		free(d->d_tasks[i]);
 	pthread_cond_destroy(&d->d_changed);
 	pthread_mutex_destroy(&d->d_lock);
 	free(d->d_tasks);
@@ -475,7 +491,7 @@ static void keep_snap(struct task *k, const struct uinspect_snap *s)
 	k->k_runs = (uintptr_t)s->s_thread;
 	k->k_runs_func = s->s_func;
 	if (s->s_thread && ustack_get_name(s->s_thread, name, sizeof name) == 0)
-		k->k_runs_name = keep_text(k, name);
+		k->k_runs_name = keep_text(k->k_dump, name);
 	k->k_runs_depth = uinspect__calls(s, k->k_frames);
 }
 

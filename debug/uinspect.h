@@ -10,29 +10,30 @@
  *	2 threads, function 0x5581 (server+0x1290 serve), wait for mutex, at:
  *		0x5581 (server+0x21a0 usync_mutex_lock)
  *		0x5581 (server+0x12b5 serve)
- *	thread 0x7f10 "north", processor 0.0, mutex 0x5590, held by thread 0x7f20 "south"
- *	thread 0x7f18, processor 0.1, mutex 0x5590, held by thread 0x7f20 "south"
+ *	thread 0x7f10 "north", processor 0.0, mutex 0x5590, held by 0x7f20
+ *	thread 0x7f18, processor 0.1, mutex 0x5590, held by 0x7f20
  *
  * Threads with the same function, state and calls are one group, the largest first.
  * Addresses are in memory, then in the file, for addr2line(1), with the function if the
  * file has a symbol table; that of a call is its last byte. Processor 0.1 is the second
- * one of the first scheduler. An outsider, as a holder, is a native thread, a thread of
- * another dispatcher, or one that has ended. The state is
+ * one of the first scheduler. A holder is the thread with this address. If the dump has
+ * no such thread, the holder is a native thread, a thread of another dispatcher, or one
+ * that has ended. The state is
  *
  *   new         It has not run yet.
  *   ready       It could run, and others run before it.
  *   woken       Its wait is over, and the wake is on the way.
- *   waits for   And what: an object and, as far as that is known, its holder; or a
- *               thread that it joins.
+ *   waits for   And what: an object and, as far as that is known, its holder.
+ *   joins       It waits for the end of the thread that says "joined by".
  *
  * A processor is asked in pieces of 256 threads or a third of a millisecond, between
  * which its threads run: a thread of the library's visits them (uframes.h). So each is
- * shown as it is at one time, but not all at the same time: what a thread joins may be
- * missing that has begun to since. A processor that sleeps is woken. One that does not
- * answer for a second is kept by a thread that computes, or blocks natively. That is
- * said, with this thread and its calls after uinspect_install(), and its other threads
- * are only counted. With less than USTACK_VISIT_ROOM below the top of a thread, its last
- * call is shown and no more.
+ * shown as it is at one time, but not all at the same time: a thread may join one that
+ * was looked at before. A processor that sleeps is woken. One that does not answer for a
+ * second is kept by a thread that computes, or blocks natively. That is said, with this
+ * thread and its calls after uinspect_install(), and its other threads are only counted.
+ * With less than USTACK_VISIT_ROOM below the top of a thread, its last call is shown and
+ * no more.
  *
  * Names are those of ustack_name(). Readers from outside of the process find them, as
  * all else, through usched__layout: see src/proc/layout.h.

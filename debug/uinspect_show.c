@@ -25,31 +25,10 @@ struct kept {
 	char      k_text[CODE];         /* empty: it has no address yet */
 };
 
-/* Groups that are equal on several processors: so many from this one on in the array. */
-struct shown {
-	struct group **h_groups;
-	size_t         h_count;
-	size_t         h_threads;
-};
-
-/* Holders, and what is joined, by address. */
-struct held_object {
-	uintptr_t   h_key;              /* 0: free */
-	bool        h_is_thread;
-	const char *h_name;             /* or NULL */
-	uintptr_t   h_joined;           /* the key is a joiner's: what it joins; or 0 */
-};
-
 struct view {
 	struct dump   *v_dump;
 	struct text    v_text;
-	struct group **v_groups;
-	struct shown  *v_shown;
-	size_t         v_count;         /* of v_shown */
-	size_t         v_threads;
-	size_t         v_lost;
-	struct held_object *v_holders;
-	size_t         v_mask;
+	struct group **v_groups;        /* the largest first */
 	struct kept    v_codes[CODES];
 	char           v_bytes[SHOWN_AT_ONCE];
 };
@@ -59,133 +38,36 @@ static const char *const states[] = {
 	[UPROC_WAITS] = "waits", [UPROC_JOINS] = "joins",
 };
 
+/* The largest first; of equal ones that of the lowest function. */
 static int compare_groups(const void *a, const void *b)
 {
 	const struct group *one = *(struct group *const *)a;
 	const struct group *other = *(struct group *const *)b;
+	uintptr_t x = one->g_key.e_func, y = other->g_key.e_func;
 
-	return (one->g_hash > other->g_hash) - (one->g_hash < other->g_hash);
-}
-
-/* The largest first; of equal ones that of the lowest function. */
-static int compare_shown(const void *a, const void *b)
-{
-	const struct shown *one = (const struct shown *)a;
-	const struct shown *other = (const struct shown *)b;
-	uintptr_t x = one->h_groups[0]->g_key.e_func;
-	uintptr_t y = other->h_groups[0]->g_key.e_func;
-
-	if (one->h_threads != other->h_threads)
-		return one->h_threads < other->h_threads ? 1 : -1;
+	if (one->g_count != other->g_count)
+		return one->g_count < other->g_count ? 1 : -1;
 	return (x > y) - (x < y);
 }
 
-static void merge_groups(struct view *v, size_t n)
+/* 0; -ENOMEM. */
+static int sort_groups(struct view *v)
 {
-	for (size_t i = 0; i < n; i++) {
-		struct group *g = v->v_groups[i], *last = i > 0 ? v->v_groups[i - 1] : g;
-		struct shown *h = &v->v_shown[v->v_count];
+	const struct dump *d = v->v_dump;
+	size_t n = 0;
 
-		if (i > 0 && g->g_hash == last->g_hash
-		    && dump_same(&g->g_key, g->g_frames, &last->g_key, last->g_frames))
-			h--;
-		else
-			*h = (struct shown){ .h_groups = &v->v_groups[i] };
-		h->h_count++;
-		h->h_threads += g->g_count;
-		v->v_count = (size_t)(h - v->v_shown) + 1;
-	}
-}
-
-static int gather_groups(struct view *v)
-{
-	size_t n = 0, at = 0;
-
-	for (size_t i = 0; i < v->v_dump->d_count; i++)
-		n += v->v_dump->d_tasks[i]->k_count;
-	v->v_groups = (struct group **)malloc((n + 1) * sizeof(struct group *));
-	v->v_shown = (struct shown *)malloc((n + 1) * sizeof *v->v_shown);
-	if (!v->v_groups || !v->v_shown)
+	v->v_groups = (struct group **)malloc((d->d_groups + 1) * sizeof(struct group *));
+	if (!v->v_groups)
 		return -ENOMEM;
-	for (size_t i = 0; i < v->v_dump->d_count; i++)
-		for (struct group *g = v->v_dump->d_tasks[i]->k_newest; g; g = g->g_older)
-			v->v_groups[at++] = g;
+	for (struct group *g = d->d_newest; g; g = g->g_older)
+		v->v_groups[n++] = g;
 	qsort(v->v_groups, n, sizeof(struct group *), compare_groups);
-	merge_groups(v, n);
-	qsort(v->v_shown, v->v_count, sizeof *v->v_shown, compare_shown);
 	return 0;
 }
-
-static void each_member(struct view *v, void (*f)(struct view *v, struct member *m))
-{
-	for (size_t i = 0; i < v->v_count; i++)
-		for (size_t j = 0; j < v->v_shown[i].h_count; j++)
-			for (struct member *m = v->v_shown[i].h_groups[j]->g_first; m;
-			     m = m->m_next)
-				f(v, m);
-}
-
-static struct held_object *find_holder(const struct view *v, uintptr_t key)
-{
-	size_t i = (size_t)dump_mix(0, key) >> 16 & v->v_mask;
-
-	while (v->v_holders[i].h_key && v->v_holders[i].h_key != key)
-		i = (i + 1) & v->v_mask;
-	return &v->v_holders[i];
-}
-
-static struct held_object *add_holder(struct view *v, uintptr_t key)
-{
-	struct held_object *h = find_holder(v, key);
-
-	h->h_key = key;
-	return h;
-}
-
-static void note_holder(struct view *v, struct member *m)
-{
-	if (m->m_holder)
-		add_holder(v, m->m_holder);
-}
-
-static void name_holder(struct view *v, struct member *m)
-{
-	struct held_object *h = find_holder(v, m->m_thread);
-
-	if (h->h_key) {
-		h->h_is_thread = true;
-		h->h_name = m->m_name;
-	}
-}
-
-/* In a table that is at most half full. */
-static int gather_holders(struct view *v)
-{
-	size_t size = 16, n = 0;
-
-	for (size_t i = 0; i < v->v_dump->d_count; i++)
-		n += v->v_dump->d_tasks[i]->k_holders;
-	while (size < 2 * n)
-		size *= 2;
-	v->v_mask = size - 1;
-	v->v_holders = (struct held_object *)calloc(size, sizeof *v->v_holders);
-	if (!v->v_holders)
-		return -ENOMEM;
-	each_member(v, note_holder);
-	for (size_t i = 0; i < v->v_dump->d_count; i++)
-		for (struct link *l = v->v_dump->d_tasks[i]->k_joins; l; l = l->l_next) {
-			add_holder(v, l->l_joined);
-			add_holder(v, l->l_joiner)->h_joined = l->l_joined;
-		}
-	each_member(v, name_holder);
-	return 0;
-}
-
-/* ---- Output ---- */
 
 static const char *text_of_code(struct view *v, uintptr_t address)
 {
-	struct kept *k = &v->v_codes[(size_t)dump_mix(0, address) >> 16 & (CODES - 1)];
+	struct kept *k = &v->v_codes[address / 16 % CODES];
 
 	if (k->k_address != address || !k->k_text[0]) {
 		k->k_address = address;
@@ -215,18 +97,6 @@ static void put_processor(struct text *o, const struct task *k)
 	text_number(o, k->k_scheduler);
 	text_put(o, ".");
 	text_number(o, k->k_number);
-}
-
-static void text_holder(struct view *v, uintptr_t key)
-{
-	const struct held_object *h = find_holder(v, key);
-
-	if (h->h_is_thread) {
-		text_thread(&v->v_text, (const void *)key, h->h_name);
-	} else {
-		text_put(&v->v_text, "an outsider, ");
-		text_hex(&v->v_text, key);
-	}
 }
 
 /* What a processor runs that does not answer. */
@@ -268,15 +138,14 @@ static void text_processors(struct view *v)
 	}
 }
 
-static void text_group(struct view *v, const struct shown *h)
+static void text_group(struct view *v, const struct group *g)
 {
-	const struct group *g = h->h_groups[0];
 	const struct group_key *e = &g->g_key;
-	bool one = h->h_threads == 1;
+	bool one = g->g_count == 1;
 	struct text *o = &v->v_text;
 
 	text_put(o, "\n");
-	text_number(o, h->h_threads);
+	text_number(o, g->g_count);
 	text_put(o, one ? " thread, function " : " threads, function ");
 	put_code(v, e->e_func);
 	text_put(o, ", ");
@@ -317,11 +186,11 @@ static void text_member(struct view *v, const struct group *g, const struct memb
 		text_put(o, m->m_more);
 	if (m->m_holder) {
 		text_put(o, ", held by ");
-		text_holder(v, m->m_holder);
+		text_hex(o, m->m_holder);
 	}
-	if (e->e_state == UPROC_JOINS && find_holder(v, m->m_thread)->h_joined) {
-		text_put(o, ", joins ");
-		text_holder(v, find_holder(v, m->m_thread)->h_joined);
+	if (m->m_joiner) {
+		text_put(o, ", joined by ");
+		text_hex(o, m->m_joiner);
 	}
 	put_age(o, ", started ", m->m_started, " s ago");
 	if (m->m_where) {
@@ -334,42 +203,28 @@ static void text_member(struct view *v, const struct group *g, const struct memb
 
 static void show_text(struct view *v)
 {
+	const struct dump *d = v->v_dump;
 	struct text *o = &v->v_text;
+	size_t threads = 0;
 
+	for (size_t i = 0; i < d->d_count; i++)
+		threads += d->d_tasks[i]->k_threads;
 	text_put(o, "threads: ");
-	text_number(o, v->v_threads);
+	text_number(o, threads);
 	text_put(o, ", schedulers: ");
-	text_number(o, v->v_dump->d_pins.n_count);
-	if (v->v_lost > 0) {
+	text_number(o, d->d_pins.n_count);
+	if (d->d_lost > 0) {
 		text_put(o, ", not shown for want of memory: ");
-		text_number(o, v->v_lost);
+		text_number(o, d->d_lost);
 	}
 	text_put(o, "\n");
 	text_processors(v);
-	for (size_t i = 0; i < v->v_count; i++) {
-		text_group(v, &v->v_shown[i]);
-		for (size_t j = 0; j < v->v_shown[i].h_count; j++) {
-			const struct group *g = v->v_shown[i].h_groups[j];
-
-			for (const struct member *m = g->g_first; m; m = m->m_next)
-				text_member(v, g, m);
-		}
+	for (size_t i = 0; i < d->d_groups; i++) {
+		text_group(v, v->v_groups[i]);
+		for (const struct member *m = v->v_groups[i]->g_first; m; m = m->m_next)
+			text_member(v, v->v_groups[i], m);
 	}
-}
-
-/* 0; -ENOMEM. */
-static int make_view(struct view *v)
-{
-	int rc;
-
-	v->v_text = (struct text)TEXT(v->v_bytes, v->v_dump->d_fd);
-	v->v_text.t_wait = -1;
-	for (size_t i = 0; i < v->v_dump->d_count; i++) {
-		v->v_threads += v->v_dump->d_tasks[i]->k_threads;
-		v->v_lost += v->v_dump->d_tasks[i]->k_lost;
-	}
-	rc = gather_groups(v);
-	return rc ? rc : gather_holders(v);
+	text_flush(o);
 }
 
 int uinspect__show(struct dump *d)
@@ -380,17 +235,16 @@ int uinspect__show(struct dump *d)
 	if (!v)
 		return -ENOMEM;
 	v->v_dump = d;
-	rc = make_view(v);
+	v->v_text = (struct text)TEXT(v->v_bytes, d->d_fd);
+	v->v_text.t_wait = -1;
+	rc = sort_groups(v);
 	if (rc == 0) {
 		show_text(v);
-		text_flush(&v->v_text);
 		rc = v->v_text.t_rc;
-		if (rc == 0 && v->v_lost > 0)
-			rc = -ENOMEM;
 	}
+	if (rc == 0 && d->d_lost > 0)
+		rc = -ENOMEM;
 	free(v->v_groups);
-	free(v->v_shown);
-	free(v->v_holders);
 	free(v);
 	return rc;
 }

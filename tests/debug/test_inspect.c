@@ -119,7 +119,7 @@ static void check_way(int way, const struct ustack *u)
 	if (objects[way])
 		expect(line, " %p", objects[way]);
 	if (way == WAIT_at_mutex || way == WAIT_at_read)
-		expect(line, ", held by an outsider, 0x%" PRIxPTR, uwait_name());
+		expect(line, ", held by 0x%" PRIxPTR, uwait_name());
 	if (way == WAIT_at_write)
 		expect(line, ", readers: 1");
 	if (way == WAIT_at_group)
@@ -147,8 +147,9 @@ static void show_join(void *s)
 	TEST_EQUAL(over->o_start(s, join_it, NULL, &u), 0);
 	free(await_state(u, 0, "joins"));
 	text = await_state(u, 0, "joins");      /* after the join was seen */
-	line = line_of(text, u);
-	expect(line, ", joins thread %p \"joined\"", (void *)to.thread);
+	line = line_of(text, to.thread);
+	expect(line, " \"joined\", processor 0.");
+	expect(line, ", joined by %p", (void *)u);
 	free(text);
 	TEST_EQUAL(ustack_wake(to.thread), 0);
 	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
