@@ -6,8 +6,8 @@
  * is held for ever: main() is a native thread, and may wake a thread at any time. A
  * pthread_t is the address of a record, or one of libc's. A thread runs
  *
- * 	run()           its function
- * 	end()           destructors of its keys; frees the record
+ *	run()           its function
+ *	end()           destructors of its keys; frees the record
  *
  * A joinable thread can be joined in rr, too. The join frees its record. The record of a
  * detached thread is freed by the end or by the detach, whichever comes last.

@@ -3,8 +3,8 @@
  * uposix.h: POSIX threads and calls that block, over usched, for programs that were not
  * written for usched.
  *
- * 	cc -include usched/posix/uposix.h ...         the program's own calls, or
- * 	usched-run PROGRAM...                   all of a program, by LD_PRELOAD
+ *	cc -include usched/posix/uposix.h ...         the program's own calls, or
+ *	usched-run PROGRAM...                   all of a program, by LD_PRELOAD
  *
  * Each function is that of POSIX or of glibc with the name behind uposix_, and differs
  * where uposix(7) says so. Native threads, such as main(), may call each function, too.

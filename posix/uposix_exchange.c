@@ -9,10 +9,10 @@
  * initial values. A thread that has run stays on its native thread, so the addresses of
  * its variables stay, too.
  *
- * 	uposix__choose()    at the first thread, for each object that is named
- * 	uposix__own()       a thread begins, and owns the blocks
- * 	exchange()          a hook, from then on: another thread is about to run
- * 	uposix__disown()    the thread ends
+ *	uposix__choose()    at the first thread, for each object that is named
+ *	uposix__own()       a thread begins, and owns the blocks
+ *	exchange()          a hook, from then on: another thread is about to run
+ *	uposix__disown()    the thread ends
  *
  * Where no variables are chosen, a native thread has the hook only while threads there
  * have a locale of their own.

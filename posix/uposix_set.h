@@ -330,9 +330,9 @@ void uposix__end_signals(struct uposix_thread *me);
 /*
  * Looks at the result of a wait that is a cancellation point:
  *
- * 	do
- * 		rc = usync_...(..., deadline);
- * 	while (uposix__again(&rc));
+ *	do
+ *		rc = usync_...(..., deadline);
+ *	while (uposix__again(&rc));
  *
  * If pthread_cancel() is pending, the thread ends. If a handler has run, *rc is -EINTR,
  * or, with SA_RESTART, the result is true: wait again. True also if there was no reason
