@@ -3,30 +3,30 @@
  * utls.c: sessions of TLS.
  *
  * OpenSSL reads from and writes to memory: the BIO of a session has the bytes that came,
- * and those that are to be sent. So OpenSSL never waits, and no thread blocks in its deep
- * frames. Around its calls the session moves bytes to and from the descriptor by unet.h,
- * a buffer at a time: a request and its answer are one read and one write, and an idle
- * session has no buffers.
+ * and the bytes to be sent. So OpenSSL never waits, and no thread blocks in its deep
+ * frames. Around calls of OpenSSL the session moves bytes to and from the descriptor by
+ * unet.h, a buffer at a time: a request and its answer are one read and one write, and an
+ * idle session has no buffers.
  *
  * Invariants
  *  - s_lock is held for each call of OpenSSL, and across no call that may switch. The
  *    queue of errors, which is the native thread's, is empty before such a call, and is
  *    read and emptied before the lock is released: see call_once().
  *  - s_turn is held by the thread that writes to the descriptor. Bytes go from s_out to
- *    s_sending, and these to the descriptor, so they keep their order, and s_out may grow
- *    meanwhile. The holder looks at s_out again after it has released s_turn, so that a
- *    reader that found s_turn taken need not wait. It looks under s_lock, which orders
- *    that look and what the reader has added. A thread that looks for its own bytes only
- *    needs no lock for that.
+ *    s_sending, and from there to the descriptor, so their order stays, and s_out may
+ *    grow meanwhile. The holder looks at s_out again after the release of s_turn, so that
+ *    a reader that found s_turn taken need not wait. That look is under s_lock, which
+ *    orders the look and what the reader has added. A thread that looks for bytes of its
+ *    own needs no lock.
  *  - s_busy has an owner for each direction: s_much is the reader's, and s_complete
  *    changes only while one thread has both.
  *  - s_in is filled by the thread that has the direction to read, when it is empty.
  *  - After s_error is set, OpenSSL is not called any more.
  *
- * Records that bring no data, as changes of keys, empty ones and alerts, keep OpenSSL
- * busy in one call for as long as there are some. So the BIO says that there is nothing
- * more after RECORDS_MAX records: then the session looks at the deadline and gives way,
- * and the call comes again. After IN_VAIN such records in a row, or with ANSWERS bytes of
+ * OpenSSL takes records without data, such as changes of keys, empty records and alerts,
+ * in one call for as long as there are some. So the BIO says that there is nothing more
+ * after RECORDS_MAX records: then the session looks at the deadline and gives way, and
+ * calls OpenSSL again. After IN_VAIN such records in a row, or with ANSWERS bytes of
  * replies that the peer has not taken, the session fails.
  */
 #include "utls.h"
@@ -46,54 +46,57 @@
 #include "../unet.h"
 #include "utls_set.h"
 
-enum { WANTS = INT32_MIN };             /* more has to come first */
+enum { WANTS = INT32_MIN };             /* OpenSSL needs more input first */
 
 enum { READS = 1, WRITES = 2 };
 
-enum {                                  /* records */
-	RECORDS_AT_ONCE = 16,           /* in a call of OpenSSL: 0.3 ms, if keys change */
-	IN_VAIN         = 1024,         /* in a row without data: a ticket of 16 KiB in
-					   the shortest records of RFC 8449 has 256 */
+enum {                                  /* numbers of records */
+	RECORDS_AT_ONCE = 16,           /* in a call of OpenSSL: 0.3 ms if keys change */
+	IN_VAIN         = 1024,         /* in a row without data: a ticket of 16 KiB
+					   has 256 of the shortest records of RFC 8449 */
 };
 
-enum {                                  /* bytes */
-	IN_FEW  = 1024,                 /* read at first: what malloc() has at hand */
+enum {                                  /* numbers of bytes */
+	IN_FEW  = 1024,                 /* read at first: malloc() has such blocks at
+					   hand */
 	IN_MAX  = 32768,                /* read at once: nearly two records */
 	OUT_MAX = 32768,                /* written at once: two records */
-	ANSWERS = 16384,                /* of replies: 600 changes of keys */
+	ANSWERS = 16384,                /* replies at most: 600 changes of keys */
 };
 
 enum call { HANDSHAKE, READ, WRITE, SHUTDOWN };
 
 struct piece {
 	char   *p_data;                 /* from malloc(); NULL if p_size is 0 */
-	size_t  p_at, p_size;           /* of these, p_at bytes are gone */
+	size_t  p_at, p_size;           /* p_at of p_size bytes are used up */
 };
 
-/* Under s_lock, except for what is constant, or says otherwise. */
+/* Members are under s_lock, unless they are constant or say otherwise. */
 struct utls {
 	SSL              *s_ssl;        /* constant */
-	struct utls_set  *s_set;        /* constant; held */
+	struct utls_set  *s_set;        /* constant; the session holds it */
 	int               s_fd;         /* constant */
-	int               s_error;      /* 0, or why it has failed */
-	unsigned long     s_code;       /* OpenSSL's, */
-	const char       *s_text;       /* or NULL and ours */
-	uint8_t           s_busy;       /* atomic; READS, WRITES: a thread is inside */
-	bool              s_complete;   /* s_busy's; the handshake */
-	bool              s_much;       /* s_busy's; the last read got IN_FEW or more */
-	bool              s_unsent;     /* s_out or s_sending; read without the lock */
-	bool              s_ended;      /* the descriptor's input */
-	bool              s_short;      /* of memory, in a call of OpenSSL */
+	int               s_error;      /* 0, or why the session has failed */
+	unsigned long     s_code;       /* code of OpenSSL, with s_text NULL; */
+	const char       *s_text;       /* or a text of ours */
+	uint8_t           s_busy;       /* atomic; READS, WRITES: a thread is in a call */
+	bool              s_complete;   /* the handshake is; under s_busy */
+	bool              s_much;       /* the last read got IN_FEW or more; under
+					   s_busy */
+	bool              s_unsent;     /* s_out or s_sending has bytes; read without
+					   the lock */
+	bool              s_ended;      /* the input of the descriptor has ended */
+	bool              s_short;      /* a call of OpenSSL had no memory */
 	unsigned          s_vain;       /* records since the last data */
 	unsigned          s_begun;      /* records in this call of OpenSSL */
-	bool              s_answers;    /* what this call writes is a reply */
-	size_t            s_replies;    /* bytes since all was sent */
+	bool              s_answers;    /* what this call writes are replies */
+	size_t            s_replies;    /* bytes of replies since all was sent */
 	struct piece      s_in, s_out, s_sending;
 	pthread_mutex_t   s_lock;
 	struct usync_mutex s_turn;
 };
 
-/* The first `size' bytes are gone. */
+/* Drops the first `size' bytes. */
 static void drop_bytes(struct piece *p, size_t size)
 {
 	p->p_at += size;
@@ -125,7 +128,8 @@ static int bio_read(BIO *b, char *data, int size)
 			BIO_set_retry_read(b);
 		return s->s_ended ? 0 : -1;
 	}
-	if (size == SSL3_RT_HEADER_LENGTH) {    /* or a record's last bytes, at times */
+	if (size == SSL3_RT_HEADER_LENGTH) {    /* or, at times, the last bytes of a
+						   record */
 		s->s_begun++;
 		s->s_vain++;
 	}
@@ -141,7 +145,10 @@ static void set_unsent(struct utls *s, bool is)
 	__atomic_store_n(&s->s_unsent, is, __ATOMIC_RELAXED);
 }
 
-/* Takes all: a call of OpenSSL writes two records at most, or a flight of a handshake. */
+/*
+ * Takes all bytes: a call of OpenSSL writes two records at most, or a flight of a
+ * handshake.
+ */
 static int bio_write(BIO *b, const char *data, int size)
 {
 	struct utls *s = utls_of(b);
@@ -211,7 +218,10 @@ static int set_host(struct utls *s, const char *host)
 	       ? 0 : -ENOMEM;
 }
 
-/* What ends without an end of the stream may be resumed: its reader was told. */
+/*
+ * OpenSSL resumes only sessions that were shut down. A session without the peer's end may
+ * be resumed, since the reader was told.
+ */
 void utls_free(struct utls *s)
 {
 	if (!s)
@@ -257,7 +267,7 @@ int utls_create(struct utls_context *k, int fd, const char *host, struct utls **
 	return rc;
 }
 
-/* No other thread is inside a call of these ways until end_call(). */
+/* Keeps other threads out of calls in these directions until end_call(). */
 static int begin_call(struct utls *s, unsigned ways)
 {
 	uint8_t busy = __atomic_load_n(&s->s_busy, __ATOMIC_RELAXED);
@@ -270,20 +280,20 @@ static int begin_call(struct utls *s, unsigned ways)
 	return 0;
 }
 
-/* For a few lines without a switch. */
+/* Locks for a few lines without a switch. */
 static void lock_session(struct utls *s)
 {
 	pthread_mutex_lock(&s->s_lock);
 }
 
-/* The queue is empty as a rule, and to clear it takes ten times as long as to look. */
+/* To clear the queue, which is mostly empty, takes ten times as long as to look. */
 static void clear_errors(void)
 {
 	if (ERR_peek_error())
 		ERR_clear_error();
 }
 
-/* Else a call of OpenSSL would only say that it wants more. */
+/* False: a call of OpenSSL would only ask for more. */
 static bool may_read(const struct utls *s)
 {
 	return s->s_in.p_size || s->s_ended || SSL_has_pending(s->s_ssl)
@@ -354,9 +364,9 @@ static void unlock_session(struct utls *s)
 }
 
 /*
- * A call of OpenSSL: a number, WANTS, or an error. All that it leaves in the queue of
- * errors is taken out, as other threads use that, too. A call may read files, for random
- * numbers, so it is not cancelled there.
+ * Makes a call of OpenSSL. Returns a number, WANTS, or an error. Errors of the call are
+ * taken out of the queue, which other threads use, too. The call may read files, for
+ * random numbers, so cancellation is off.
  */
 static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
 {
@@ -380,13 +390,13 @@ static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
 	return rc;
 }
 
-/* Not of one that is 0: with that, no call waits. */
+/* Deadline 0 is never past: such calls do not wait anyway. */
 static bool is_past(int64_t deadline)
 {
 	return deadline > 0 && deadline != USCHED_NEVER && usync_after(0) >= deadline;
 }
 
-/* So much of s_sending is sent. Whether there is more, in s_sending then. */
+/* Drops `sent' bytes of s_sending. True: there are more, in s_sending. */
 static bool take(struct utls *s, size_t sent)
 {
 	bool more;
@@ -404,7 +414,7 @@ static bool take(struct utls *s, size_t sent)
 	return more;
 }
 
-/* The caller has the turn. */
+/* Sends all. The caller has the turn. */
 static int send_all(struct utls *s, int64_t deadline)
 {
 	const struct piece *p = &s->s_sending;
@@ -429,7 +439,7 @@ static bool is_unsent(struct utls *s)
 	return is;
 }
 
-/* Of what this thread has added nothing is left then: 0. */
+/* Sends what this thread has added. 0: nothing of that is left. */
 static int flush(struct utls *s, int64_t deadline)
 {
 	bool more = __atomic_load_n(&s->s_unsent, __ATOMIC_RELAXED);
@@ -449,7 +459,7 @@ static int flush(struct utls *s, int64_t deadline)
 	return 0;
 }
 
-/* Left over from the last call of OpenSSL. */
+/* True: bytes are left from the last call of OpenSSL. */
 static bool has_bytes(struct utls *s)
 {
 	bool has;
@@ -474,8 +484,8 @@ static void put_input(struct utls *s, char *data, size_t size, size_t room)
 }
 
 /*
- * Reads what there is, into a buffer that is there only while there is something: a
- * thread waits without one. It is small until a read fills it.
+ * Reads what there is. The buffer is freed when empty, so a thread waits without one. It
+ * is small until a read fills it.
  */
 static int fill_input(struct utls *s, int64_t deadline)
 {
@@ -499,8 +509,8 @@ static int fill_input(struct utls *s, int64_t deadline)
 }
 
 /*
- * Gives OpenSSL bytes. A peer that always has some, and no data among them, does not pass
- * the deadline.
+ * Gives OpenSSL bytes. A peer that always sends, but no data, does not hold up the
+ * deadline.
  */
 static int get_more(struct utls *s, bool again, int64_t deadline)
 {
@@ -514,7 +524,10 @@ static int get_more(struct utls *s, bool again, int64_t deadline)
 	return rc == -ECANCELED && deadline > 0 ? rc : 0;
 }
 
-/* Until its client says something, a server needs no buffers of OpenSSL's: 30 KB. */
+/*
+ * True: the client has said nothing yet, so the server needs none of OpenSSL's 30 KB of
+ * buffers.
+ */
 static bool is_before_hello(struct utls *s)
 {
 	bool is;
@@ -556,7 +569,10 @@ int utls_handshake(struct utls *s, int64_t deadline)
 	return rc;
 }
 
-/* Before the first transfer: a handshake has both ways, and the caller has one. */
+/*
+ * Makes the handshake before the first transfer. A handshake needs both directions, and
+ * the caller has one.
+ */
 static int complete_handshake(struct utls *s, unsigned other, int64_t deadline)
 {
 	int rc = s->s_complete ? 0 : begin_call(s, other);
@@ -568,7 +584,7 @@ static int complete_handshake(struct utls *s, unsigned other, int64_t deadline)
 	return rc;
 }
 
-/* What OpenSSL answers to the peer is sent if that needs no wait, or by the next call. */
+/* Replies of OpenSSL are sent if that needs no wait, otherwise by the next call. */
 static ssize_t read_session(struct utls *s, void *buffer, size_t size, int64_t deadline)
 {
 	int rc = complete_handshake(s, WRITES, deadline);
@@ -578,7 +594,7 @@ static ssize_t read_session(struct utls *s, void *buffer, size_t size, int64_t d
 
 		flush(s, 0);
 		if (n > 0 && !again)
-			budget_give_way(0);     /* there may be thousands of records */
+			budget_give_way(0);     /* thousands of records may be here */
 		if (n != WANTS)
 			return n;
 		rc = get_more(s, again, deadline);
@@ -716,7 +732,7 @@ static int flush_op(void *peer, int64_t deadline)
 	return utls_write_all((struct utls *)peer, NULL, 0, NULL, deadline);
 }
 
-/* For ubuf.h. */
+/* The calls for ubuf.h. */
 
 const struct ubuf_ops *utls_ops(void)
 {
@@ -725,7 +741,7 @@ const struct ubuf_ops *utls_ops(void)
 	return &ops;
 }
 
-/* What is known. */
+/* What is known of a session. */
 
 const char *utls_error(const struct utls *s)
 {

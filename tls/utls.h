@@ -2,26 +2,27 @@
 /*
  * utls.h: TLS over descriptors, for code that blocks. It is built by `make TLS=1', over
  * OpenSSL 3, as libusched-tls; the library itself needs no OpenSSL. `pkg-config --libs
- * usched-tls usched' names both. To compile it in, add tls/utls.c, tls/utls_context.c
+ * usched-tls usched' names both. To compile TLS in, add tls/utls.c, tls/utls_context.c
  * and -lssl -lcrypto.
  *
  * A context has what connections share: certificates, keys, authorities, protocols. It
  * can be loaded again while connections go on. A session is TLS over one descriptor of
- * unet.h, which stays the caller's: it is closed by unet_close(), before or after
- * utls_free(). While a session is used nothing else may read or write the descriptor.
+ * unet.h. The descriptor stays the caller's, who closes it by unet_close(), before or
+ * after utls_free(). While a session is used nothing else may read or write the
+ * descriptor.
  *
  * Defaults: TLS 1.2 and 1.3, OpenSSL's ciphers at security level 2 or what the system
  * demands beyond that, in the server's order; no renegotiation, no compression. Clients
- * verify the server's certificate and its name. Sessions are resumed by tickets.
+ * verify the server's certificate and name. Sessions are resumed by tickets.
  *
  * Threads wait outside of OpenSSL, at the depth of the public call, so the frames of
  * OpenSSL are not copied; no lock is held then. A thread that waits in
  * utls_wait_readable() or utls_read() keeps no buffer.
  *
  * Calls that may wait take a deadline last, switch threads if they wait, and may be made
- * by threads and native threads, as in unet.h. They return a number of at least 0, or
- * its errors, with nothing transferred. All others neither wait nor switch. No call is
- * for signal handlers. Further errors are
+ * by threads and native threads, as in unet.h. They return a number of at least 0, or an
+ * error of unet.h with nothing transferred. All other calls neither wait nor switch. No
+ * call is for signal handlers. Further errors are
  *
  *   -EPROTO      The peer breaks the protocol, has refused ours, or is not verified; or
  *                it sends 1024 records in a row without data, or does not take replies;
@@ -49,14 +50,15 @@ extern "C" {
 
 /* Files of PEM. */
 struct utls_certificate {
-	const char *t_chain;            /* its own certificate first */
+	const char *t_chain;            /* the server's or client's certificate first */
 	const char *t_key;              /* not encrypted */
 };
 
 enum {
 	UTLS_CLIENT     = 1,            /* sessions connect; by default they accept */
-	UTLS_VERIFY     = 2,            /* a server demands certificates of clients */
-	UTLS_ASK        = 4,            /* a server asks, and verifies what comes */
+	UTLS_VERIFY     = 2,            /* a server demands certificates of its clients */
+	UTLS_ASK        = 4,            /* a server asks for certificates, and verifies
+					   them */
 	UTLS_UNVERIFIED = 8,            /* a client takes any server: for tests */
 };
 
@@ -64,16 +66,17 @@ enum {
 struct utls_conf {
 	unsigned                       f_flags;
 	/*
-	 * A server has one at least. It presents the first that is for the name which the
-	 * client asks for, and the first of all if none is. A client has one or none.
+	 * A server has at least one certificate. It presents the first for the name that
+	 * the client asks for, or else the first of all. A client has one or none.
 	 */
 	const struct utls_certificate *f_certificates;
 	size_t                         f_count;
 	/* A file of PEM. NULL: the system's for clients, none for servers. */
 	const char                    *f_authorities;
 	/*
-	 * "h2,http/1.1", or NULL for none: what a client offers, or a server takes, the
-	 * first that the client offers. If none is common, the handshake fails.
+	 * "h2,http/1.1", or NULL for none: what a client offers. A server takes the first
+	 * protocol of the client that is also in this list; without a common one the
+	 * handshake fails.
 	 */
 	const char                    *f_alpn;
 };
@@ -92,17 +95,17 @@ int utls_context_create(const struct utls_conf *conf, struct utls_context **cont
 			const char **why);
 
 /*
- * Replaces all of the context, for sessions that are created from now on. Others keep
- * what they have. Tickets of before are not accepted any more, since their clients may
- * have been verified by authorities that are not in use any more: their handshakes are
- * full ones. After an error nothing has changed. May be called at any time, from any
- * native thread.
+ * Replaces all of the context, for sessions that are created from now on. Earlier
+ * sessions keep what they have. Earlier tickets are no longer accepted, since their
+ * clients may have been verified by authorities that are not in use any more: such
+ * clients make a full handshake. After an error nothing has changed. May be called at any
+ * time, from any native thread.
  * 0, or an error as utls_context_create().
  */
 int utls_context_load(struct utls_context *k, const struct utls_conf *conf,
 		      const char **why);
 
-/* Frees the caller's hold of a context. Its sessions go on. */
+/* Frees the caller's hold of a context. Sessions of the context go on. */
 void utls_context_free(struct utls_context *k);
 
 /* Sessions. */
@@ -124,10 +127,11 @@ int utls_create(struct utls_context *k, int fd, const char *host, struct utls **
 void utls_free(struct utls *s);
 
 /*
- * Makes the handshake. After -ETIMEDOUT or -ECANCELED it may be called again, and goes
- * on. Reads and writes call it if it is not complete; do so with one thread. From the
- * client's first byte until it is complete a server's session has about 30 KB more than
- * before and after: a server bounds how many handshakes it makes at a time.
+ * Makes the handshake. After -ETIMEDOUT or -ECANCELED the call may be repeated, and goes
+ * on. Reads and writes make the handshake if it is not complete; do so with one thread.
+ * From the client's first byte to the end of the handshake a server's session has about
+ * 30 KB more than before and after: a server bounds how many handshakes it makes at a
+ * time.
  * 0, or an error as above.
  */
 int utls_handshake(struct utls *s, int64_t deadline);
@@ -141,24 +145,24 @@ ssize_t utls_read(struct utls *s, void *buffer, size_t size, int64_t deadline);
 
 /*
  * Writes at most `size' bytes. At the deadline, or if the thread is cancelled, up to 32
- * KiB of those that it took may not be sent yet; the next call sends them before all
- * else. With deadline 0 it does not switch.
- * Returns how many bytes it took, at least one, or an error as above; -EPIPE: after
- * utls_shutdown().
+ * KiB of the bytes that the session took may not be sent yet; the next call sends them
+ * before all else. With deadline 0 the call does not switch.
+ * Returns how many bytes the session took, at least one, or an error as above; -EPIPE:
+ * after utls_shutdown().
  */
 ssize_t utls_write(struct utls *s, const void *buffer, size_t size, int64_t deadline);
 
 /*
  * Returns what ubuf_in_over() and ubuf_out_over() of ubuf.h take, with a session as the
- * peer: for lines and formatted text. When ubuf_flush() returns 0, all is sent. It is
- * constant.
+ * peer: for lines and formatted text. When ubuf_flush() returns 0, all is sent. The
+ * result is constant.
  */
 const struct ubuf_ops *utls_ops(void);
 
 /*
  * Transfer exactly `size' bytes; *done, unless NULL, is how many were taken. When
- * utls_write_all() returns 0 all are sent, also what earlier calls have left, with size
- * 0 too.
+ * utls_write_all() returns 0, all bytes are sent, with those that earlier calls have
+ * left, also for size 0.
  * 0, or an error as above; -EPIPE: from reading, the end came before.
  */
 int utls_read_all(struct utls *s, void *buffer, size_t size, size_t *done,
@@ -167,14 +171,14 @@ int utls_write_all(struct utls *s, const void *buffer, size_t size, size_t *done
 		   int64_t deadline);
 
 /*
- * Waits until there is something to read, and reads nothing. It may return early, as
+ * Waits until there is something to read, and reads nothing. May return early, as
  * unet_wait().
  * 0, or an error as above.
  */
 int utls_wait_readable(struct utls *s, int64_t deadline);
 
 /*
- * Sends the end of the stream. Reads go on; one that returns 0 has the peer's end.
+ * Sends the end of the stream. Reads go on: a read that returns 0 has the peer's end.
  * 0, or an error as above; -ENOTCONN: the handshake is not complete.
  */
 int utls_shutdown(struct utls *s, int64_t deadline);
@@ -205,12 +209,15 @@ int utls_resumed(const struct utls *s);
  */
 void *utls_ssl(struct utls *s);
 
-/* A ticket: what a client resumes. It may be used with any session of the same host. */
+/*
+ * A ticket, with which a client resumes a session. It is good for any session of the same
+ * host.
+ */
 struct utls_ticket;
 
 /*
  * Gets a client's ticket in *ticket, which the caller frees.
- * 0; -EAGAIN: the server has sent none yet, which comes with what is read.
+ * 0; -EAGAIN: the server has sent no ticket yet: it comes with what is read.
  */
 int utls_ticket(struct utls *s, struct utls_ticket **ticket);
 

@@ -2,8 +2,9 @@
 /*
  * utls_context.c: contexts of TLS: what is loaded, and exchanged as a whole.
  *
- * A server has an SSL_CTX for each certificate. Sessions begin with the first, and get
- * another one when the client has named a host. All are alike except for the certificate.
+ * A server has an SSL_CTX for each certificate. A session begins with the first, and gets
+ * another one when the client has named a host. They differ in nothing but the
+ * certificate.
  */
 #include "utls_set.h"
 
@@ -19,7 +20,7 @@
 
 struct utls_context {
 	pthread_mutex_t  k_lock;
-	struct utls_set *k_set;         /* under the lock; held */
+	struct utls_set *k_set;         /* the context holds it; under the lock */
 };
 
 static bool is_sound(const struct utls_conf *conf)
@@ -35,7 +36,7 @@ static bool is_sound(const struct utls_conf *conf)
 	       && (conf->f_authorities || !(conf->f_flags & (UTLS_VERIFY | UTLS_ASK)));
 }
 
-/* From names between commas to names behind their lengths. */
+/* Turns names between commas into names behind their lengths. */
 static int set_alpn(struct utls_set *e, const char *text)
 {
 	size_t size = strlen(text) + 1, from = 0;
@@ -58,14 +59,14 @@ static int set_alpn(struct utls_set *e, const char *text)
 	return 0;
 }
 
-/* By default OpenSSL asks on the terminal. */
+/* OpenSSL's own function would ask on the terminal. */
 static int no_password(char *buffer, int size, int writing, void *arg)
 {
 	(void)buffer, (void)size, (void)writing, (void)arg;
 	return -1;
 }
 
-/* OpenSSL has the handshake go on with the first context if there is no better one. */
+/* If no certificate is better, the handshake goes on with the first context. */
 static int choose_certificate(SSL *ssl, int *alert, void *arg)
 {
 	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
@@ -95,7 +96,7 @@ static void set_defaults(SSL_CTX *c, struct utls_set *e)
 			       | SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_default_passwd_cb(c, no_password);
-	/* Tickets have all that is needed, so nothing is kept here. */
+	/* Tickets have all that is needed, so no sessions are kept here. */
 	SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_session_id_context(c, id, sizeof id - 1);
 	if (!(e->e_flags & UTLS_CLIENT)) {
@@ -184,7 +185,7 @@ static int fill_set(struct utls_set *e, const struct utls_conf *conf)
 	return rc;
 }
 
-/* The first error has the cause. */
+/* The first error in the queue has the cause. */
 static int load_failure(const char **why)
 {
 	unsigned long code = ERR_peek_error();
@@ -212,7 +213,7 @@ void utls__release_set(struct utls_set *e)
 	free(e);
 }
 
-/* As calls of the library: no cancellation point, though it reads files. */
+/* Like all calls of the library no cancellation point, though files are read. */
 static int load(const struct utls_conf *conf, struct utls_set **set, const char **why)
 {
 	size_t count = conf->f_count ? conf->f_count : 1;

@@ -10,23 +10,24 @@
 #include "utls.h"
 
 /*
- * What one load of a context has made. It does not change. The context holds the last
- * one, and each session holds the one that it began with.
+ * What one load of a context has made. A set is constant. The context holds the last one,
+ * and a session the one that was the last at its begin.
  */
 struct utls_set {
 	uint32_t       e_holds;         /* atomic */
 	unsigned       e_flags;
-	BIO_METHOD    *e_method;        /* of sessions' BIOs */
-	unsigned char *e_alpn;          /* as it is sent; or NULL */
+	BIO_METHOD    *e_method;        /* for the BIOs of sessions */
+	unsigned char *e_alpn;          /* the list in the form of the protocol; or
+					   NULL */
 	unsigned       e_alpn_size;
 	size_t         e_count;         /* at least 1 */
-	SSL_CTX       *e_contexts[];    /* one for each certificate */
+	SSL_CTX       *e_contexts[];    /* a context for each certificate */
 };
 
 struct utls_set *utls__hold_set(struct utls_context *k);
 void utls__release_set(struct utls_set *e);
 
-/* Of utls.c: the BIO of sessions. NULL: no memory. */
+/* Returns the method of the BIOs of sessions, made in utls.c. NULL: no memory. */
 BIO_METHOD *utls__method(void);
 
 #endif /* USCHED_TLS_SET_H */
