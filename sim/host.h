@@ -38,16 +38,16 @@ struct sim_host {
 	unsigned         h_number;      /* from 1 on */
 	bool             h_up;
 	struct sim_processor h_processor;
-	bool             h_full;        /* its disk */
-	int64_t          h_jump;        /* ns, of its clock of the day */
-	const char      *h_dir;         /* the current one; NULL: the system's */
-	uint64_t         h_pending;     /* signals, bit n - 1 */
+	bool             h_full;        /* the disk is full */
+	int64_t          h_jump;        /* ns that its clock of the day is ahead */
+	const char      *h_dir;         /* current directory; NULL: the system's */
+	uint64_t         h_pending;     /* pending signals, bit n - 1 */
 };
 
-/* The program's X(). */
+/* Declares the function that X() of the program calls. */
 #define IN_PLACE_OF(name) extern __typeof__(name) uposix_##name
 
-/* All of uposix_sim_names.h. */
+/* Declares all functions of uposix_sim_names.h. */
 #define PLAIN(name)
 #define WORLD(name) IN_PLACE_OF(name);
 #define SYSCALL(name, ...)
@@ -59,48 +59,48 @@ struct sim_host {
 /* ---- sim/host.c ---- */
 
 /*
- * Has calls of libc's function in the library go to `with', and of the one that does the
- * same where off_t has 64 bits. *real is where they went before.
+ * Has the library call `with' in place of libc's function, and in place of its variant
+ * with off_t of 64 bits. *real is the function that was called before.
  */
 SIM_PRIVATE void sim__hook(const char *name, void (*with)(void), void *real);
 
-/* Returns whether a fault comes that comes once in n times; 0: never. */
+/* Returns true if a fault strikes now, once in n times; 0: never. */
 extern struct sim_faults sim__faults SIM_PRIVATE;
 SIM_PRIVATE bool sim__strikes(const char *what, unsigned n);
 
-/* Returns the host of the calling thread; NULL: it is on none. */
+/* Returns the host of the calling thread; NULL: none. */
 SIM_PRIVATE struct sim_host *sim__host(void);
 
 /* Returns a host with that name or address, or NULL. */
 SIM_PRIVATE struct sim_host *sim__find_host(const char *name);
 
 /*
- * For the network, or NULL: a host is gone, and its threads have ended; a fault of the
- * network begins, or is over.
+ * Call-backs for the network, or NULL: a host is gone, with its threads; a fault of the
+ * network begins or ends.
  */
 extern void (*sim__host_gone)(const struct sim_host *host) SIM_PRIVATE;
 extern void (*sim__net_fault)(const struct sim_fault *fault, bool begins) SIM_PRIVATE;
 
-/* Returns the processor of a thread, if its scheduler has one; else NULL. */
+/* Returns the processor of a thread whose scheduler was asked for with one; else NULL. */
 SIM_PRIVATE struct sim_processor *sim__processor(const struct sim_thread *t);
 
-/* A step of a thread on a host: perhaps it crashes. */
+/* Called at each step of a thread on a host: the host may crash. */
 SIM_PRIVATE void sim__may_crash(void);
 
 /* ---- sim/clock.c ---- */
 
-/* Begins the random numbers of a run; gives some. */
+/* sim__seed() begins the random numbers of a run; sim__fill() writes some. */
 SIM_PRIVATE void sim__seed(uint64_t seed);
 SIM_PRIVATE void sim__fill(void *to, size_t size);
 
 /* ---- sim/file.c ---- */
 
-/* The host has crashed. */
+/* Leaves of the host's files what a crash leaves. */
 SIM_PRIVATE void sim__drop_files(const struct sim_host *host);
 
 /* ---- sim/enter.c ---- */
 
-/* A call that cannot be simulated: the run fails, unless USCHED_SIM_ESCAPES is set. */
+/* Fails the run for a call that cannot be simulated, unless USCHED_SIM_ESCAPES is set. */
 SIM_PRIVATE void sim__escape(const char *name);
 
 #endif /* USCHED_SIM_HOST_H */

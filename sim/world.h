@@ -10,13 +10,13 @@
  *	sim/socket.c   calls that make and connect them, and options
  *	sim/transfer.c reads and writes of all of these
  *
- * A descriptor of the world is a number of the system's, which a descriptor of the system
- * that does no harm keeps open: so it is the lowest free one, fstat(2) has its type, and
- * the system keeps the options of a socket. Calls on other numbers are libc's. No call
- * blocks: what would returns EAGAIN, since the library waits itself.
+ * A descriptor of the world has a number of the system's, which a harmless descriptor of
+ * the system keeps open: so the number is the lowest free one, fstat(2) has the right
+ * type, and the system keeps the options of a socket. Calls on other numbers are libc's.
+ * No call blocks, but returns EAGAIN, since the library does the waiting.
  *
- * Bytes and packets are pieces. One that was sent is in `f_coming' of the receiver, until
- * its time; then in `f_here'. So those of a connection keep their order.
+ * Bytes and packets are pieces. A piece that was sent is in `f_coming' of the receiver
+ * until its time comes, and then in `f_here'. So pieces of a connection keep their order.
  */
 #ifndef USCHED_SIM_WORLD_H
 #define USCHED_SIM_WORLD_H
@@ -39,11 +39,14 @@
 enum {
 	SIM_IN  = EPOLLIN | EPOLLRDNORM,
 	SIM_OUT = EPOLLOUT | EPOLLWRNORM,
-	SIM_ALWAYS = EPOLLERR | EPOLLHUP,       /* told without being asked for */
+	SIM_ALWAYS = EPOLLERR | EPOLLHUP,       /* events told without being asked for */
 	SIM_ANY = SIM_IN | SIM_OUT | SIM_ALWAYS | EPOLLRDHUP,
 };
 
-/* Returns the result of a system call: n, or -1 with errno, from a negative error. */
+/*
+ * Turns a result, which may be a negative error, into that of a system call: n, or -1 and
+ * errno.
+ */
 static inline ssize_t sim__answer(ssize_t n)
 {
 	if (n >= 0)
@@ -52,7 +55,10 @@ static inline ssize_t sim__answer(ssize_t n)
 	return -1;
 }
 
-/* Begins in_NAME(), in place of libc's, real_NAME(). HOOK_LATER: it comes later. */
+/*
+ * Begins in_NAME(), which is called in place of libc's real_NAME(). HOOK_LATER only
+ * declares in_NAME().
+ */
 #define REPLACE(type, name, params)						\
 	HOOK_LATER(type, name, params) static type in_##name params
 #define HOOK_LATER(type, name, params)						\
@@ -65,9 +71,9 @@ static inline ssize_t sim__answer(ssize_t n)
 	}
 
 /*
- * Begins the function for a call on a descriptor of the world: `o' is what is open there,
- * and it returns what the call does, or a negative error. Other descriptors are libc's.
- * params and args are those after fd. SOCKET_CALL: only of a socket.
+ * Begins the function for a call on a descriptor of the world. `o' is what is open there;
+ * the result is that of the call, or a negative error. On other descriptors libc's call
+ * is made. params and args are without fd. SOCKET_CALL: for sockets only.
  */
 #define CALL_IF(is, type, name, params, args)					\
 	static ssize_t world_##name(struct sim_open *o, int fd, UNPACK params);	\
@@ -87,36 +93,39 @@ static inline ssize_t sim__answer(ssize_t n)
 /* A path, or an IP address as a text: "10.0.0.1" for ::ffff:10.0.0.1, too. */
 struct sim_address {
 	sa_family_t a_family;                   /* AF_UNIX, AF_INET; 0: none */
-	in_port_t   a_port;                     /* in the order of the network */
-	socklen_t   a_size;                     /* of the text */
+	in_port_t   a_port;                     /* in network order */
+	socklen_t   a_size;                     /* bytes of the text */
 	char        a_text[sizeof ((struct sockaddr_un *)0)->sun_path + 1];
 };
 
-/* Bytes; or the peer has accepted the connection; or nothing comes after it. */
+/*
+ * What a piece is: bytes; a connection that the peer has accepted; or the end of the
+ * input.
+ */
 enum sim_mark { SIM_DATA, SIM_BEGINS, SIM_ENDS };
 
 /* A piece of a stream, or a packet. */
 struct sim_piece {
 	STAILQ_ENTRY(sim_piece) g_next;
-	size_t                  g_at;           /* what was read of it */
+	size_t                  g_at;           /* bytes that were read already */
 	size_t                  g_size;
-	uint64_t                g_number;       /* in the trace */
+	uint64_t                g_number;       /* number in the trace */
 	enum sim_mark           g_what;
-	struct sim_address      g_from;         /* of a packet */
+	struct sim_address      g_from;         /* sender of a packet */
 	struct sim_address      g_to;
 	char                    g_data[];
 };
 
 STAILQ_HEAD(sim_pieces, sim_piece);
 
-/* What an epoll instance is to tell of a descriptor. */
+/* A descriptor in an epoll instance, and the events that it is watched for. */
 struct sim_watch {
 	LIST_ENTRY(sim_watch)   w_of_set;
 	LIST_ENTRY(sim_watch)   w_of_open;
 	TAILQ_ENTRY(sim_watch)  w_ready;
-	bool                    w_queued;       /* in f_ready */
+	bool                    w_queued;       /* in f_ready of the set */
 	int                     w_fd;
-	uint32_t                w_events;       /* as epoll's, with EPOLLET ... */
+	uint32_t                w_events;       /* as for epoll, with EPOLLET ... */
 	epoll_data_t            w_data;
 	struct sim_open        *w_set;
 	struct sim_open        *w_open;
@@ -124,74 +133,84 @@ struct sim_watch {
 
 struct sim_open;
 
-/* What a kind of descriptors does. Errors are negative; NULL: EINVAL, or nothing. */
+/*
+ * The functions of a type of descriptors. Errors are negative. NULL: EINVAL, or nothing
+ * to do.
+ */
 struct sim_type {
-	uint32_t (*t_ready)(const struct sim_open *o);          /* EPOLLIN ... */
+	uint32_t (*t_ready)(const struct sim_open *o);          /* events that are
+								   true: EPOLLIN ... */
 	ssize_t  (*t_read)(struct sim_open *o, struct msghdr *m, int flags);
 	ssize_t  (*t_write)(struct sim_open *o, const struct msghdr *m, int flags);
-	void     (*t_close)(struct sim_open *o);                /* the last number */
+	void     (*t_close)(struct sim_open *o);                /* its last number was
+								   closed */
 };
 
 enum sim_state { SIM_NEW, SIM_LISTENS, SIM_CONNECTING, SIM_CONNECTED, SIM_DEAD };
 
-/* What descriptors that are copies of each other share. */
+/* An open file of the world, which copies of a descriptor share. */
 struct sim_open {
 	const struct sim_type *f_type;
-	unsigned             f_refs;            /* numbers, peers, and what comes later */
-	unsigned             f_numbers;         /* 0: closed */
-	struct sim_host     *f_host;            /* of the thread that made it; or NULL */
-	LIST_HEAD(, sim_watch) f_watches;       /* of it */
+	unsigned             f_refs;            /* by numbers, peers, and what comes
+						   later */
+	unsigned             f_numbers;         /* numbers; 0: closed */
+	struct sim_host     *f_host;            /* host of the thread that opened it;
+						   NULL: none */
+	LIST_HEAD(, sim_watch) f_watches;       /* watches of it in epoll instances */
 
-	/* Pipes and sockets. A pipe is connected. */
+	/* Pipes and sockets. A pipe is SIM_CONNECTED. */
 	enum sim_state       f_state;
-	struct sim_pieces    f_here;            /* what has come, */
-	struct sim_pieces    f_coming;          /* and what will; */
-	size_t               f_pieces;          /* of both: their number, */
-	size_t               f_bytes;           /* and bytes, */
-	size_t               f_room;            /* at most */
-	int64_t              f_last;            /* when what it sent last comes */
-	int64_t              f_free;            /* when it can send the next */
+	struct sim_pieces    f_here;            /* pieces that have arrived */
+	struct sim_pieces    f_coming;          /* pieces on their way */
+	size_t               f_pieces;          /* number of pieces in both */
+	size_t               f_bytes;           /* bytes of these */
+	size_t               f_room;            /* most bytes of these */
+	int64_t              f_last;            /* when the piece sent last arrives */
+	int64_t              f_free;            /* when the next piece can be sent */
 	struct sim_open     *f_peer;
 	bool                 f_input_ended;
 	bool                 f_output_ended;
-	bool                 f_squeezed;        /* it can write nothing, for the moment */
+	bool                 f_squeezed;        /* no write has room for the moment */
 	bool                 f_slow;
-	bool                 f_told;            /* connect() has told how it ended */
-	bool                 f_abrupt;          /* SO_LINGER of no time */
-	int64_t              f_silent;          /* since then nothing passes; or 0 */
-	unsigned             f_tries;           /* to connect */
+	bool                 f_told;            /* connect() has returned its result */
+	bool                 f_abrupt;          /* SO_LINGER of 0 seconds */
+	int64_t              f_silent;          /* when pieces ceased to pass; 0: they
+						   pass */
+	unsigned             f_tries;           /* attempts to connect */
 	int                  f_error;           /* SO_ERROR */
 
 	/* Sockets. */
-	int                  f_family;          /* 0: it is none */
+	int                  f_family;          /* 0: not a socket */
 	int                  f_kind;            /* SOCK_STREAM or SOCK_DGRAM */
 	bool                 f_only6;
-	struct timeval       f_limits[2];       /* SO_RCVTIMEO and SO_SNDTIMEO, which the
-						   system would round to its ticks */
-	bool                 f_bound;           /* its name is entered */
+	struct timeval       f_limits[2];       /* SO_RCVTIMEO and SO_SNDTIMEO: the
+						   system would round them to its ticks */
+	bool                 f_bound;           /* its name is entered: sim/name.c */
 	struct sim_address   f_local;
 	struct sim_address   f_remote;
 	LIST_ENTRY(sim_open) f_of_name;
-	STAILQ_HEAD(, sim_open) f_waiting;      /* to be accepted */
+	STAILQ_HEAD(, sim_open) f_waiting;      /* connections to be accepted */
 	STAILQ_ENTRY(sim_open)  f_of_listener;
-	unsigned             f_waits;           /* their number */
+	unsigned             f_waits;           /* number of these */
 	unsigned             f_backlog;
 
 	/* Epoll instances. */
 	LIST_HEAD(, sim_watch) f_set;
-	TAILQ_HEAD(sim_ready, sim_watch) f_ready;       /* of these, may be ready */
+	TAILQ_HEAD(sim_ready, sim_watch) f_ready;       /* watches of f_set that may be
+							   ready */
 
-	/* What counts: sim/local.c. */
+	/* Eventfd and timerfd: sim/local.c. */
 	uint64_t             f_count;
-	bool                 f_by_one;          /* a semaphore */
+	bool                 f_by_one;          /* EFD_SEMAPHORE */
 	clockid_t            f_clock;
-	int64_t              f_when;            /* of a timer: next; 0: not set */
+	int64_t              f_when;            /* when a timer expires next; 0: not
+						   set */
 	int64_t              f_every;
 	sigset_t             f_signals;
 	LIST_ENTRY(sim_open) f_of_signals;
 };
 
-/* Returns whether all that it sends goes over the network. */
+/* Returns whether what `o' sends goes over the network. */
 static inline bool sim__is_far(const struct sim_open *o)
 {
 	return o->f_family && o->f_family != AF_UNIX;
@@ -205,85 +224,95 @@ static inline struct sim_open *sim__hold(struct sim_open *o)
 
 /* ---- sim/world.c ---- */
 
-/* Returns `size' bytes, with zeros; without memory the run fails. */
+/* Returns `size' bytes of zeros. Without memory the run fails. */
 SIM_PRIVATE void *sim__memory(size_t size);
 
-/* The world is there, and empty. From sim__begin(). */
+/* Makes the world, which is empty. From sim__begin(). */
 SIM_PRIVATE void sim__world(void);
 
-/* Calls func(o, g) at that time; of one time, in the order of these calls. Holds `o'. */
+/* Calls func(o, g) at time `at', after earlier requests for the same time. Holds `o'. */
 typedef void sim_later_fn(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o,
 			    struct sim_piece *g);
 
-/* Does what is due. */
+/* Makes the calls that are due. */
 SIM_PRIVATE void sim__catch_up(void);
 
 /* Returns whether nothing passes between two hosts, of which each may be NULL. */
 SIM_PRIVATE bool sim__is_cut(const struct sim_host *one, const struct sim_host *other);
 
-/* Returns when so many bytes are at that host that `o' sends now. */
+/* Returns when `size' bytes that `o' sends now arrive at a host. */
 SIM_PRIVATE int64_t sim__arrival(struct sim_open *o, struct sim_host *to, size_t size);
 
-/* Returns how long one byte takes from `o' to that host. */
+/* Returns how long one byte takes from `o' to a host. */
 SIM_PRIVATE int64_t sim__latency(const struct sim_open *o, const struct sim_host *to);
 
 /* ---- sim/fd.c ---- */
 
-/* Returns what is open under that number, after sim__catch_up(); NULL: it is libc's. */
+/*
+ * Returns what is open under a number, after sim__catch_up(); NULL: the number is libc's.
+ */
 SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 
-/* Returns a new one, which has no number. */
+/* Returns a new open file, without a number. */
 SIM_PRIVATE struct sim_open *sim__new(const struct sim_type *type);
 
 SIM_PRIVATE void sim__drop(struct sim_open *o);
 
-/* Ends one that has no number, or no longer. */
+/* Ends an open file without a number. */
 SIM_PRIVATE void sim__end_open(struct sim_open *o);
 
 /*
- * Gives it a number, with O_NONBLOCK and O_CLOEXEC of `flags', which have this value in
- * all calls. Returns it, or drops `o' and returns an error.
+ * Gives `o' a number, with O_NONBLOCK and O_CLOEXEC of `flags', which have these values
+ * in all calls. Returns the number; or drops `o' and returns an error.
  */
 SIM_PRIVATE int sim__number(struct sim_open *o, int flags);
 
-/* Closes what a host has. */
+/* Closes all descriptors of a host. */
 SIM_PRIVATE void sim__close_all(const struct sim_host *host);
 
-/* Resets the connections between two hosts; with NULL, all of one. */
+/* Resets the connections between two hosts; with NULL, all of one host. */
 SIM_PRIVATE void sim__reset_all(const struct sim_host *one, const struct sim_host *other);
 
-/* These events (EPOLLIN ...) have just become true of it, or have again. */
+/*
+ * Tells watches that these events (EPOLLIN ...) have just become true of `o', or have
+ * again.
+ */
 SIM_PRIVATE void sim__changed(struct sim_open *o, uint32_t events);
 
 /* ---- sim/name.c ---- */
 
-/* Reads the address of a system call. To send to "any" is to send to oneself.
-   0, -EINVAL, -EAFNOSUPPORT. */
+/*
+ * Reads the address in a system call. "Any" as a destination is the sender itself. 0,
+ * -EINVAL, -EAFNOSUPPORT.
+ */
 SIM_PRIVATE int sim__take_address(const struct sim_open *o, const void *from,
 				  socklen_t size, bool to_send, struct sim_address *a);
 
-/* Copies an address for the caller of a system call, as those of `o' are. 0. */
+/* Writes an address to the caller of a system call, in the family of `o'. 0. */
 SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_address *a,
 				  void *to, socklen_t *size);
 
-/* Returns the host that has that address, for `o'; NULL: none. */
+/* Returns the host with an address, as `o' sees it; NULL: none. */
 SIM_PRIVATE struct sim_host *sim__host_at(const struct sim_open *o,
 					  const struct sim_address *to);
 
-/* Returns what is to have a packet, or a connection, of `o' to there; or NULL. */
+/* Returns the socket that gets a packet or a connection of `o' to an address; or NULL. */
 SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 					    const struct sim_address *to,
 					    const struct sim_address *from);
 
-/* Enters a socket with that name; NULL: "any", a port of 0 is chosen. 0, -EADDRINUSE. */
+/*
+ * Enters a socket under a name; NULL: "any". Port 0 is replaced by a free one. 0,
+ * -EADDRINUSE.
+ */
 SIM_PRIVATE int sim__enter_name(struct sim_open *o, const struct sim_address *a);
 SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 
-/* Gives a socket that sends to there a port, unless it has one. 0, or an error. */
+/* Gives `o' a port for sending to an address, unless `o' has one. 0, or an error. */
 SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to);
 
-/* Returns the address from which a packet comes there. */
+/* Returns the address from which a packet of `o' arrives. */
 SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 					   const struct sim_address *to);
 
@@ -291,44 +320,49 @@ SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 
 SIM_PRIVATE struct sim_piece *sim__piece(size_t size);
 
-/* The running thread sends `g', or reads it, by way of a socket on this host. */
+/* Adds to the trace that the running thread sends or reads `g', by a socket of `host'. */
 SIM_PRIVATE void sim__trace_piece(const char *event, const struct sim_host *host,
 				  const struct sim_piece *g, const struct sim_host *to,
 				  int64_t when);
 
-/* Takes the first piece of one of the queues of `o', which is not empty; frees all. */
+/*
+ * sim__pop() takes the first piece of a queue of `o' that is not empty; the other call
+ * frees all.
+ */
 SIM_PRIVATE struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q);
 SIM_PRIVATE void sim__free_pieces(struct sim_open *o, struct sim_pieces *q);
 
-/* For struct sim_type. */
+/* Functions of struct sim_type. */
 SIM_PRIVATE uint32_t sim__pipe_ready(const struct sim_open *o);
 SIM_PRIVATE uint32_t sim__socket_ready(const struct sim_open *o);
 SIM_PRIVATE void sim__net_close(struct sim_open *o);
 
-/* Returns SO_ERROR, negative, which it has no longer. */
+/* Returns SO_ERROR as a negative number, and clears it. */
 SIM_PRIVATE int sim__take_error(struct sim_open *o);
 
-/* Returns a new socket, as socket() has it. */
+/* Returns a new socket, as from socket(). */
 SIM_PRIVATE struct sim_open *sim__new_socket(int family, int kind);
 
-/* Connects two that are new, without latency. */
+/* Connects two new sockets, without latency. */
 SIM_PRIVATE void sim__pair(struct sim_open *a, struct sim_open *b);
 
 /* Asks for a connection to o->f_remote. 0, or an error: -EINPROGRESS. */
 SIM_PRIVATE int sim__begin_connection(struct sim_open *o);
 
-/* Sends a piece to the peer, which takes it; and the end. */
+/*
+ * sim__send() sends a piece to the peer, and gives it away; the other call sends the end.
+ */
 SIM_PRIVATE void sim__send(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__end_output(struct sim_open *o);
 
-/* Sends a packet to `to', or, with NULL, to the peer. 0, or an error. */
+/* Sends a packet to an address, or, with NULL, to the peer. 0, or an error. */
 SIM_PRIVATE int sim__send_packet(struct sim_open *o, const struct sim_address *to,
 				 struct sim_piece *g);
 
-/* Ends the connection, which its peer learns. */
+/* Ends the connection, and tells the peer. */
 SIM_PRIVATE void sim__reset(struct sim_open *o);
 
-/* Returns the room for bytes that the peer of `o' has; 0: none, or not now. */
+/* Returns how many bytes the peer of `o' has room for; 0: none, or not now. */
 SIM_PRIVATE size_t sim__room(const struct sim_open *o);
 
 /* ---- sim/transfer.c ---- */
