@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * access.c: accesses to memory as operations. A program that is compiled with
- * -fsanitize=thread calls __tsan_read4() and the like before each of them; here each is a
- * step, if more than one thread uses the place and one writes it. The calls are those of
- * the compilers, and stand where libtsan's would. (The Linux kernel's KCSAN has its own,
- * too.)
+ * access.c: accesses to memory as operations. Code that is compiled with
+ * -fsanitize=thread calls __tsan_read4() and the like before each access. Here such a
+ * call is a step, if more than one thread uses the place and at least one of them writes
+ * to it. The calls are those of the compilers, in place of libtsan's. (KCSAN of the Linux
+ * kernel defines these calls, too.)
  *
  * The first run of a program finds out which places these are. A place that is new to a
- * later run becomes one when a second thread comes to it. While there is one thread, as
- * before the others are started, its accesses are no uses.
+ * later run becomes one when a second thread uses it. While there is one thread, as
+ * before others are started, accesses are not counted as uses.
  */
 #include <string.h>
 
 #include "run.h"
 
-enum { GRAIN = 2 };                     /* bits of an address: places of four bytes */
+enum { GRAIN = 2 };                     /* bits of an address that are dropped: places
+					   have four bytes */
 
 bool sim__traced;
 
-/* What is known of the program, and what is new to this run. */
+/* What is known of the program, and what is new in this run. */
 struct sim_profile sim__profile;
 
-/* Returns where the number of an object is, plus 1; 0 there: the object is new. */
+/*
+ * Returns the place in the table for the number of an object, plus 1. If 0 is there, the
+ * object is new.
+ */
 static uint16_t *find(struct sim_profile *p, uintptr_t object)
 {
 	size_t i = (object * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SIM_INDEX;
@@ -31,7 +35,7 @@ static uint16_t *find(struct sim_profile *p, uintptr_t object)
 	return &p->p_index[i];
 }
 
-/* Adds an object whose number is to be there. */
+/* Adds an object, and its number to the table. */
 static struct sim_object *add(struct sim_profile *p, uint16_t *at, struct sim_object o)
 {
 	p->p_object[p->p_used] = o;
@@ -39,7 +43,7 @@ static struct sim_object *add(struct sim_profile *p, uint16_t *at, struct sim_ob
 	return &p->p_object[*at - 1];
 }
 
-/* In the first run it is only counted. Where the table is full all is a step. */
+/* The first run only counts. When the table is full, every use is a step. */
 bool sim__uses(uintptr_t object, enum sim_kind kind)
 {
 	struct sim_run *r = &sim__run;
@@ -91,7 +95,7 @@ void sim__learned(const struct sim_profile *first, uint64_t steps)
 
 #define HERE ((uintptr_t)__builtin_return_address(0))
 
-/* Prototypes stand before, as -Wmissing-prototypes has it. */
+/* -Wmissing-prototypes asks for the prototypes. */
 #define CALL(type, name, ...)						\
 	__attribute__((visibility("default")))				\
 	type __tsan_##name(__VA_ARGS__);				\
@@ -182,8 +186,8 @@ CALL(void *, memset, void *to, int byte, size_t size)
 }
 
 /*
- * An atomic operation is a step in any case: it is there for other threads. The memory
- * model is that of one order of all operations; sim does not show weaker ones.
+ * An atomic operation is always a step, since atomics are meant for other threads. In
+ * this memory model all operations have one order; weaker models are not simulated.
  */
 static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t place)
 {
@@ -223,7 +227,10 @@ static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t
 		return operation(at, value, __ATOMIC_SEQ_CST);		\
 	}
 
-/* One returns whether the value was the expected one, and one what it was. */
+/*
+ * Two calls differ in what they return: whether the value was the expected one, or the
+ * value.
+ */
 #define EXCHANGE(bits, type, name, expected_type, expected_at, result)	\
 	CALL(type, atomic##bits##_compare_exchange_##name,		\
 	     volatile uint##bits##_t *at, expected_type expected,	\

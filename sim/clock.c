@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock.c: clocks, random numbers and numbers of processes, as a program in a simulation
- * finds them: uposix_X() is its X().
+ * clock.c: clocks, random numbers and numbers of processes in a simulation: X() of the
+ * program is uposix_X().
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT, RUSAGE_THREAD */
@@ -12,19 +12,19 @@
 
 enum {
 	US     = 1000,                  /* ns */
-	BEGUN  = 1000,                  /* s: the clock when the program begins */
-	PROCESS = 1000,                 /* its number, and more with that of the host */
+	BEGUN  = 1000,                  /* s: the clock at the start of the program */
+	PROCESS = 1000,                 /* getpid(); a host adds its number */
 	THREAD = 2000,
-	JUMPS  = 100,                   /* in a second, */
-	LEAP   = 10000,                 /* and so many of them at once */
-	MOST   = 256,                   /* bytes that getentropy() gives */
+	JUMPS  = 100,                   /* jumps in a second */
+	LEAP   = 10000,                 /* or so many jumps at once */
+	MOST   = 256,                   /* bytes at most of getentropy() */
 };
 
 static uint64_t state;
 
 /* ---- The clock ---- */
 
-/* Returns ns. The clock of the day may jump at a look. */
+/* Returns ns of a clock. The clock of the day may jump whenever a thread looks. */
 static int64_t now(clockid_t clock)
 {
 	if (clock == CLOCK_REALTIME
@@ -71,7 +71,7 @@ clock_t uposix_clock(void)
 	return (now(CLOCK_MONOTONIC) - BEGUN * SECOND) / US;
 }
 
-/* All that the program has taken is time of its threads, on one CPU. */
+/* The program has one CPU, and all the time that has passed is time of its threads. */
 int uposix_getrusage(int who, struct rusage *r)
 {
 	int64_t us = uposix_clock();
@@ -102,8 +102,10 @@ void sim__seed(uint64_t seed)
 	state = (seed + 1) * UINT64_C(0xd1342543de82ef95);
 }
 
-/* Apart from those of the strategy, so a run with other choices has the same. A byte at a
-   time, by a generator of Knuth's, so machines have the same. */
+/*
+ * These random numbers are not the strategy's, so a run with other choices has the same.
+ * A generator of Knuth's gives a byte at a time, so all machines have the same.
+ */
 void sim__fill(void *to, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {
@@ -129,7 +131,7 @@ int uposix_getentropy(void *to, size_t size)
 	return 0;
 }
 
-/* Of newer versions of glibc. */
+/* Newer versions of glibc have this function. */
 REPLACE(void, arc4random_buf, (void *to, size_t size))
 {
 	if (!sim__self())
@@ -151,7 +153,7 @@ REPLACE(uint32_t, arc4random_uniform, (uint32_t n))
 	return (uint32_t)((uint64_t)in_arc4random() * n >> 32);
 }
 
-/* std::random_device::_M_getval(), which libstdc++ has an instruction for. */
+/* std::random_device::_M_getval(), for which libstdc++ would use an instruction. */
 unsigned random_device(void *device) __asm__("_ZNSt13random_device9_M_getvalEv")
 	__attribute__((visibility("default")));
 

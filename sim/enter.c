@@ -2,8 +2,8 @@
 /*
  * enter.c: calls of POSIX as operations, and main() as a thread. Each function of
  * uposix_names.h that libusched-sim exports calls sim__enter() first, in the file of the
- * machine, while sim__enters is set. Some calls a simulation cannot repeat: the first of
- * them fails the run, unless USCHED_SIM_ESCAPES=1.
+ * machine, while sim__enters is set. Calls that a simulation cannot repeat fail the run,
+ * unless USCHED_SIM_ESCAPES=1.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT */
@@ -24,13 +24,14 @@ enum {
 	OUTPUT,                         /* the standard output */
 	FILES,                          /* the names of files */
 	ARGUMENT,                       /* the first argument */
-	NUMBER,                         /* of syscall(), which may be any */
-	NONE,                           /* other threads do not see the call: no step */
+	NUMBER,                         /* syscall(), which may be any call */
+	NONE,                           /* other threads do not see the call, so it is
+					   no step */
 };
 
 /*
- * What calls are as operations; the names have a comma on both sides. One that escapes
- * has what to use in its place. All others are as the first one.
+ * Calls as operations. c_names has a comma on both sides of each name. A call that
+ * escapes has in c_instead what to use. Calls that are in no row are as the first one.
  */
 struct call {
 	unsigned char c_object, c_kind, c_how;
@@ -121,7 +122,7 @@ static const struct call calls[] = {
 	  ",syscall() of this number,"),
 };
 
-/* Numbers of syscall(). posix/uposix_call.c knows others. */
+/* Numbers of syscall() that escape, or are no step; posix/uposix_call.c has more. */
 static const long numbers[] = {
 	SYS_clone, SYS_execve, SYS_kill, SYS_tgkill, SYS_timer_create, SYS_setitimer,
 	SYS_ptrace, SYS_shmat, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_renameat2,
@@ -142,7 +143,7 @@ static const char *const names[] = {
 enum { NAMES = sizeof names / sizeof names[0], CALLS = sizeof calls / sizeof calls[0] };
 
 static const struct call *call_of[NAMES];
-static bool is_object[NAMES];           /* the first argument is one of threads */
+static bool is_object[NAMES];           /* the first argument is an object of threads */
 
 unsigned char sim__enters;
 
@@ -187,8 +188,8 @@ static void look_at_number(uintptr_t number)
 }
 
 /*
- * Before a call, of which `offset' is the name's in a table of pointers: `argument' is
- * its first one, and `place' where it returns to.
+ * Called before a call of POSIX. `offset' is that of its name in a table of pointers,
+ * `argument' is the first argument, `place' the return address.
  */
 SIM_PRIVATE void sim__enter(size_t offset, uintptr_t argument, uintptr_t place);
 
@@ -247,7 +248,7 @@ static void run_thread(void *(*func)(void *))
 		sim_fail("no thread for main()");
 }
 
-/* In place of main(). What a run needs is made before its process is. */
+/* Called in place of main(). What all runs need is made before the processes of runs. */
 static int simulate(int argc, char **argv, char **envp)
 {
 	program.m_argc = argc;
@@ -259,12 +260,12 @@ static int simulate(int argc, char **argv, char **envp)
 	sim__serve(argv);
 	sim__enters = 1;
 	run_thread(run_main);
-	/* After pthread_exit() in main(). */
+	/* main() has called pthread_exit(). */
 	uprocs_destroy(sim__run.r_proc->p_procs, USCHED_NEVER);
 	exit(0);
 }
 
-/* libc's begin of a program, which calls main(). */
+/* libc's start of a program, which calls main(). */
 __attribute__((visibility("default")))
 int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
 			       void (*fini)(void), void (*end)(void), void *stack);

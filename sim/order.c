@@ -1,40 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * order.c: the strategy "all": every order of the conflicting operations of a program,
- * none twice, by sleep sets. (Godefroid: Partial-order methods for the verification of
- * concurrent systems, 1996.) A run follows the path of the last one up to the last choice
- * that has an alternative, and takes that.
+ * none of them twice, by sleep sets. (Godefroid: Partial-order methods for the
+ * verification of concurrent systems, 1996.) A run follows the path of the last one up to
+ * the last choice that has an alternative, and takes the alternative.
  *
- * A thread sleeps after a choice in which it was an alternative that was tried before,
- * until an operation is made that conflicts with its own: all orders in which it comes
- * next are known. Where all that can run sleep, so is the whole rest of the run, and it
- * ends: redundant.
+ * A thread sleeps after a choice at which it was tried before, until another thread makes
+ * an operation that conflicts with its own: all orders in which it comes next are known.
+ * When all threads that can run sleep, the rest of the run is known, too, and the run
+ * ends as redundant.
  */
 #include <string.h>
 
 #include "run.h"
 
 enum {
-	DEPTH   = 1 << 16,              /* choices of a run */
+	DEPTH   = 1 << 16,              /* most choices of a run */
 	THREADS = 64,                   /* bits of a set */
 };
 
-/* A choice, of threads by their numbers, or of a number. */
+/* A choice: of a thread, by number, or of a number. */
 struct node {
-	uint64_t n_can;                 /* sets */
-	uint64_t n_sleeps;              /* as the node was first reached */
+	uint64_t n_can;                 /* a set of threads */
+	uint64_t n_sleeps;              /* the same, when the node was first reached */
 	uint64_t n_done;
 	uint32_t n_chosen;
-	uint32_t n_numbers;             /* 0: a choice of threads */
+	uint32_t n_numbers;             /* numbers to choose from; 0: threads */
 };
 
 struct sim_order {
-	uint32_t    o_length;           /* of the path */
+	uint32_t    o_length;           /* nodes of the path */
 	struct node o_nodes[DEPTH];
 };
 
 static struct sim_order *order;
-static uint32_t depth;                  /* of this run */
+static uint32_t depth;                  /* nodes that this run has passed */
 static uint64_t sleeps;
 
 size_t sim__order_size(void)
@@ -54,7 +54,7 @@ static uint64_t bit(uint32_t number)
 	return UINT64_C(1) << number;
 }
 
-/* The next node: of the path, or a new one with all alternatives to be tried. */
+/* Returns the next node of the path, or a new one with all alternatives untried. */
 static struct node *next_node(uint64_t can, uint32_t numbers)
 {
 	struct node *n = &order->o_nodes[depth];
@@ -71,7 +71,7 @@ static struct node *next_node(uint64_t can, uint32_t numbers)
 	return n;
 }
 
-/* A mutex begins with the name of its owner, and bits below. */
+/* A mutex begins with the name of its owner, with bits below. */
 static bool is_held(const struct sim_thread *t)
 {
 	uintptr_t owner;
@@ -98,7 +98,7 @@ static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 		all |= bit(sim__candidate(i)->t_number);
 		can |= is_held(sim__candidate(i)) ? 0 : bit(sim__candidate(i)->t_number);
 	}
-	can = can ? can : all;                  /* a deadlock */
+	can = can ? can : all;                  /* a deadlock: none can run */
 	if ((can & ~sleeps) == 0)
 		sim__end(SIM_REDUNDANT, "redundant");
 	node = next_node(can, 0);
@@ -109,7 +109,7 @@ static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 	sim_fail("--strategy all: the run does not repeat");
 }
 
-/* Those whose operation conflicts with that of `t' wake. */
+/* Wakes the sleeping threads whose operation conflicts with that of `t'. */
 static void ran_all(struct sim_thread *t)
 {
 	if (sleeps & bit(t->t_number))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim.c: the scheduler of a simulation. A policy like rr: the queue of the processor has
+ * sim.c: the scheduler of a simulation, a policy like rr. The queue of the processor has
  * the threads that can run, and the strategy chooses one of them. A step that does not
- * block ends in sim__step(), where the strategy may choose the running thread again; that
- * takes no switch.
+ * block ends in sim__step(), where the strategy may choose the running thread again,
+ * without a switch.
  */
 #include "sim.h"
 
@@ -18,20 +18,21 @@
 #include "world.h"
 #include "../uwait.h"
 
-#define BOOTED  INT64_C(1000000000000)          /* ns: the clock at the begin */
-#define EPOCH   INT64_C(1767225600000000000)    /* ns: the date, less that */
+#define BOOTED  INT64_C(1000000000000)          /* ns: the monotonic clock at the begin */
+#define EPOCH   INT64_C(1767225600000000000)    /* ns: the date then, less BOOTED */
 #define STEPS   UINT64_C(10000000)
 #define SEED    UINT64_C(0x9e3779b97f4a7c15)
 #define EACH    UINT64_MAX
 
 enum {
-	HASTE     = 4,                  /* runs: see sim__sleeps() */
-	LATENESS  = 1000000000,         /* ns: likewise, at most */
+	HASTE     = 4,                  /* runs of which one is hasty: sim__sleeps() */
+	LATENESS  = 1000000000,         /* ns: most that a sleep may be late there */
 	STEP_TIME = 1000,               /* ns */
-	READ_TIME = 10,                 /* ns: so a loop that waits for a time ends */
-	LOOKS     = 1000,               /* steps in a row to a look for what is due */
-	NAMES     = 64,                 /* of choices; the last is for all others */
-	CHECKS    = 256,                /* of the program, at most */
+	READ_TIME = 10,                 /* ns for a look at the clock, so that loops
+					   that wait for a time end */
+	LOOKS     = 1000,               /* most steps between looks for what is due */
+	NAMES     = 64,                 /* names of choices; the last is for all others */
+	CHECKS    = 256,                /* most checks of the program */
 };
 
 struct sim_run sim__run = { .r_profile = &sim__profile };
@@ -42,7 +43,7 @@ static struct {
 } checks[CHECKS];
 static size_t n_checks;
 
-/* How often a choice of this name was made. */
+/* How often a choice of each name was made. */
 static struct named {
 	uint32_t n_name;
 	uint32_t n_count;
@@ -64,7 +65,7 @@ uint64_t sim__random(void)
 	return mixed(sim__run.r_random);
 }
 
-/* The high half of a product: no division, and the same on all machines. */
+/* Takes the high half of a product: no division, and the same on all machines. */
 uint64_t sim__below(uint64_t n)
 {
 	uint64_t x = sim__random();
@@ -106,7 +107,10 @@ void sim__report(enum sim_end end, const char *message)
 	memccpy(u->u_message, message, '\0', SIM_MESSAGE - 1);
 }
 
-/* By a thread: there are others, so streams are flushed, and no handler is called. */
+/*
+ * Streams are flushed, but no handlers of exit() are called, since other threads are
+ * left.
+ */
 void sim__end(enum sim_end end, const char *message)
 {
 	fflush(NULL);
@@ -166,7 +170,7 @@ static void check_always(void)
 	}
 }
 
-/* `t' makes the next step. */
+/* The next step is that of `t'. */
 static void begin_step(struct sim_thread *t)
 {
 	struct sim_run *r = &sim__run;
@@ -186,7 +190,7 @@ static void begin_step(struct sim_thread *t)
 		sim__end(SIM_ENDLESS, "it has not ended in the steps that it may make");
 }
 
-/* Of the n ready ones, and `self', the running one, or NULL. Their number is over 0. */
+/* Chooses one of n ready threads, or `self', the running one, which may be NULL. */
 static struct sim_thread *choose(size_t n, struct sim_thread *self)
 {
 	struct sim_run *r = &sim__run;
@@ -202,7 +206,7 @@ static struct sim_thread *choose(size_t n, struct sim_thread *self)
 	return chosen;
 }
 
-/* A thread whose host has crashed may have been woken. */
+/* Drops threads of crashed hosts from the queue, which a wake may have put there. */
 static void drop_dead(struct uproc *p)
 {
 	size_t to = p->p_head;
@@ -223,7 +227,7 @@ static bool may_run(const struct uproc_thread *t)
 	return !c || !c->c_busy || c->c_busy == thread;
 }
 
-/* Puts those first that do not wait for their processor, in their order. */
+/* Moves threads that do not wait for their processor to the front, in their order. */
 static void put_first(struct uproc *p)
 {
 	size_t to = p->p_head;
@@ -239,7 +243,7 @@ static void put_first(struct uproc *p)
 	sim__run.r_ready = to - p->p_head;
 }
 
-/* Returns the number of those that may run, the first in the queue. */
+/* Returns how many threads may run; they are first in the queue. */
 static size_t ready(void)
 {
 	struct uproc *p = sim__run.r_proc;
@@ -251,14 +255,14 @@ static size_t ready(void)
 	return sim__run.r_ready;
 }
 
-/* The thread has its processor, which no other one has, or has it no longer. */
+/* Has a thread take its processor, which is free, or leave it. */
 static void keep_processor(struct sim_processor *c, struct sim_thread *t)
 {
 	sim__run.r_busy += !c->c_busy;
 	c->c_busy = t;
 }
 
-/* Where the schedulers are of a thread's host, or of no host. */
+/* Returns the processor of the schedulers on the thread's host, or on no host. */
 static struct sim_processor *processor_of(const struct sim_thread *t)
 {
 	return t->t_host ? &t->t_host->h_processor : &sim__run.r_processor;
@@ -281,7 +285,7 @@ struct sim_thread *sim__self(void)
 	return p && p == sim__run.r_proc ? sim__of(uproc_thread(ustack_self())) : NULL;
 }
 
-/* ustack_yield() refuses where the thread is cancelled. */
+/* ustack_yield() refuses if the thread is cancelled. */
 void sim__step(struct sim_op op)
 {
 	struct sim_run *r = &sim__run;
@@ -319,8 +323,8 @@ void sim_point(uintptr_t object, enum sim_kind kind)
 }
 
 /*
- * Below n. With odds, that are over 0: 1 once in so many times, else 0; not in the run
- * that finds out about the program. EACH: "all" tries each, while it has 0 for others.
+ * Returns a number below n. With odds over 0: 1 once in so many times, otherwise 0;
+ * always 0 in the first run. EACH: "all" tries each number; it takes 0 for other choices.
  */
 static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 {
@@ -368,7 +372,7 @@ bool sim__rarely(const char *what, uint64_t n)
 	return choose_named(what, 2, n) > 0;
 }
 
-/* Calls of the library to itself are no steps. The linker has these. */
+/* Calls that the library makes itself are no steps. The linker defines both symbols. */
 static bool is_own(uintptr_t place)
 {
 	extern const char __ehdr_start[] SIM_PRIVATE, _etext[] SIM_PRIVATE;
@@ -401,7 +405,7 @@ void sim__called(const void *object, const char *call, const void *place)
 	sim__step(op_of(call, (uintptr_t)object, (uintptr_t)place, 0));
 }
 
-/* At the end of a step it is the scheduler that yields. */
+/* At the end of a step the scheduler yields, not the program. */
 void sim__yields(const void *place)
 {
 	struct sim_thread *self = sim__self();
@@ -416,10 +420,10 @@ void sim__spins(const char *call)
 }
 
 /*
- * In one run of a few the clock jumps to the end of every second sleep, while others make
- * no step: a program that has them wait for each other by sleeping fails then. A thread
- * is never late by more than LATENESS at once, or limits of time would mean nothing. With
- * hosts none is: faults are what the test has there.
+ * In one of HASTE runs the clock jumps to the end of every second sleep, while other
+ * threads make no step: a program whose threads wait for each other by sleeping then
+ * fails. A thread is late by at most LATENESS at once, or time limits would mean nothing.
+ * With hosts no thread is late: there the test has faults.
  */
 void sim__sleeps(int64_t until)
 {
@@ -428,12 +432,12 @@ void sim__sleeps(int64_t until)
 	if (r->r_hasty && sim__self() && until > r->r_now && until - r->r_now <= LATENESS
 	    && sim__rarely("the others are late", 2)) {
 		r->r_now = until;
-		r->r_proc->p_left = 1;          /* it looks for what is due now */
+		r->r_proc->p_left = 1;          /* looks for what is due */
 		r->r_proc->p_sched.s_turn = 0;
 	}
 }
 
-/* usync.h promises an order. */
+/* usync.h promises the order. */
 size_t sim__woken(size_t n)
 {
 	const struct sim_thread *self = sim__self();
@@ -454,7 +458,7 @@ int sim_always(const char *(*check)(void *), void *arg)
 
 /* ---- The policy ---- */
 
-/* The chosen one is the oldest then. */
+/* Makes the chosen thread the first in the queue. */
 static struct uproc_thread *pick(struct uproc *p)
 {
 	struct sim_run *r = &sim__run;
@@ -463,7 +467,7 @@ static struct uproc_thread *pick(struct uproc *p)
 	size_t n, i = 0;
 
 	r->r_in_row = 0;
-	if (!t && r->r_running)                 /* it waits, or yields */
+	if (!t && r->r_running)                 /* the running thread waits, or yields */
 		leave_processor(r->r_running);
 	n = ready();
 	if (n == 0)
@@ -518,7 +522,7 @@ void sim__conform(struct uprocs_conf *conf, const struct uproc_policy **p)
 		sim_begin(&(struct sim_conf){ 0 });
 }
 
-/* With c_embed other threads run while this one waits for them. */
+/* With c_embed other threads run while this thread waits for them. */
 bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 {
 	struct sim_run *r = &sim__run;
@@ -535,7 +539,7 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 	return true;
 }
 
-/* Threads of POSIX do not belong to the scheduler, nor does the caller. */
+/* Neither threads of POSIX nor the caller belong to the scheduler. */
 int sim__leaves(int64_t deadline)
 {
 	struct sim_run *r = &sim__run;

@@ -2,16 +2,15 @@
 /*
  * strategy.c: which thread makes the next step. sim.h has the names and the sources.
  *
- * "site" is ours. Priorities belong to places in the program: threads that are about to
- * do the same thing at the same place have the same priority, and among them a random one
- * of the thread decides. Most failures need a few kinds of operations in a certain order,
- * and it does not matter which thread makes each: among a hundred threads that run the
- * same code a priority of one thread is lost, while one of the place holds all of them
- * back there. A place gets its priority when it is first reached, so no profile is
- * needed.
+ * "site" is ours. Places in the program have priorities. Threads that are about to do the
+ * same thing at the same place have the same priority; a random priority of the thread
+ * decides among them. Most failures need a few kinds of operations in a certain order,
+ * whichever threads make them. Among a hundred threads that run the same code a priority
+ * of one thread is lost, but one of the place holds all of them back there. A place gets
+ * its priority when first reached, so no profile is needed.
  *
- * A thread that runs on and on while others could, as one that spins does, would never
- * let them under fixed priorities: after SPINS steps it gets the lowest.
+ * With fixed priorities a thread that spins would never let others run: after SPINS steps
+ * in a row a thread gets the lowest priority.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +19,14 @@
 
 enum {
 	SPINS  = 1000,                  /* steps in a row */
-	FAIR   = 5000,                  /* of so many the thread makes one that has waited
-					   the longest */
-	PLACES = 1 << 10,               /* with a priority; a power of two */
+	FAIR   = 5000,                  /* once in so many steps the thread that has
+					   waited longest makes a step */
+	PLACES = 1 << 10,               /* places with a priority; a power of two */
 };
 
 #define HIGHEST UINT64_MAX
 
-/* By number, as in order of their steps these come down: a thread that gave way last has
-   the lowest priority. */
+/* The lowest priority so far, which counts down: the thread that gave way last has it. */
 static uint64_t lowest;
 
 static uint64_t priority(void)
@@ -51,7 +49,7 @@ static void give_way(struct sim_thread *t)
 	t->t_priority = --lowest;
 }
 
-/* Threads that only let others go first make a step when none else can. */
+/* A thread that only lets others go first makes a step when no other can. */
 static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 {
 	unsigned yields = a->t_op.o_how & SIM_YIELDS;
@@ -64,8 +62,8 @@ static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 }
 
 /*
- * Threads with low priorities may be those that the others wait for without a block: one
- * that is about to sleep and to say then that all is over, say.
+ * True: a has waited longer. Other threads may wait, without blocking, for a thread with
+ * a low priority, such as one that is about to sleep and then to say that all is over.
  */
 static bool has_waited_longer(const struct sim_thread *a, const struct sim_thread *b)
 {
@@ -123,9 +121,9 @@ static const struct sim_strategy random_one = { .y_name = "random",
 
 /* ---- PCT ---- */
 
-enum { CHANGES = 64 };                  /* of priorities, at most */
+enum { CHANGES = 64 };                  /* most changes of priorities */
 
-static uint64_t changes[CHANGES];       /* steps, ascending */
+static uint64_t changes[CHANGES];       /* steps, in ascending order */
 static size_t next_change;
 
 static int compare(const void *a, const void *b)
@@ -135,7 +133,7 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* At these steps of as many as the program has in order, or as it is likely to have. */
+/* Draws the steps of changes among as many as the first run had, or as are likely. */
 static void draw_changes(unsigned n)
 {
 	const struct sim_profile *p = sim__run.r_profile;
@@ -222,7 +220,7 @@ static void begin_site(void)
 	begin_priorities();
 }
 
-/* With all of the table in use, places have none of their own any more. */
+/* Places that do not fit into the table share one. */
 static struct place *place_of(uintptr_t place)
 {
 	static struct place none;
@@ -264,15 +262,16 @@ static const struct sim_strategy site = {
 /* ---- SURW ---- */
 
 /*
- * The operations on one object, which the run chooses, are made in an order that is
- * uniformly random: the thread of the next one is drawn with the weight of what it and
- * the threads that it will start have left. Until it makes it, the others make none, and
- * all else is made in any order. The profile has what threads have left.
+ * The run chooses an object. The order of the operations on it is uniformly random: the
+ * thread of the next one is drawn with a weight, the number of such operations that the
+ * thread and the threads that it will start have left, by the profile. Until that thread
+ * makes its operation, other threads make none on the object; all other operations are
+ * made in any order.
  */
 static uintptr_t chosen;                /* the object; 0: none is known */
 static uint32_t left[SIM_THREADS];
 static const struct sim_thread *intended;
-static uint64_t last_made;              /* steps, when one of them was made */
+static uint64_t last_made;              /* steps of the run at the last such operation */
 
 static void begin_surw(void)
 {
@@ -291,7 +290,7 @@ static void begin_surw(void)
 		left[j] = p->p_count[i][j];
 }
 
-/* What threads have left that `number' will start, and those will. */
+/* Returns what the threads that `number' will start, and theirs, have left. */
 static uint64_t left_of(uint32_t number)
 {
 	const struct sim_profile *p = sim__run.r_profile;
@@ -333,7 +332,7 @@ static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
 {
 	size_t allowed = 0, moves = 0, i, at;
 
-	/* The intended one may spin, until one of those that are held back goes on. */
+	/* The intended thread may spin until a thread that is held back goes on. */
 	if (!chosen || sim__run.r_steps - last_made >= SPINS)
 		return choose_any(n, self);
 	if (!intended)
@@ -343,7 +342,7 @@ static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
 			allowed++;
 			moves += !(sim__candidate(i)->t_op.o_how & SIM_YIELDS);
 		}
-	/* The intended one cannot run, or yields to the others. */
+	/* The intended thread cannot run, or yields. */
 	if (moves == 0)
 		return choose_any(n, self);
 	at = sim__below(allowed);
@@ -362,7 +361,7 @@ static void ran_surw(struct sim_thread *t)
 		left[t->t_number]--;
 }
 
-/* The weights of its parent are its own now. */
+/* A new thread takes its weight from its parent. */
 static void started_surw(struct sim_thread *t)
 {
 	if (intended && intended->t_number == t->t_parent)
@@ -377,7 +376,8 @@ static const struct sim_strategy surw = {
 /* ---- Replay ---- */
 
 static const struct sim_choice *replayed;
-static size_t replays, without, without_end;    /* [without, without_end) */
+static size_t replays, without, without_end;    /* left out: from without to
+						   without_end */
 
 void sim__replay_these(const struct sim_choice *choices, size_t all, size_t from,
 		       size_t n)
@@ -388,7 +388,7 @@ void sim__replay_these(const struct sim_choice *choices, size_t all, size_t from
 	without_end = from + n;
 }
 
-/* They come in the order of the run, unless some are missing. */
+/* Choices come in the order of the run, unless some are missing. */
 static const struct sim_choice *find(uint32_t by, uint32_t when)
 {
 	for (size_t i = 0; i < replays; i++)
@@ -421,9 +421,10 @@ const struct sim_strategy sim__replay = { .y_name = "replay",
 /* ---- One of three ---- */
 
 /*
- * Each of these finds at once what takes the others thousands of runs: "site" orders of
- * places among many threads, "surw" orders of operations on one object, "pos" the rest. A
- * seed has one of them, so a failure takes three times the runs of the best at most.
+ * A seed has one of these three. "site" finds orders of places among many threads at
+ * once, "surw" orders of operations on one object, "pos" the rest; the wrong strategy
+ * takes thousands of runs. So a failure takes at most three times the runs of the best
+ * one.
  */
 static void begin_mix(void)
 {
