@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * fd.c: descriptors of the world: their numbers, copies and flags, and what is ready. An
- * epoll instance is a set of watches. When something happens its watches are queued, and
- * to look at a set is to ask these.
+ * epoll instance is a set of watches. When something happens to a descriptor, its watches
+ * are queued in their sets, and a look at a set asks the queued watches.
  */
 #undef _FORTIFY_SOURCE
 #include "world.h"
@@ -11,10 +11,10 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
-enum { SLOTS = 1 << 20 };               /* numbers, as Linux gives a process at most */
+enum { SLOTS = 1 << 20 };               /* numbers: at most what Linux gives a process */
 
 static struct sim_open *table[SLOTS];
-static int slots;                       /* the first that was never used */
+static int slots;                       /* numbers from here on were never used */
 
 /* ---- The table ---- */
 
@@ -87,7 +87,7 @@ static void take(int fd)
 		sim__end_open(o);
 }
 
-/* What had the number before was closed unseen, as by syscall(). */
+/* An entry of the number was closed unseen, as by syscall(). */
 static int put(int fd, struct sim_open *o)
 {
 	take(fd);
@@ -129,14 +129,17 @@ void sim__reset_all(const struct sim_host *one, const struct sim_host *other)
 	}
 }
 
-/* Returns a descriptor of the system's, with the lowest number, like `o'; -1. */
+/*
+ * Returns the lowest free number, of a descriptor of the system that is like `o'; or -1.
+ */
 static int number_for(const struct sim_open *o, int flags)
 {
 	int ends[2], fd = -1;
 
 	if (o->f_family)
 		fd = (int)syscall(SYS_socket, o->f_family, o->f_kind | flags, 0);
-	if (o->f_family && fd < 0 && errno == EAFNOSUPPORT)     /* it has no IPv6 */
+	if (o->f_family && fd < 0 && errno == EAFNOSUPPORT)     /* the system has no
+								   IPv6 */
 		fd = (int)syscall(SYS_socket, AF_INET, o->f_kind | flags, 0);
 	if (o->f_family)
 		return fd;
@@ -190,7 +193,9 @@ REPLACE(int, dup2, (int fd, int copy))
 	return fd == copy ? real_dup2(fd, copy) : in_dup3(fd, copy, 0);
 }
 
-/* The argument comes as in a call without "...", on the machines that posix/ is for. */
+/*
+ * On the machines that posix/ is for, the argument is passed as in a call without "...".
+ */
 REPLACE(int, fcntl, (int fd, int command, long argument))
 {
 	int rc = real_fcntl(fd, command, argument);
@@ -199,7 +204,7 @@ REPLACE(int, fcntl, (int fd, int command, long argument))
 		? copied_as(sim__of_fd(fd), rc) : rc;
 }
 
-/* Bytes of a queue; or of the first packet. */
+/* Returns the bytes in a queue; or in its first packet. */
 static int bytes_of(const struct sim_open *o, const struct sim_pieces *q)
 {
 	const struct sim_piece *g;
@@ -270,7 +275,10 @@ REPLACE(int, epoll_create, (int size))
 	return size > 0 ? in_epoll_create1(0) : (int)sim__answer(-EINVAL);
 }
 
-/* Returns that of a set and a number; NULL: `fd' is not in it. A descriptor has a few. */
+/*
+ * Returns the watch of a number in a set; NULL: `fd' is not there. A descriptor has few
+ * watches.
+ */
 static struct sim_watch *watch_of(const struct sim_open *set, int fd)
 {
 	struct sim_open *o = sim__of_fd(fd);
@@ -347,7 +355,7 @@ CALL(int, epoll_wait, (struct epoll_event *events, int max, int unused),
 
 /* ---- poll, without waiting ---- */
 
-/* Descriptors of libc's are ready: it is not known when, in the world. */
+/* Descriptors of libc's are ready, since the world does not know when they are. */
 static short poll_one(const struct pollfd *one)
 {
 	const struct sim_open *o = sim__of_fd(one->fd);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host.c: hosts, and faults by plan and by chance. A host is a mark of its threads, which
- * threads inherit, and of names of files.
+ * host.c: hosts, and faults by plan and by chance. A host is a mark on threads, which new
+ * threads inherit, and on names of files.
  *
- * A thread whose host has crashed is kept as it is and never chosen: a block of it may be
- * in queues, and frames of it may have what another thread uses. Its wait is withdrawn,
- * so that a grant is for another thread.
+ * A thread whose host has crashed is never freed or chosen again: queues may have a place
+ * in its frames, which another thread may use, too. The wait of such a thread is
+ * withdrawn, so that locks and values go to other threads.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -60,7 +60,7 @@ struct sim_host *sim__find_host(const char *name)
 
 /* ---- Threads ---- */
 
-/* One of POSIX has a record, once it has begun. */
+/* A thread of POSIX has a record once it has begun. */
 struct sim_processor *sim__processor(const struct sim_thread *t)
 {
 	struct sim_processor *c = t->t_host ? &t->t_host->h_processor
@@ -69,7 +69,7 @@ struct sim_processor *sim__processor(const struct sim_thread *t)
 	return c->c_single && !uposix__record_of(&t->t_thread->t_stack) ? c : NULL;
 }
 
-/* Starts a thread on a host, or on none. */
+/* Starts a thread on a host; NULL: on none. */
 static int start_on(struct sim_host *host, void *(*func)(void *), void *arg)
 {
 	struct sim_thread *self = sim__self();
@@ -96,7 +96,7 @@ static void *run_host(void *host)
 	return NULL;
 }
 
-/* No timer and no count of waits is left of it. */
+/* Withdraws a wait, with the timer and the count. */
 static void end_wait(struct uwaiter *w, struct uevents *e)
 {
 	uwait_withdraw(w);
@@ -199,7 +199,7 @@ int sim_host_crash(struct sim_host *host)
 
 /* ---- Faults by plan ---- */
 
-/* False: it is over when its time is. */
+/* begins: false at the end of the fault's time. */
 static void strike(const struct sim_fault *f, bool begins)
 {
 	static const char *const names[][2] = {

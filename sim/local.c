@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local.c: descriptors of the world that are neither pipes, sockets nor epoll: those that
- * count, eventfd and timerfd; and signalfd, to which a signal is a packet.
+ * local.c: descriptors of the world that are no pipe, socket or epoll: eventfd and
+ * timerfd, which count, and signalfd, where a signal is a packet.
  */
 #include "../posix/uposix_set.h"
 #include "world.h"
@@ -17,7 +17,7 @@ static uint64_t count_of(const struct sim_open *o)
 	int64_t late = sim__run.r_now - o->f_when;
 
 	if (!o->f_when || late < 0)
-		return o->f_count;      /* 0 of a timer */
+		return o->f_count;      /* 0 for a timer */
 	return o->f_every ? 1 + (uint64_t)(late / o->f_every) : 1;
 }
 
@@ -31,7 +31,7 @@ static uint32_t counter_ready(const struct sim_open *o)
 	return timer_ready(o) | (o->f_count < UINT64_MAX - 1 ? EPOLLOUT : 0u);
 }
 
-/* It may have been set again. Periods are counted when it is read. */
+/* The timer may have been set again. A read counts the periods. */
 static void expire(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
@@ -104,7 +104,7 @@ static bool is_time(struct timespec t)
 	return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < SECOND;
 }
 
-/* What is further away than the clock goes is never. */
+/* Times beyond the end of the clock are never. */
 static int64_t ns_of(struct timespec t)
 {
 	return t.tv_sec >= INT64_MAX / SECOND ? INT64_MAX : t.tv_sec * SECOND + t.tv_nsec;
@@ -163,7 +163,7 @@ static uint64_t *pending(void)
 	return host ? &host->h_pending : &of_program;
 }
 
-/* What was not read is pending again. */
+/* Signals that were not read are pending again. */
 static void close_signals(struct sim_open *o)
 {
 	*pending() |= o->f_count;
@@ -213,7 +213,7 @@ uint64_t sim__signals(uint64_t set, bool take)
 	return found;
 }
 
-/* Returns one of the threads of the host that do not block a signal; NULL: none. */
+/* Returns a thread of the host that does not block the signal, by chance; NULL: none. */
 static struct uposix_thread *taker(uint64_t bit)
 {
 	struct uposix_thread *takers[SIM_THREADS], *p;
@@ -229,7 +229,9 @@ static struct uposix_thread *taker(uint64_t bit)
 	return n > 0 ? takers[sim__choose("the thread for a signal", n)] : NULL;
 }
 
-/* To the process itself: to a descriptor, or to a thread, or it is pending. */
+/*
+ * Sends a signal to the process: a descriptor or a thread gets it, or it stays pending.
+ */
 REPLACE(int, kill, (pid_t pid, int sig))
 {
 	struct uposix_thread *p;

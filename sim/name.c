@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * name.c: addresses, and which socket has which; names of hosts. Addresses are those of
- * hosts; others are of threads on no host.
+ * name.c: addresses of sockets, and names of hosts. An address belongs to a host; all
+ * other addresses belong to threads on no host.
  */
 #include "world.h"
 
@@ -9,12 +9,12 @@
 #include <netdb.h>
 
 enum {
-	NAMES    = 4096,                /* lists */
-	PORT_LOW = 32768,               /* the first that is given out, */
-	PORTS    = 28232,               /* of so many */
+	NAMES    = 4096,                /* lists in the table */
+	PORT_LOW = 32768,               /* lowest port that is given out */
+	PORTS    = 28232,               /* number of such ports */
 };
 
-/* Sockets that have an address; those of one port or path are in one list. */
+/* Sockets by address: a list has those of a port or path. */
 static LIST_HEAD(names, sim_open) lists[NAMES];
 static unsigned next_port;
 
@@ -56,7 +56,8 @@ int sim__take_address(const struct sim_open *o, const void *from, socklen_t size
 		      bool to_send, struct sim_address *a)
 {
 	static const char mapped[] = "::ffff:";
-	const struct sockaddr_in *in = from;    /* like sockaddr_in6, up to its port */
+	const struct sockaddr_in *in = from;    /* sockaddr_in6 has the same members up
+						   to the port */
 	char text[sizeof a->a_text];
 
 	*a = (struct sim_address){ .a_family = sim__is_far(o) ? AF_INET : AF_UNIX };
@@ -106,7 +107,7 @@ int sim__give_address(const struct sim_open *o, const struct sim_address *a, voi
 	return 0;
 }
 
-/* Whether what goes there comes to `o'. */
+/* Returns whether `o' gets what is sent to an address. */
 static bool covers(const struct sim_open *o, const struct sim_address *a)
 {
 	if (a->a_family == AF_UNIX || !is_any(&o->f_local))
@@ -140,7 +141,7 @@ static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 		&& o->f_local.a_port == a->a_port;
 }
 
-/* How well it fits a packet or a connection of `from'; 0: not. */
+/* Returns how well `o' fits a packet or a connection of `sender'; 0: not at all. */
 static int fit(const struct sim_open *o, const struct sim_open *sender,
 	       const struct sim_address *to, const struct sim_address *from)
 {
@@ -168,7 +169,7 @@ struct sim_open *sim__socket_at(const struct sim_open *sender,
 	return found;
 }
 
-/* Whether another socket has the name of `o', or a part of it. */
+/* Returns whether another socket has the name of `o', or a part of it. */
 static bool is_taken(const struct sim_open *o)
 {
 	const struct sim_open *other;
@@ -219,7 +220,8 @@ struct sim_address sim__sender(const struct sim_open *o, const struct sim_addres
 	a.a_family = AF_INET;
 	if (sim__host_at(o, to) == host)
 		set_text(&a, to->a_text);
-	else                            /* with no address, one for documents */
+	else                            /* a host without an address gets one for
+					   documents */
 		set_text(&a, host && host->h_address ? host->h_address : "192.0.2.1");
 	return a;
 }
@@ -237,7 +239,7 @@ int sim__name_for(struct sim_open *o, const struct sim_address *to)
 
 /* ---- Names of hosts ---- */
 
-/* Returns the address, as a text for libc. */
+/* Returns the address of a host as a text for libc. */
 static const char *text_of(const char *host, int family, bool numeric)
 {
 	const struct sim_host *h = host && !numeric ? sim__find_host(host) : NULL;
@@ -247,7 +249,7 @@ static const char *text_of(const char *host, int family, bool numeric)
 	return h && h->h_address ? h->h_address : host;
 }
 
-/* With an address and one family, libc does not look at the system. */
+/* For an address and one family libc does not ask the system. */
 REPLACE(int, getaddrinfo, (const char *host, const char *service,
 			   const struct addrinfo *hints, struct addrinfo **found))
 {

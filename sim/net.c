@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * net.c: the network: connections, packets, and the ways between them. AF_INET and
- * AF_INET6 are one network, over which all takes its time; AF_UNIX, as pipes, takes none.
+ * AF_INET6 are one network, on which everything takes time. AF_UNIX and pipes take none.
  *
  *	connect()   begin   >   a new socket waits at the listener   >   accept()
  *	            come    <   a piece, SIM_BEGINS
@@ -12,9 +12,9 @@
 #include "world.h"
 
 enum {
-	ROOM      = 212992,             /* bytes, as Linux has it */
-	SYN_TRIES = 7,                  /* after 1, 2, 4 ... s: 127 s */
-	PACKETS   = 10,                 /* of AF_UNIX, that wait to be read */
+	ROOM      = 212992,             /* bytes, as in Linux */
+	SYN_TRIES = 7,                  /* attempts, after 1, 2, 4 ... s: 127 s in all */
+	PACKETS   = 10,                 /* of AF_UNIX: packets that wait to be read */
 	PAGE      = 4096,               /* bytes */
 };
 
@@ -94,7 +94,7 @@ void sim__pair(struct sim_open *a, struct sim_open *b)
 	a->f_state = b->f_state = SIM_CONNECTED;
 }
 
-/* It is SIM_DEAD; or SIM_NEW, when a connection has not come about. */
+/* Ends a socket: its state is SIM_DEAD, or SIM_NEW after an attempt to connect. */
 static void end_as(struct sim_open *o, enum sim_state state, int error)
 {
 	o->f_state = state;
@@ -134,7 +134,7 @@ static struct sim_host *host_of_peer(const struct sim_open *o)
 	return o->f_peer ? o->f_peer->f_host : NULL;
 }
 
-/* `o' cannot take what has come, and says so. */
+/* Resets the connection, since `o' cannot take what has come. */
 static void refuse(struct sim_open *o)
 {
 	int64_t when = sim__run.r_now + sim__latency(o, host_of_peer(o));
@@ -144,7 +144,7 @@ static void refuse(struct sim_open *o)
 		sim__later(when, come_reset, o->f_peer, NULL);
 }
 
-/* What was sent to `o' is not acknowledged. */
+/* What `o' sent is not acknowledged. */
 static void give_up(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
@@ -154,7 +154,7 @@ static void give_up(struct sim_open *o, struct sim_piece *unused)
 		end_as(o->f_peer, SIM_DEAD, ETIMEDOUT);
 }
 
-/* It is there. */
+/* A piece arrives at `o'. */
 static void deliver(struct sim_open *o, struct sim_piece *g)
 {
 	if (o->f_state == SIM_DEAD) {
@@ -175,8 +175,8 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
 }
 
 /*
- * The next piece, unless nothing passes: then one is sent again after 200 ms, 400 ms, and
- * so on up to 2 minutes, as Linux does, for 15 minutes.
+ * The next piece is due. If nothing passes, it is sent again, as Linux does, after 200
+ * ms, 400 ms and so on, up to 2 minutes, for 15 minutes.
  */
 static void come(struct sim_open *o, struct sim_piece *unused)
 {
@@ -238,7 +238,9 @@ void sim__end_output(struct sim_open *o)
 		send_mark(o, SIM_ENDS);
 }
 
-/* Has a new socket for the connection from `o' wait to be accepted. 0, or an error. */
+/*
+ * Makes a socket for the connection from `o', which waits to be accepted. 0, or an error.
+ */
 static int wait_at(struct sim_open *listener, struct sim_open *o)
 {
 	struct sim_open *s;
@@ -260,7 +262,7 @@ static int wait_at(struct sim_open *listener, struct sim_open *o)
 	return 0;
 }
 
-/* What asks for a connection arrives, or does not, and is sent again. */
+/* The request for a connection arrives; or is lost, and sent again. */
 static void begin(struct sim_open *o, struct sim_piece *unused)
 {
 	struct sim_host *host = sim__host_at(o, &o->f_remote);
@@ -282,7 +284,7 @@ static void begin(struct sim_open *o, struct sim_piece *unused)
 		sim__later(now + sim__latency(o, host), come_reset, o, NULL);
 		return;
 	}
-	o->f_state = SIM_CONNECTING;            /* until it learns of it */
+	o->f_state = SIM_CONNECTING;            /* until the answer has come */
 	send_mark(o->f_peer, SIM_BEGINS);
 }
 
@@ -315,7 +317,7 @@ int sim__begin_connection(struct sim_open *o)
 
 /* ---- The end ---- */
 
-/* Two peers that are dead let each other go. */
+/* Two peers that are dead forget each other. */
 static void unlink_peers(struct sim_open *o)
 {
 	struct sim_open *peer = o->f_peer;
@@ -370,7 +372,7 @@ size_t sim__room(const struct sim_open *o)
 		? peer->f_room - peer->f_bytes : 0;
 }
 
-/* A packet always has a place in the network; of a peer that is near, there are a few. */
+/* A packet always has room in the network; a near peer takes a few. */
 static uint32_t output_ready(const struct sim_open *o)
 {
 	const struct sim_open *peer = o->f_peer;
@@ -419,7 +421,9 @@ static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
 	sim__changed(o, EPOLLERR | SIM_IN);
 }
 
-/* 0, or an error: it is not taken. Only a peer that is full is waited for. */
+/*
+ * Has a socket take a packet. 0; or an error: not taken. Only a full peer is waited for.
+ */
 static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece *g)
 {
 	if (!to || to->f_state == SIM_DEAD)
@@ -435,7 +439,7 @@ static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece
 	return 0;
 }
 
-/* From `o', maybe closed by now. */
+/* A packet of `o', which may be closed by now, arrives. */
 static void come_packet(struct sim_open *o, struct sim_piece *g)
 {
 	struct sim_host *host = sim__host_at(o, &g->g_to);

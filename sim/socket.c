@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket.c: calls that make pipes and sockets and connect them, and options. Those that
- * change nothing here are the system's, of the socket that has the number. The library
- * itself calls neither pipe() nor accept().
+ * socket.c: calls that make pipes and sockets and connect them, and options. Options
+ * without a meaning here are set on the socket of the system that has the number. The
+ * library itself calls neither pipe() nor accept().
  */
 #include "world.h"
 
 /* ---- New ones ---- */
 
-/* Connects both, and gives numbers to both or to none. 0, or an error. */
+/* Connects two sockets, and gives both a number, or neither. 0, or an error. */
 static int number_two(struct sim_open *a, struct sim_open *b, int flags, int fds[2])
 {
 	int first = sim__number(a, flags);
@@ -34,7 +34,7 @@ REPLACE(int, pipe2, (int fds[2], int flags))
 	return (int)sim__answer(number_two(in, sim__new(&sim__pipe_out), flags, fds));
 }
 
-/* Returns SOCK_STREAM or SOCK_DGRAM, or an error; 0: it is not of the world. */
+/* Returns SOCK_STREAM or SOCK_DGRAM, or an error; 0: the socket is not of the world. */
 static int kind_of(int family, int type, int protocol)
 {
 	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -80,7 +80,7 @@ SOCKET_CALL(int, bind, (const struct sockaddr *name, socklen_t size), (name, siz
 	return rc ? rc : o->f_bound ? -EINVAL : sim__enter_name(o, &a);
 }
 
-/* The first call after an attempt has its result. */
+/* The first call after an attempt returns its result. */
 SOCKET_CALL(int, connect, (const struct sockaddr *to, socklen_t size), (to, size))
 {
 	bool stream = o->f_kind == SOCK_STREAM;

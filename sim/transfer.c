@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * transfer.c: reads and writes of descriptors of the world. All of them come down to two
+ * transfer.c: reads and writes of descriptors of the world. All of them are made by two
  * calls with a struct msghdr, get() and put().
  */
 #undef _FORTIFY_SOURCE
@@ -11,9 +11,9 @@
 #include "../posix/uposix_set.h"
 
 enum {
-	PIPE_WHOLE = 4096,              /* PIPE_BUF: written as one */
+	PIPE_WHOLE = 4096,              /* PIPE_BUF: such writes are not split */
 	UDP_MAX    = 65507,
-	FILE_PART  = 4096,              /* of sendfile() */
+	FILE_PART  = 4096,              /* bytes that sendfile() moves at a time */
 };
 
 /* ---- Messages ---- */
@@ -27,7 +27,10 @@ static size_t size_of(const struct msghdr *m)
 	return size;
 }
 
-/* Copies between a block and the buffers of a message, behind the first `skip' bytes. */
+/*
+ * Copies between a block and the buffers of a message, after the first `skip' bytes of
+ * these.
+ */
 static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, bool out)
 {
 	for (size_t i = 0; i < m->msg_iovlen && size > 0; i++) {
@@ -47,7 +50,7 @@ static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, 
 
 /* ---- Reads ---- */
 
-/* Bytes of the pieces of a stream, or one packet. */
+/* Takes bytes from the pieces of a stream, or one packet. */
 static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
 {
 	bool packet = o->f_kind == SOCK_DGRAM;
@@ -78,7 +81,7 @@ static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
 	return (ssize_t)(packet && flags & MSG_TRUNC ? all : done);
 }
 
-/* What there is to say when nothing is there. */
+/* Returns the result of a read if nothing is there. */
 static ssize_t get_nothing(struct sim_open *o)
 {
 	if (o->f_error)
@@ -107,7 +110,7 @@ static ssize_t get_data(struct sim_open *o, struct msghdr *m, int flags)
 		return get_nothing(o);
 	n = get_pieces(o, m, flags);
 	if (peer && peer->f_type->t_ready(peer) & ~before & SIM_OUT)
-		sim__changed(peer, SIM_OUT);    /* there is room again */
+		sim__changed(peer, SIM_OUT);    /* the peer has room again */
 	return n;
 }
 
@@ -137,7 +140,7 @@ static void end_squeeze(struct sim_open *o, struct sim_piece *unused)
 		sim__changed(o, SIM_OUT);
 }
 
-/* How many of the bytes are taken; an error: none. */
+/* Returns how many of the bytes are taken; or an error. */
 static ssize_t portion(struct sim_open *o, size_t size)
 {
 	size_t room = sim__room(o);
@@ -154,7 +157,7 @@ static ssize_t portion(struct sim_open *o, size_t size)
 	return (ssize_t)size;
 }
 
-/* Returns how many of the bytes come together. */
+/* Returns how many of the bytes arrive together. */
 static size_t part_of(const struct sim_open *o, size_t size)
 {
 	if (!sim__is_far(o) || size < 2 || !sim__strikes("part", 8))
@@ -236,7 +239,7 @@ const struct sim_type sim__packets = { sim__socket_ready, get_data, put_packet,
 
 /* ---- The calls ---- */
 
-/* A message of n buffers, to an address; to none; of one buffer. */
+/* Messages of n buffers to an address, of n buffers to none, and of one buffer. */
 #define VOID(p) ((void *)(uintptr_t)(p))
 #define TO(name, size, iov, n) (&(struct msghdr){					\
 	.msg_name = VOID(name), .msg_namelen = (size), .msg_iov = VOID(iov),		\
@@ -288,7 +291,9 @@ SOCKET_CALL(int, sendmmsg, (struct mmsghdr *messages, unsigned n, int flags),
 	return i > 0 ? (ssize_t)i : rc;
 }
 
-/* A part of the file, of which what is not taken is read again. */
+/*
+ * A part of the file is read, and what the descriptor does not take is read again later.
+ */
 CALL(ssize_t, sendfile, (int from, off_t *offset, size_t size), (from, offset, size))
 {
 	off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * world.c: what comes later in the simulated world, and its faults between hosts. What
- * comes is in a heap by its time, and at one time in the order in which it was made.
+ * world.c: what comes later in the simulated world, and faults between hosts. What comes
+ * is in a heap, by time, and for the same time in the order of the requests.
  */
 #include "world.h"
 
@@ -19,7 +19,7 @@ static struct event *heap;
 static size_t count, room;
 static uint64_t made;
 
-/* Faults between hosts, until so far. */
+/* Faults between hosts, each with the time when it ends. */
 static struct between { int64_t until; struct sim_fault fault; } betweens[BETWEEN];
 
 /* ---- What comes ---- */
@@ -122,7 +122,7 @@ bool sim__is_cut(const struct sim_host *one, const struct sim_host *other)
 		|| is_between(SIM_PARTITION, one, other);
 }
 
-/* They end by themselves: `begins' is for faults of other kinds. */
+/* Such faults end by themselves: `begins' is for faults of other kinds. */
 static void begin_fault(const struct sim_fault *f, bool begins)
 {
 	int64_t now = sim__run.r_now;
