@@ -2,20 +2,21 @@
 /*
  * file.c: files in memory, their names, and what a crash leaves of both.
  *
- * A file is a descriptor of memory, from memfd_create(). To open it is to open its name
- * in /proc anew, so offsets, mappings and streams are the system's. Descriptors are known
- * by the inode of the memory. A crash closes those of the host.
+ * A file is memory from memfd_create(). To open a file is to open the name of that memory
+ * in /proc again, so offsets, mappings and streams are the system's. The inode of the
+ * memory tells which file a descriptor is. A crash closes the descriptors of the host.
  *
- * What was synced is kept beside. What was written since is the difference to that, so
- * writes through a mapping are in it, too. A crash keeps some blocks of the difference.
+ * A copy of what was synced is kept. What was written since is the difference to the
+ * copy, with writes through mappings. A crash keeps some blocks of the difference.
  *
  * Names are absolute paths without "." and ".."; symbolic links are not followed. A real
- * file becomes one of the caller's host when its name is looked at first. Names are kept
- * twice, now and as a crash leaves them. The change between has a number, and so have
- * later ones of that name and of others that a file moves to: a crash keeps all of that
- * number or none. A sync of the file, or of its directory, has it last.
+ * file becomes one of the caller's host when a call first looks at its name. The files of
+ * names are kept twice: as they are, and as a crash leaves them. A difference between
+ * both has a number, which further changes of that name share, and so do other names that
+ * the file moves to: a crash keeps all changes of a number or none. A sync of the file,
+ * or of its directory, settles them.
  *
- * A name stays when its file is gone, until the run ends: it hides a real one.
+ * A name stays after its file is gone, until the run ends, since it hides a real file.
  */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
@@ -28,9 +29,11 @@
 #include "world.h"
 
 enum {
-	BLOCK = 512,                    /* bytes: a disk writes all of them or none */
-	BITS  = 16,                     /* of a number of which each says what is lost */
-	PATH  = 1024,                   /* bytes of a path: longer ones are refused */
+	BLOCK = 512,                    /* bytes: a disk writes a block as a whole or
+					   not at all */
+	BITS  = 16,                     /* bits of a random number, one for each block */
+	PATH  = 1024,                   /* most bytes of a path: longer ones are
+					   refused */
 };
 
 struct image {
@@ -42,26 +45,28 @@ struct image {
 struct file {
 	LIST_ENTRY(file) f_of_all;
 	struct sim_host *f_host;
-	const char      *f_path;        /* of its first name; a directory has one */
-	unsigned long    f_inode;       /* the memory's */
+	const char      *f_path;        /* path of its first name; a directory has only
+					   that */
+	unsigned long    f_inode;       /* inode of the memory */
 	int              f_fd;
-	unsigned         f_refs;        /* of names; it ends with the last */
-	unsigned         f_number;      /* what the program sees as inode */
+	unsigned         f_refs;        /* names; the file ends with the last */
+	unsigned         f_number;      /* inode that the program sees */
 	mode_t           f_mode;
-	int              f_error;       /* of open(): a real file that cannot be read */
-	int64_t          f_time;        /* ns, of the last change */
-	struct image     f_synced;      /* what was synced last */
-	char            *f_again;       /* blocks of a failed sync: written since? */
-	size_t           f_blocks;      /* their number, or 0 */
+	int              f_error;       /* error of open(), for a real file that cannot
+					   be read */
+	int64_t          f_time;        /* ns: the last change */
+	struct image     f_synced;      /* contents at the last sync */
+	char            *f_again;       /* for blocks of a failed sync: written since? */
+	size_t           f_blocks;      /* number of these */
 };
 
-/* A name on a host that was used. */
+/* A name that a host has used. */
 struct name {
 	LIST_ENTRY(name) n_of_all;
 	struct sim_host *n_host;
-	struct file     *n_file;        /* NULL: there is no such file */
-	struct file     *n_synced;      /* after a crash */
-	unsigned         n_change;      /* 0: both are the same */
+	struct file     *n_file;        /* NULL: no such file */
+	struct file     *n_synced;      /* the same, after a crash */
+	unsigned         n_change;      /* number of the change; 0: both are the same */
 	char             n_path[];
 };
 
@@ -69,9 +74,9 @@ static LIST_HEAD(, file) files = LIST_HEAD_INITIALIZER(files);
 static LIST_HEAD(, name) names = LIST_HEAD_INITIALIZER(names);
 static unsigned numbers;
 static unsigned changes;
-static int highest;                     /* descriptor of a file that was opened */
+static int highest;                     /* highest descriptor of an open file */
 
-/* The program's X() is this function: where off_t has 64 bits, for one. */
+/* X() of the program is this function, too, such as the one for off_t of 64 bits. */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
 
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size);
@@ -96,7 +101,7 @@ static struct file *file_of(int fd)
 	return NULL;
 }
 
-/* The number of its memory is above those that the program sees. */
+/* The memory gets a descriptor above those that the program sees. */
 static struct file *new_file(const char *path, mode_t mode)
 {
 	struct file *f = sim__memory(sizeof *f);
@@ -118,8 +123,10 @@ static struct file *new_file(const char *path, mode_t mode)
 	return f;
 }
 
-/* Returns a copy of what is in the file, with zeros up to the end of a block, and with
-   room for so many bytes. */
+/*
+ * Returns a copy of the contents, with zeros up to the end of a block, and room for
+ * `room' bytes.
+ */
 static struct image image_of(const struct file *f, size_t room)
 {
 	struct image i = { NULL, (size_t)lseek(f->f_fd, 0, SEEK_END) };
@@ -131,7 +138,7 @@ static struct image image_of(const struct file *f, size_t room)
 	return i;
 }
 
-/* Puts the bytes in place of those that the file has. */
+/* Replaces the contents of a file. */
 static void set_memory(const struct file *f, const char *bytes, size_t size)
 {
 	if (syscall(SYS_ftruncate, f->f_fd, size)
@@ -146,8 +153,10 @@ static const char *block(const struct image *i, size_t n)
 	return n * BLOCK < i->i_size ? i->i_bytes + n * BLOCK : zeros;
 }
 
-/* Syncs the file. In a crash some of what was written is lost, and the file has the rest;
-   a sync has no blocks of one that failed. */
+/*
+ * Syncs the file. In a crash some of the writes are lost, and the file has the rest. A
+ * sync leaves out blocks of an earlier sync that failed.
+ */
 static void write_back(struct file *f, bool crash)
 {
 	struct image *old = &f->f_synced, now = image_of(f, old->i_size);
@@ -224,8 +233,10 @@ static int open_memory(const struct file *f, int flags)
 
 /* ---- Paths ---- */
 
-/* Returns where the current directory is kept: of the caller's host, or of all threads
-   that are on no host. NULL there: it is the system's. */
+/*
+ * Returns where the current directory is kept: for the caller's host, or for all threads
+ * on no host. NULL there: the directory is the system's.
+ */
 static const char **current(void)
 {
 	static const char *of_none;
@@ -248,8 +259,10 @@ REPLACE(char *, getcwd, (char *to, size_t size))
 	return NULL;
 }
 
-/* Writes the path, from an open directory, as a name has it; in_root: no path leads out
-   of the directory. 0, or -1 and errno. */
+/*
+ * Writes to `to' a path, relative to an open directory, in the form of names. in_root: no
+ * path leads out of the directory. 0, or -1 and errno.
+ */
 static int resolve(int dir, const char *path, bool in_root, char *to)
 {
 	const struct file *f = file_of(dir);
@@ -283,7 +296,7 @@ static int resolve(int dir, const char *path, bool in_root, char *to)
 	return 0;
 }
 
-/* Returns the path of the directory that a path is in. */
+/* Returns the path of the directory with a path. */
 static const char *directory_of(const char *path)
 {
 	static char dir[PATH];
@@ -293,7 +306,7 @@ static const char *directory_of(const char *path)
 	return dir;
 }
 
-/* Returns whether the path is that of the system's file. */
+/* Returns whether a path is always the system's. */
 static bool is_system(const char *path)
 {
 	return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0
@@ -304,7 +317,10 @@ static bool is_system(const char *path)
 
 /* ---- Names ---- */
 
-/* Returns the caller's name. It is made, with the real file, if there is none. */
+/*
+ * Returns the name of the caller's host, and makes one, with the real file, if there is
+ * none.
+ */
 static struct name *name_at(const char *path)
 {
 	struct sim_host *host = sim__host();
@@ -326,8 +342,10 @@ static struct name *name_at(const char *path)
 	return n;
 }
 
-/* Returns the name that a path of the program means, or NULL. errno is ENOENT if the name
-   has no file. */
+/*
+ * Returns the name for a path of the program, or NULL. errno is ENOENT if the name has no
+ * file.
+ */
 static struct name *look_up(int dir, const char *path, bool in_root)
 {
 	char at[PATH];
@@ -353,17 +371,17 @@ static bool has_parent(const struct name *n)
 	return f && S_ISDIR(f->f_mode);
 }
 
-/* The name's change lasts, or is lost. */
+/* Makes the change of a name last, or undoes it. */
 static void settle(struct name *n, bool lasts)
 {
 	n->n_change = 0;
 	refer(lasts ? &n->n_synced : &n->n_file, lasts ? n->n_file : n->n_synced);
 }
 
-/* Has names of the file, or in the directory that it is, last. */
+/* Settles the names of a file, or the names in a directory. */
 static void sync_names(const struct file *f)
 {
-	const struct sim_host *host = f->f_host;        /* f may end here */
+	const struct sim_host *host = f->f_host;        /* f may be freed below */
 	const char *path = f->f_path;
 	struct name *n;
 
@@ -374,7 +392,7 @@ static void sync_names(const struct file *f)
 			settle(n, true);
 }
 
-/* What is on no host is in no crash. */
+/* Names of no host are in no crash. */
 static void set_name(struct name *n, struct file *f, unsigned change)
 {
 	n->n_change = change;
@@ -383,7 +401,7 @@ static void set_name(struct name *n, struct file *f, unsigned change)
 		settle(n, true);
 }
 
-/* The file has the name `to', and no longer `from'; each may be NULL. */
+/* Moves a file from one name to another; each may be NULL. */
 static int change_names(struct name *from, struct name *to, struct file *f)
 {
 	unsigned change = from && from->n_change ? from->n_change
@@ -398,8 +416,10 @@ static int change_names(struct name *from, struct name *to, struct file *f)
 
 /* ---- Syncs and crashes ---- */
 
-/* After a sync that failed Linux takes its pages for clean: until they are written again
-   no other sync has them. */
+/*
+ * After a sync that failed, Linux takes the pages for clean: no later sync writes them
+ * until they are written again.
+ */
 static int sync_file(struct file *f)
 {
 	if (sim__strikes("fsync fails", sim__faults.f_sync_fails)) {
@@ -443,7 +463,7 @@ static int find_room(void)
 	return full ? fail(ENOSPC) : 0;
 }
 
-/* After a change to the file, of n bytes that end there. Returns n, or -1. */
+/* After a change of n bytes up to `end'. Returns n, or -1. */
 static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
 	if (n < 0)
@@ -455,7 +475,10 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 	return fcntl(fd, F_GETFL) & O_DSYNC && sync_file(f) ? -1 : n;
 }
 
-/* Writes the pieces, or a part of the first one; at -1: where the descriptor is. */
+/*
+ * Writes the pieces, or a part of the first one, at `at'; -1: at the offset of the
+ * descriptor.
+ */
 static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, off_t at)
 {
 	struct iovec part = n > 0 ? *pieces : (struct iovec){ 0 };
@@ -473,7 +496,9 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 	return changed(f, fd, done, at < 0 ? lseek(fd, 0, SEEK_CUR) : at + done);
 }
 
-/* Begins in_NAME(), in place of libc's: `result', if `fd' is that of the file f. */
+/*
+ * Begins in_NAME(), in place of libc's: returns `result' if `fd' is open for the file f.
+ */
 #define FILE_CALL(type, name, params, args, result)			\
 	REPLACE(type, name, params)					\
 	{								\
@@ -515,7 +540,7 @@ SAME(fstat64, uposix_fstat);
 
 /* ---- Calls that take names ---- */
 
-/* 0, or -1 and errno. */
+/* Makes a file. 0, or -1 and errno. */
 static int make(struct name *n, mode_t type, mode_t mode)
 {
 	mode_t mask = umask(0);
@@ -526,7 +551,7 @@ static int make(struct name *n, mode_t type, mode_t mode)
 	return change_names(NULL, n, new_file(n->n_path, type | (mode & 07777 & ~mask)));
 }
 
-/* Has the device give other bytes than before. */
+/* Fills a random device with other bytes than before. */
 static bool is_random(const struct file *f)
 {
 	static char bytes[1 << 16];
@@ -566,7 +591,7 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 	return fail(ENXIO);
 }
 
-/* The mode is passed as in a call without "...", on the machines that posix/ is for. */
+/* On the machines that posix/ is for, the mode is passed as in a call without "...". */
 REPLACE(int, openat, (int dir, const char *path, int flags, mode_t mode))
 {
 	if (!sim__enters || is_system(path)
@@ -580,7 +605,7 @@ REPLACE(int, open, (const char *path, int flags, mode_t mode))
 	return in_openat(AT_FDCWD, path, flags, mode);
 }
 
-/* For syscall() alone. */
+/* Called by syscall() only. */
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size)
 {
 	if (!sim__enters)
@@ -611,7 +636,7 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 
 SAME(fopen64, uposix_fopen);
 
-/* Random digits are in place of the six X at the end. */
+/* Random digits replace the six X at the end. */
 int uposix_mkostemp(char *path, int flags)
 {
 	size_t n = strlen(path);
@@ -636,7 +661,7 @@ int uposix_mkstemp(char *path)
 SAME(mkostemp64, uposix_mkostemp);
 SAME(mkstemp64, uposix_mkstemp);
 
-/* There are no links. */
+/* There are no symbolic links. */
 int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, int flags)
 {
 	const struct name *n;
@@ -665,7 +690,7 @@ static struct statx_timestamp timestamp(struct timespec t)
 					 .tv_nsec = (uint32_t)t.tv_nsec };
 }
 
-/* What stat() knows. */
+/* Fills in what stat() knows. */
 int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 		 struct statx *restrict x)
 {
@@ -687,7 +712,7 @@ int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 	return 0;
 }
 
-/* Files let all do all, except that a real one may be unreadable. */
+/* Files may be used by everyone, except real files that cannot be read. */
 int uposix_access(const char *path, int mode)
 {
 	const struct file *f;
