@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * serve.c: runs of a whole program under many seeds. The program is loaded once. Before
- * main() this process forks one for each run, and waits:
+ * main() this process forks a process for each run, and waits:
  *
  *	first run       in order: what several threads use becomes the profile
  *	each seed       the strategy's, with that profile
  *	shrinking       after a failure: the same with fewer choices
  *
- * A run writes its outcome and its choices into memory that both have, and its output
- * into files in memory, which are read when it has ended, for the hash, too.
+ * A run writes its outcome and its choices into memory that both processes have, and its
+ * output into files in memory. When the run has ended, these are read and added to its
+ * hash.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* memfd_create(), _Fork(), on_exit() */
@@ -33,18 +34,20 @@
 #include "host.h"
 
 enum {
-	JOBS  = 256,                    /* at once, at most */
-	STALL = 5,                      /* s of the processor without a step */
+	JOBS  = 256,                    /* most runs at once */
+	STALL = 5,                      /* s of CPU time without a step */
 	HANG  = 30,                     /* s without a step */
 	BLOCK = 1 << 16,                /* bytes */
-	TRACE = 1 << 30,                /* bytes: ten million events; more are cut off */
+	TRACE = 1 << 30,                /* bytes: ten million events; the rest is cut
+					   off */
 };
 
-/* A run: its process, or an empty place. */
+/* A run. A place without a process is free. */
 struct job {
 	pid_t               j_process;
 	uint64_t            j_seed;
-	bool                j_again;            /* to compare with j_hash */
+	bool                j_again;            /* the second run of a seed: its hash
+						   is to be j_hash */
 	uint64_t            j_hash;
 	int                 j_output[2];
 	struct sim_outcome *j_outcome;
@@ -54,25 +57,25 @@ static struct {
 	uint64_t    c_first;
 	uint64_t    c_last;
 	const struct sim_strategy *c_strategy;
-	const char *c_given;            /* with its bound, or NULL */
+	const char *c_given;            /* option --strategy, with its bound; or NULL */
 	uint64_t    c_bound;
 	uint64_t    c_jobs;
 	uint64_t    c_steps;
 	uint64_t    c_twice;
-	uint64_t    c_leaks;            /* what is left at the end is a failure */
-	const char *c_shrink;           /* file to write, or NULL */
-	const char *c_replay;           /* file to read, or NULL */
-	const char *c_trace;            /* file to write, or NULL */
+	uint64_t    c_leaks;            /* memory that is left at the end is a failure */
+	const char *c_shrink;           /* file to write; or NULL */
+	const char *c_replay;           /* file to read; or NULL */
+	const char *c_trace;            /* file to write; or NULL */
 } conf;
 
-static struct text *trace;              /* its bytes follow; NULL: there is to be none */
-static struct sim_profile *first;       /* of the first run */
+static struct text *trace;              /* its text follows; NULL: no trace */
+static struct sim_profile *first;       /* profile of the first run */
 static struct job jobs[JOBS];
 static uint64_t passed, redundant, steps, all_hashes;
 static char **program;
-static jmp_buf run_begins;              /* where all have the same addresses of stacks */
-static bool reads_file;                 /* on the standard input */
-static unsigned at_begin;               /* descriptors */
+static jmp_buf run_begins;              /* at the same address of the stack in each run */
+static bool reads_file;                 /* standard input is a file */
+static unsigned at_begin;               /* descriptors open at the begin of a run */
 
 bool sim__is_wanted(void)
 {
@@ -100,7 +103,7 @@ static void stop(const char *what)
 	_exit(2);
 }
 
-/* Returns a stream to write a file anew that an option names; or NULL. */
+/* Opens a file for writing that an option names. NULL: error. */
 static FILE *file_of(const char *path)
 {
 	int fd = outside_file(path, 0);
@@ -110,7 +113,7 @@ static FILE *file_of(const char *path)
 
 /* ---- Settings ---- */
 
-/* Returns a number that the text begins with, and moves on to what follows. */
+/* Returns the number that the text begins with, and moves *text behind it. */
 static uint64_t number(const char *option, const char **text)
 {
 	char *end;
@@ -173,7 +176,7 @@ static void read_settings(void)
 	conf.c_replay = outside_setting("USCHED_SIM_REPLAY");
 	conf.c_trace = outside_setting("USCHED_SIM_TRACE");
 	read_strategy();
-	if (conf.c_strategy == &sim__all) {     /* as many runs as there are orders */
+	if (conf.c_strategy == &sim__all) {     /* runs end with the last order */
 		conf.c_first = 0;
 		conf.c_last = UINT64_MAX - 1;
 		conf.c_jobs = 1;
@@ -184,7 +187,7 @@ static void read_settings(void)
 
 /* ---- In the process of a run ---- */
 
-/* Descriptors that are open, of those that are the program's. */
+/* Counts open descriptors among those of the program. */
 static unsigned descriptors(void)
 {
 	unsigned n = 0;
@@ -194,13 +197,13 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* The end of a noun behind a number. */
+/* Returns the ending of a noun after a number. */
 static const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
 
-/* At the end of main(), of the threads of hosts that are up. */
+/* Looks for leaks at the end of main(), in threads of hosts that are up. */
 static void look_for_leaks(void)
 {
 	const struct sim_run *r = &sim__run;
@@ -236,8 +239,10 @@ void uposix__exit(int status)
 
 IN_PLACE_OF(_Exit) __attribute__((alias("uposix__exit")));
 
-/* So much time has passed since the last look: the processor's, or any. A wait that is no
-   step is of a library that makes system calls itself, as that of OpenMP. */
+/*
+ * Fails the run if no step was made since the last look. A library that makes system
+ * calls itself, such as OpenMP's, may wait without a step.
+ */
 static void look(int signal)
 {
 	static uint64_t seen[2] = { UINT64_MAX, UINT64_MAX };
@@ -250,7 +255,7 @@ static void look(int signal)
 	*last = sim__run.r_steps;
 }
 
-/* As the standard input. */
+/* Opens a file as the standard input. */
 static void open_input(const char *path)
 {
 	int fd = open(path, O_RDONLY);
@@ -268,7 +273,7 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 	struct sim_conf c = { .c_seed = j->j_seed, .c_bound = (unsigned)conf.c_bound,
 			      .c_steps = conf.c_steps };
 
-	if (reads_file)                         /* from its begin */
+	if (reads_file)                         /* from the beginning */
 		open_input("/proc/self/fd/0");
 	dup2(j->j_output[0], STDOUT_FILENO);
 	dup2(j->j_output[1], STDERR_FILENO);
@@ -325,7 +330,7 @@ static void begin_run(struct job *j, const struct sim_strategy *y, bool learns)
 		begin_process(j, y, learns);
 }
 
-/* Returns what came of a run, in the words of a report; NULL: it passed. */
+/* Returns the result of a run in the words of a report; NULL: passed. */
 static const char *fault(struct sim_outcome *u, int status)
 {
 	char *words = u->u_message;
@@ -344,7 +349,7 @@ static const char *fault(struct sim_outcome *u, int status)
 	return words;
 }
 
-/* Waits for the end of a run. *wrong is in its outcome until the next run of the job. */
+/* Waits for the end of a run. *wrong is valid until the next run of the job. */
 static struct job *end_run(const char **wrong)
 {
 	struct job *j = jobs;
@@ -363,7 +368,9 @@ static struct job *end_run(const char **wrong)
 	return j;
 }
 
-/* Reads what a run wrote, and writes it to `to', unless that is -1. Returns its hash. */
+/*
+ * Reads the output of a run, and copies it to `to', unless that is -1. Returns its hash.
+ */
 static uint64_t take_output(int from, int to, uint64_t hash)
 {
 	static unsigned char block[BLOCK];
@@ -390,7 +397,7 @@ static uint64_t take_hash(struct job *j, bool shows)
 	return take_output(j->j_output[1], shows ? STDERR_FILENO : -1, hash);
 }
 
-/* The trace of the last run; `wrong' is what came of it, or NULL. */
+/* Writes the trace of the last run; `wrong' is its result, or NULL. */
 static void write_trace(const char *wrong)
 {
 	FILE *f = trace ? file_of(conf.c_trace) : NULL;
@@ -409,7 +416,7 @@ static void write_trace(const char *wrong)
 		stop("the file of the trace cannot be written");
 }
 
-/* The first run. */
+/* Makes the first run. */
 static void learn(void)
 {
 	const char *wrong;
@@ -434,7 +441,7 @@ static struct sim_choice *choices;
 
 static const char *const heading = "usched-sim 1";
 
-/* With the seed, which random numbers of the program come from. */
+/* The file also has the seed, from which random numbers of the program come. */
 static void write_choices(const char *path, size_t n)
 {
 	FILE *f = file_of(path);
@@ -466,7 +473,7 @@ static size_t read_choices(const char *path)
 	return n;
 }
 
-/* Runs with so many of the choices, without n from one on. Returns what came of it. */
+/* Runs with `all' choices, except n of them from `from' on. Returns the result. */
 static const char *try_choices(size_t all, size_t from, size_t n, bool shows)
 {
 	const char *wrong;
@@ -488,9 +495,10 @@ static void replay(void)
 }
 
 /*
- * Zeller, Hildebrandt: Simplifying and isolating failure-inducing input, 2002: pieces of
- * the list are left out while the run still fails so; pieces become smaller, down to one.
- * Returns how many are left of n.
+ * Shrinks a list of choices (Zeller, Hildebrandt: Simplifying and isolating
+ * failure-inducing input, 2002): leaves out pieces of the list while the run still fails
+ * in the same way. Pieces become smaller, down to one choice. Returns how many of n are
+ * left.
  */
 static size_t shrink(size_t n, const char *wanted)
 {
@@ -591,7 +599,7 @@ static void begin_seed(struct job *j, uint64_t seed, bool again)
 	begin_run(j, conf.c_strategy, false);
 }
 
-/* A run has passed, and its second one may begin. */
+/* A run has passed. Begins the second run of the seed, if there is one. */
 static void settle(struct job *j)
 {
 	uint64_t hash = take_hash(j, conf.c_first == conf.c_last && !j->j_again);
@@ -608,12 +616,13 @@ static void settle(struct job *j)
 	}
 	*(j->j_outcome->u_end == SIM_REDUNDANT ? &redundant : &passed) += 1;
 	steps += j->j_outcome->u_steps;
-	all_hashes ^= sim__hash(hash, j->j_seed);     /* in any order */
+	all_hashes ^= sim__hash(hash, j->j_seed);     /* the order of runs does not
+						         matter */
 	if (conf.c_strategy == &sim__all && !sim__next_order())
 		conf.c_last = 0;
 }
 
-/* All seeds. With several jobs a failure of a lesser seed may still come. */
+/* Runs all seeds. With several jobs a failure under a lower seed may come later. */
 static void run_seeds(void)
 {
 	uint64_t seed = conf.c_first;
@@ -647,9 +656,9 @@ static void run_seeds(void)
 }
 
 /*
- * What all runs have of this process. No memory is mapped or allocated later: all runs
- * have the same addresses, by which the profile knows objects. Of an input that cannot be
- * read again no run reads.
+ * Makes all that the runs have of this process. Nothing is mapped or allocated later, so
+ * all runs have the same addresses, by which the profile knows objects. If the input
+ * cannot be read twice, no run reads it.
  */
 static void prepare(void)
 {
@@ -683,7 +692,8 @@ void sim__serve(char **argv)
 		return;
 	program = argv;
 	read_settings();
-	unsetenv("USCHED_SIM");         /* for what the program starts */
+	unsetenv("USCHED_SIM");         /* programs that this one starts do not
+					   simulate */
 	prepare();
 	learn();
 	if (conf.c_replay)

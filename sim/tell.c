@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tell.c: what a run tells of itself when it fails: its threads, and its last steps. It
- * allocates nothing, and takes no lock: a signal may have ended the run anywhere. Places
- * are those in files, so each run of a seed tells the same.
+ * tell.c: what a run reports when it fails: its threads, and the last steps. No memory is
+ * allocated and no lock taken here, since a signal may have ended the run anywhere.
+ * Places are given as addresses in files, so each run of a seed reports the same.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,13 +15,15 @@
 #include "host.h"
 
 enum {
-	THREADS = 32,                   /* shown */
+	THREADS = 32,                   /* threads shown */
 	LAST    = 64,                   /* events shown */
 };
 
-static struct sim_event events[LAST];   /* of r_events, by their numbers */
+static struct sim_event events[LAST];   /* by r_events modulo LAST */
 
-/* The file of the program is the real one. To open it in the world is a use of it. */
+/*
+ * Opens the file of the program natively: in the world that would be a use of the file.
+ */
 static void find_code(struct code *c, uintptr_t place)
 {
 	const unsigned char before = sim__enters;
@@ -175,7 +177,7 @@ static void tell_signal(int signal)
 		sim__run.r_outcome->u_steps = sim__run.r_steps;
 		sim__tell(name ? name : "a signal");
 	}
-	raise(signal);                          /* SA_RESETHAND: it ends the process */
+	raise(signal);                          /* SA_RESETHAND: ends the process */
 }
 
 void sim__tell_signals(void)

@@ -2,21 +2,21 @@
 /*
  * ulinear.c: the search for an order. ulinear.h has the sources of the algorithm.
  *
- * A configuration of a part is a state, and the set of operations that have happened, of
- * those that are open. At the start there is one. The returns are taken in their order:
- * the configurations at a return are all that follow from those before, by operations
- * that are open, and in which the one that returns has happened. If there is none, the
+ * A configuration of a part is a state, and the set of the open operations that have
+ * happened. At the start there is one. The search takes returns in their order. The
+ * configurations at a return are all that follow from those at the return before by open
+ * operations, and in which the returning operation has happened. If there is none, the
  * history is not linearizable.
  *
  *         h_memo[0]: | configurations at the return before, then what follows from them |
  *         h_memo[1]: | those in which the operation that returns has happened |
  *
- * A lost operation stays open, and need not happen: a configuration is left out where
- * there is its like with fewer of them. An operation that never changes a state happens
- * as soon as it can: no other one can tell.
+ * A lost operation stays open, and need not happen: a configuration is left out if there
+ * is another with the same state and fewer lost operations. An operation that never
+ * changes a state happens as soon as possible, since no other operation can tell.
  *
- * When a part is idle, which means that each operation returned or is lost, its
- * configurations are kept, and what returned is dropped.
+ * A part is idle when each operation has returned or is lost. Then its configurations are
+ * kept, and operations that returned are dropped.
  */
 #include "ulinear.h"
 
@@ -26,25 +26,25 @@
 #include <string.h>
 
 enum {
-	OPEN  = 64,                     /* operations of a part: bits of a set */
+	OPEN  = 64,                     /* open operations of a part: bits of a set */
 	PARTS = 1024,                   /* chains of parts */
 };
 
 struct operation {
-	uint64_t          o_call;       /* the numbers of the events */
+	uint64_t          o_call;       /* numbers of the events */
 	uint64_t          o_return;
 	struct part      *o_part;
-	struct operation *o_next;       /* in the order of calls, */
+	struct operation *o_next;       /* in the order of calls */
 	struct operation *o_next_return;
-	struct operation *o_next_open;  /* of the history */
+	struct operation *o_next_open;  /* open operations of the history */
 	uint32_t          o_client;
-	unsigned          o_bit;        /* OPEN: it failed */
-	void             *o_result;     /* behind o_data; NULL: it did not return */
+	unsigned          o_bit;        /* bit in sets; OPEN: it failed */
+	void             *o_result;     /* follows o_data; NULL: it did not return */
 	max_align_t       o_data[];
 };
 
 struct config {
-	struct config    *c_tree[2];    /* by c_hash */
+	struct config    *c_tree[2];    /* children, by c_hash */
 	uint64_t          c_hash;
 	uint64_t          c_set;
 	size_t            c_size;       /* bytes of the state */
@@ -53,35 +53,35 @@ struct config {
 
 struct part {
 	uint64_t          p_key;
-	struct part      *p_next;       /* in its chain */
-	struct config    *p_configs;    /* one behind the other */
-	size_t            p_bytes;      /* of these */
-	struct operation *p_open[OPEN]; /* by the bits of sets */
-	struct operation *p_calls;      /* not in p_open yet */
+	struct part      *p_next;       /* in the chain */
+	struct config    *p_configs;    /* in one block, each behind the last */
+	size_t            p_bytes;      /* bytes of p_configs */
+	struct operation *p_open[OPEN]; /* open operations, by their bits */
+	struct operation *p_calls;      /* operations not in p_open yet */
 	struct operation *p_last_call;
 	struct operation *p_returns;
 	struct operation *p_last_return;
 	size_t            p_busy;       /* operations without an end */
-	int               p_failed;     /* the result of its search */
+	int               p_failed;     /* result of the search */
 };
 
 struct memo {
 	char             *m_at;
-	size_t            m_size;       /* bytes, */
-	size_t            m_used;       /* and of these used */
+	size_t            m_size;       /* bytes */
+	size_t            m_used;       /* bytes in use */
 	struct config    *m_tree;
 };
 
 struct ulinear {
 	const struct ulinear_model *h_model;
 	size_t            h_memory;
-	uint64_t          h_events;     /* so far */
+	uint64_t          h_events;     /* events so far */
 	struct operation *h_open;
 	struct part      *h_parts[PARTS];
 	struct memo       h_memo[2];
-	size_t            h_steps;      /* comparisons that are left */
-	uint64_t          h_lost;       /* the set of those that do not return */
-	uint64_t          h_bit;        /* of the operation that does now */
+	size_t            h_steps;      /* comparisons left */
+	uint64_t          h_lost;       /* set of the operations that never return */
+	uint64_t          h_bit;        /* bit of the returning operation */
 	max_align_t       h_bytes[];
 };
 
@@ -112,7 +112,7 @@ static uint64_t hash(uint64_t hash, const void *data, size_t n)
 	return hash;
 }
 
-/* Whether `old' is `new', with all or some of its lost operations. */
+/* Returns whether `old' is `new' without some of its lost operations. */
 static bool covers(const struct config *old, const struct config *new, uint64_t lost)
 {
 	uint64_t more = new->c_set & ~old->c_set, less = old->c_set & ~new->c_set;
@@ -123,9 +123,9 @@ static bool covers(const struct config *old, const struct config *new, uint64_t 
 }
 
 /*
- * Adds what a configuration is after an operation, or without one, if it is new. Of
- * operations either those that never change a state, or the others.
- * 1; 0: it is not possible, or such a one; or an error.
+ * Adds what a configuration is after an operation, or without one, if that is new. reads:
+ * only operations that never change a state; otherwise only others.
+ * 1; 0: not possible, or not such an operation; or an error.
  */
 static int enter(struct ulinear *h, const struct config *c, const struct operation *o,
 		 bool reads)
@@ -217,7 +217,7 @@ static int take_return(struct ulinear *h, struct part *p)
 	return 0;
 }
 
-/* Takes all returns of a part. 0; or an error, which the first of p_returns has. */
+/* Takes all returns of a part. 0; or an error of the first of p_returns. */
 static int search(struct ulinear *h, struct part *p)
 {
 	struct memo *m = &h->h_memo[0];
@@ -236,7 +236,7 @@ static int search(struct ulinear *h, struct part *p)
 	return rc;
 }
 
-/* Frees what was called up to an operation and has returned, or failed, or all. */
+/* Frees operations up to `end' that have returned or failed, or all. */
 static void free_calls(struct operation *o, const struct operation *end, bool all)
 {
 	for (struct operation *next; o != end; o = next) {
@@ -338,7 +338,7 @@ int64_t ulinear_call(struct ulinear *h, uint32_t client, const void *operation)
 	return (int64_t)o->o_call;
 }
 
-/* Ends an operation, with NULL for `result' it is lost, or failed. */
+/* Ends an operation: lost, with NULL for `result', or failed, or returned. */
 static int end(struct ulinear *h, int64_t id, const void *result, bool failed)
 {
 	struct operation **at = &h->h_open, *o;
@@ -390,7 +390,7 @@ static void show(const struct ulinear *h, const struct operation *o, FILE *repor
 	fputs(o->o_result ? "\n" : ", no return\n", report);
 }
 
-/* The return that the search did not take, and what is open then. */
+/* Shows the return that the search could not take, and the operations open then. */
 static void show_failed(const struct ulinear *h, const struct part *p, int rc,
 			FILE *report)
 {

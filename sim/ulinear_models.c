@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* ulinear_models.c: a register, a map of such, and a queue, as models of ulinear.h. */
+/*
+ * ulinear_models.c: a register, a map of registers, and a queue, as models of ulinear.h.
+ */
 #include "ulinear.h"
 
 #include <errno.h>
@@ -7,13 +9,13 @@
 #include <string.h>
 
 struct value {
-	int64_t v_value;                /* 0 if it is not there */
+	int64_t v_value;                /* 0 if there is no value */
 	int64_t v_there;
 };
 
 static const struct {
-	const char *k_call;             /* with o_value and o_expected */
-	bool        k_gives;            /* a value */
+	const char *k_call;             /* format for o_value and o_expected */
+	bool        k_gives;            /* the result has a value */
 } kinds[] = {
 	[ULINEAR_GET]     = { "get", true },
 	[ULINEAR_SET]     = { "set %" PRId64, false },
@@ -36,7 +38,10 @@ static void show(FILE *report, const void *operation, const void *result)
 		fputs(r->r_done ? " -> done" : " -> nothing", report);
 }
 
-/* As m_apply, for the result that the operation has. What is not done only reads. */
+/*
+ * Compares a result, as m_apply does, with the one that is right. An operation that is
+ * not done only reads.
+ */
 static int compare(const struct ulinear_operation *o, const struct ulinear_result *r,
 		   bool done, int64_t value)
 {
