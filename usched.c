@@ -274,9 +274,9 @@ static void occupy(struct usched_stack *k, struct ustack *u)
 }
 
 /*
- * After s_victim all others, those that threads have brought last, then NULL. k_stays
- * is for the dispatcher that has the stack now. Stacks that threads have brought do not
- * leave.
+ * Iterates: s_victim, the other shared stacks, the unshared ones, the own stacks of
+ * threads; NULL ends. k_stays is valid only for the dispatcher that has the stack now.
+ * Own stacks never leave.
  */
 struct usched_stack *usched__next_stack(const struct usched *s,
 					const struct usched_stack *k)

@@ -296,17 +296,18 @@ struct usync_case {
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 
 /*
- * Scope. It is a job in several threads, or one of the jobs of a thread: a request, say.
- * Threads and native threads enter and leave it. When it ends, every wait of the threads
- * in it ends: what returns -ECANCELED to cancelled threads does so, and when the scope's
- * deadline comes it returns -ETIMEDOUT; sleeps, yields and joins do, too. After leaving
- * it waits are as before: a worker goes on with its next job, and a handle that is used
- * late cancels no stranger.
+ * A scope is a job in several threads, or one of the jobs of a thread: a request, say.
+ * Threads and native threads enter and leave the scope. When it ends, every wait of the
+ * threads in it ends: calls that return -ECANCELED to cancelled threads do so, and when
+ * the scope's deadline comes they return -ETIMEDOUT; sleeps, yields and joins end, too.
+ * After a leave waits are as before: a worker goes on with its next job, and a handle
+ * that is used late cancels no stranger.
  *
- * A thread may be in several scopes; the first that ends counts, or its own cancel if
- * that came first. A grant that came before the end is the result. ustack_shield()
- * shields from scopes, too. The lock that usync_cond_wait() takes again, an uoffload()
- * that runs, and a native thread's ustack_join() are not ended.
+ * A thread may be in several scopes; the first that ends counts, or a cancel of the
+ * thread that came first. If the lock, token or value was handed over before the end, the
+ * call succeeds. ustack_shield() shields from scopes, too. Not ended are the lock that
+ * usync_cond_wait() takes again, an uoffload() that runs, and a native thread's
+ * ustack_join().
  *
  * Scopes are counted: what creates or holds one releases it. Each thread in it holds its
  * scope, and so does each scope within. usync_scope_wait() waits, and so does a start
@@ -403,9 +404,9 @@ int usync_scope_start_with(struct usync_scope *scope, const struct ustack_how *h
 			   int (*func)(void *arg), void *arg, struct ustack **thread);
 
 /*
- * Waits until the threads of usync_scope_start() have ended. A caller that is in the
- * scope does not wait for them once it has ended. The first of their errors is that of
- * usync_scope_error().
+ * Waits until the threads of usync_scope_start() have ended. If the caller is in the
+ * scope, the end of the scope ends this wait, too. usync_scope_error() has the first
+ * error of these threads.
  * 0, or an error as above; -EDEADLK: the caller is one of them, and would wait for
  * itself: have the thread that made the scope wait.
  */

@@ -4,7 +4,7 @@
  * that most threads block in is in uswitch.h; usched__handover() is the same as a
  * function.
  *
- * A frame saved by a function, from top up; what the ABI has a function preserve, but for
+ * A frame saved by a function, from top up; what the ABI has a function preserve, except
  * FPCR (see ustack_control()), and no more:
  *
  *      0  x29 x30

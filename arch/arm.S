@@ -3,7 +3,7 @@
  * arm.S: the switch for ARM with 32 bits, AAPCS, little endian, with floating point
  * registers or without. The contract is in arch.h.
  *
- * A frame saved by a function, from top up; what the ABI has a function preserve, but for
+ * A frame saved by a function, from top up; what the ABI has a function preserve, except
  * FPSCR (see ustack_control()), and no more:
  *
  *      0  d8 ... d15

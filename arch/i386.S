@@ -2,7 +2,7 @@
 /*
  * i386.S: the switch for x86 with 32 bits, System V ABI. The contract is in arch.h.
  *
- * A frame saved by a function, from top up; what the ABI has a function preserve, but for
+ * A frame saved by a function, from top up; what the ABI has a function preserve, except
  * control words (see ustack_control()), and no more:
  *
  *      0  edi esi ebx ebp

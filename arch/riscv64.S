@@ -3,7 +3,7 @@
  * riscv64.S: the switch for RISC-V, 64 bits, with the ABI lp64d. The contract is in
  * arch.h.
  *
- * A frame saved by a function, from top up; what the ABI has a function preserve, but for
+ * A frame saved by a function, from top up; what the ABI has a function preserve, except
  * the rounding mode (see ustack_control()), and no more:
  *
  *      0  ra

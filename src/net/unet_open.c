@@ -157,7 +157,7 @@ static int connect_once(int fd, const struct unet_addr *a)
 	return connect(fd, to, a->a_size) ? errno : 0;
 }
 
-/* 1: it goes on. */
+/* Begins a connection. 1: the attempt goes on. */
 static ssize_t try_begin(const struct descriptor *d, const struct op *o)
 {
 	int rc = connect_once(d->d_fd, o->o_to);
@@ -165,7 +165,7 @@ static ssize_t try_begin(const struct descriptor *d, const struct op *o)
 	return rc == EINPROGRESS || rc == EALREADY || rc == EINTR ? 1 : failure(rc);
 }
 
-/* Linux has this call say how the first one ended, and others that it is connected. */
+/* On Linux a second connect() returns the result of the first; later calls, EISCONN. */
 static ssize_t try_connect(const struct descriptor *d, const struct op *o)
 {
 	int rc = connect_once(d->d_fd, o->o_to);

@@ -185,10 +185,10 @@ static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 }
 
 /*
- * Which of two processors draws, where either could: else threads would pass each other.
- * True: the one of `l', with `ready' threads in its queue; `first' decides where both
- * are alike. If the other one has threads that wait, it has too many, or too few. Else a
- * group gathers where most of it is.
+ * Decides which of two processors draws threads when either could, so that threads do not
+ * pass each other. True: the processor of `l', with `ready' threads in its queue. If the
+ * other processor has threads queued, the one with the shorter queue draws; otherwise the
+ * one where most of the group is; `first' decides between equals.
  */
 static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
 				  const struct uproc_load *other, uint32_t other_ready,

@@ -101,7 +101,7 @@ class Crawler(serverlib.Case):
         return site
 
     def crawl(self, address, count=4, program=CRAWLER, status=0):
-        """The lines that it prints, sorted but for the last one."""
+        """The lines that it prints, sorted, except the last one."""
         done = subprocess.run([program, address, str(count)], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True)
         self.assertEqual((done.returncode, done.stderr), (status, ""))

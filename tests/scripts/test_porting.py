@@ -5,7 +5,7 @@ shows there.
 
 A block of C is the program. A block of "diff" changes it: each part, which "@@" begins,
 replaces lines that are there once. A command below <!-- run --> is run with the program of
-that step; each line shown must be printed, in that order, but for those with "...".
+that step; each line shown must be printed, in that order, except those with "...".
 Numbers and addresses are not compared. With <!-- run slow --> the disk
 takes its time, by tests/help/slow.c.
 

@@ -197,7 +197,7 @@ class End(Servers):
 
     def received(self, server):
         """How many bytes the server has received from its client, and the client has not
-        read yet, but for what is in the server itself: both queues of its end, and one of
+        read yet, except what is in the server itself: both queues of its end, and one of
         the client's."""
         return sum(unread + (unsent if here == server.port else 0)
                    for here, there, state, unsent, unread in serverlib.connections()

@@ -3,7 +3,7 @@
 """doc/testing.md: its programs compile, and its commands print what it shows there.
 
 A block of C is a file, named in its first line. A command below <!-- run --> is run in the
-directory with these; each line shown must be printed, in that order, but for those with
+directory with these; each line shown must be printed, in that order, except those with
 "...". Numbers are not compared.
 
 Environment: that of pagelib.

@@ -7,7 +7,7 @@ page, compile without a warning, and its commands print what it shows.
 
 A block of C is a part of one of the programs. A block of "diff" changes chat.c, as in
 porting.md. A command below <!-- run --> is run in a copy of the directory; each line shown
-must be printed, in that order, but for those with "...". Numbers and hashes are not
+must be printed, in that order, except those with "...". Numbers and hashes are not
 compared. <!-- run tls --> needs OpenSSL's headers, <!-- run hiredis --> and the like a library
 and its server.
 
