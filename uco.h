@@ -66,7 +66,7 @@ enum uco_status {
 /* Private to uco.c and the inline functions. */
 struct uco {
 	void          *c_value;         /* on its way */
-	uint8_t        c_status;        /* enum uco_status, but when it runs directly */
+	uint8_t        c_status;        /* enum uco_status, except where the mark says */
 	uint8_t        c_closing;
 	char          *c_low;           /* inline functions do not yield with SP below */
 	struct ustack *c_thread;        /* it is s_inside: its last resumer's */
@@ -83,20 +83,11 @@ int uco__resume(struct uco *co, void *value, void **result);
 int uco__yield(void *value, void **next);
 
 /*
- * Private: what the inline functions call first if anything is unusual. 1, or a record
- * and its top: the statement is to follow; 0: all was done the long way, and this side
- * goes on; or an error.
+ * Private: what the inline functions call first if anything is unusual. 1: the statement
+ * is to follow; 0: all was done the long way, and this side goes on; or an error.
  */
-struct uco_way {
-	struct ustack *w_to;
-	__extension__ union {
-		char *w_sp;
-		int   w_rc;             /* if w_to is NULL */
-	};
-};
-
 int uco__enter(struct uco *co, void *value);
-struct uco_way uco__leave(void *value);
+int uco__leave(void *value);
 
 /* Private: for the statement, c_low of a record. */
 #define UCO__LOW [low] "i"((intptr_t)offsetof(struct uco, c_low) \
@@ -159,7 +150,7 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 	const struct usched *s = usched__here();
 	struct ustack *from = s->s_current, *to;
 	uintptr_t by = 1;
-	int rc = 0;
+	int rc = 1;
 	char *sp;
 
 	__asm__("" : "+r"(co));         /* so that `to' is not kept in memory */
@@ -170,12 +161,10 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 		rc = uco__enter(co, value);
 		if (rc < 0)
 			return rc;
-		from = co->c_outer ? &co->c_outer->c_frames : usched__here()->s_current;
 		by = !co->c_closing;
 		sp = to->u_top;
-		rc = rc == 0;
 	}
-	if (__builtin_expect(rc == 0, 1)) {
+	if (__builtin_expect(rc == 1, 1)) {
 		to->u_top = USCHED_DIRECT;
 		USCHED__CHANGE("", from, to, sp, value, by, [low] "i"(0));
 		if (__builtin_expect(by != 0, 1)) {
@@ -204,7 +193,6 @@ USCHED_SWITCHES int uco_yield(void *value, void **next)
 #ifdef USCHED__CHANGE
 	const struct usched *s = usched__here();
 	struct ustack *from = s->s_inside, *to = s->s_current;
-	struct uco_way way;
 	uintptr_t by = 2;
 	char *sp = NULL;
 	void *given;
@@ -222,13 +210,14 @@ USCHED_SWITCHES int uco_yield(void *value, void **next)
 				       UCO__LOW);
 		if (__builtin_expect(by < 2, 1))
 			break;
-		from = usched__here()->s_inside;
-		way = uco__leave(value);
-		if (!way.w_to && way.w_rc < 0)
-			return way.w_rc;
-		to = way.w_to;
-		sp = way.w_sp;
-		by = to != NULL;
+		rc = uco__leave(value);
+		if (rc < 0)
+			return rc;
+		s = usched__here();
+		from = s->s_inside;
+		to = s->s_current;
+		sp = to->u_top;
+		by = (uintptr_t)rc;
 	}
 	if (__builtin_expect(by == 1, 1)) {
 		if (next)

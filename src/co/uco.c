@@ -24,39 +24,43 @@
  *
  * DIRECTLY. What the records say is of no interest before T blocks, and a generator
  * seldom does. So where both sides are in place, on two stacks, a resume saves the
- * registers of the resumer in the record that it has, a yield those of the coroutine, and
- * no record is exchanged. The one of the frames that run has a mark instead of a top,
- * USCHED_DIRECT, and is s_inside. While none runs directly, that is the last that did, or
- * none.
+ * registers of the resumer in the thread's record, a yield those of the coroutine in its
+ * own, and no record is exchanged. The record of a coroutine that runs directly has a
+ * mark instead of a top, USCHED_DIRECT, and is s_inside. While no coroutine runs
+ * directly, s_inside is the last one that did, or none.
  *
  *	                  thread T     c_frames of A    of B    s_inside
  *	A has yielded     T            A                B       A
  *	T resumes A       T            A, marked        B       A
- *	A resumes B       T            A                B, m.   B
- *	B yields          T            A, marked        B       A
- *	A blocks          A            T                B       none
+ *	A resumes B       A            T                B, m.   B
+ *	B yields          A            T                B       B
+ *	B blocks inside   B            T                A       none
  *
- * The last line is settle_frames(): now the records are true. What looks at the frames
- * of the running thread comes there first, or asks usched__runs():
+ * Before A resumes B, and before a block, settle_frames() makes the records true: so one
+ * coroutine at most runs directly, and the thread's record describes its resumer. Code
+ * that looks at the frames of the running thread comes there first, or asks
+ * usched__runs():
  *
  *  - a block compares SP with the stack that the thread's record names (R4). Stacks do
  *    not overlap, so SP is too deep, and make_room() finds that this is another stack. So
  *    threads without coroutines have not one instruction more, and a block may fail for
  *    the resumer's frames. ustack_reserve() and visits come the same way;
- *  - ustack_abort() of the running thread settles, with images for none;
+ *  - ustack_abort() of the running thread settles, without an image for the resumer, and
+ *    so does the end of a coroutine;
  *  - the handler of stack overflows, usched_onstack() and dumps of stacks ask;
  *  - usched__fits() says no, so that a signal does not interrupt the thread. A region of
  *    ustack_preemptible() begins with ustack_reserve(), anyway;
- *  - others that are resident have true records, and what runs has SP: usched__unused().
+ *  - other threads that are resident have true records, and what runs has SP:
+ *    usched__unused().
  *
- * R4 holds when frames may be evicted: for those of resumers when they are settled, and
- * for a coroutine's when it yields. c_low is how deep that may be without a call.
+ * R4 holds when frames may be evicted: for the resumer's when they are settled, and for a
+ * coroutine's when it yields. c_low is how deep that may be without a call.
  *
- * Inline functions do the rest in a statement like that of a hand-over (uswitch.h), which
- * brings the value along. c_thread tells them that the thread was here before, that it
- * resumed the coroutine last, and so that all is in place except for what u_top says. For
- * anything else they ask uco__enter() and uco__leave(). Without such a statement
- * uco__change() does the same.
+ * A direct switch is a statement like that of a hand-over (uswitch.h), which brings the
+ * value along. c_thread tells the inline functions that the thread was here before, that
+ * it resumed the coroutine last, and so that all is in place except for what u_top says.
+ * Otherwise they ask uco__enter() and uco__leave(). Machines without the statement go the
+ * long way only: to switch directly by a function took as long.
  *
  * THE LONG WAY. Exceptions of C++ that are being handled stay with their side, hooks and
  * the builds that look at each switch know of exchanges only, and a side may be where the
@@ -70,9 +74,9 @@
  *
  * THE CHAIN. The waiter of a thread that has run a coroutine has m_inside: the innermost
  * one that does not run directly, and each has c_outer. So uco_yield() needs no argument,
- * and a thread that is aborted finds what is left of its chain: abandon(). Those
- * that run directly are inside of these: from s_inside on, up to one without c_outer.
- * Their c_status is not written where they change by a statement: uco_status() knows.
+ * and a thread that is aborted finds what is left of its chain: abandon(). A coroutine
+ * that runs directly is inside of these. The statement does not write c_status:
+ * uco_status() looks at the mark.
  *
  * THE END. When the function of a coroutine returns, body() drops the frames, and those
  * of the resumer go on. uco_close() resumes with c_closing set, and yields fail then, so
@@ -81,6 +85,7 @@
  * After a yield nothing is known of the thread, which may be another one: it is looked up
  * again. Floating point control words are the thread's, as is errno.
  */
+#define USCHED_INLINE_SWITCH    /* for programs that have not the statement */
 #include "../../uco.h"
 
 #include <stdbool.h>
@@ -97,9 +102,11 @@ static const struct uco nothing = { .c_status = UCO_ENDED };
 /* For c_low: all yields are below. */
 #define ALWAYS ((char *)UINTPTR_MAX)
 
-extern inline struct uco *uco__of(struct ustack *frames);
-extern inline int uco_resume(struct uco *co, void *value, void **result);
-extern inline int uco_yield(void *value, void **next);
+#ifdef USCHED__CHANGE
+enum { HAS_STATEMENT = 1 };
+#else
+enum { HAS_STATEMENT = 0 };
+#endif
 
 /* Its attachment is no waiter. */
 static bool is_foreign(const struct ustack *u)
@@ -176,6 +183,7 @@ static void set_inside(const struct ustack *u, struct uco *co)
 /* It runs, inside of c_outer; and no longer. */
 static void push(struct usched *s, struct uco *co)
 {
+	co->c_outer = settled(s->s_current);
 	if (co->c_outer)
 		co->c_outer->c_status = UCO_RESUMING;
 	co->c_status = UCO_RUNNING;
@@ -190,67 +198,21 @@ static void pop(struct usched *s, struct uco *co)
 	set_inside(s->s_current, co->c_outer);
 }
 
-/* To the coroutine that has resumed `co'. */
-static void step_out(struct usched *s, struct uco *co)
-{
-	co->c_outer->c_status = UCO_SUSPENDED;
-	enter_coroutine(s, co->c_outer);
-}
-
-/* c_outer of each points the other way then. */
-static struct uco *reverse(struct uco *co)
-{
-	struct uco *before = NULL, *next;
-
-	for (; co; co = next) {
-		next = co->c_outer;
-		co->c_outer = before;
-		before = co;
-	}
-	return before;
-}
-
-/* Those that are suspended may be evicted from now on (R4). */
-static int fit_all(struct usched *s, const struct uco *first)
-{
-	struct ustack *c = s->s_current;
-	int rc = 0;
-
-	for (; first && rc == 0; first = first->c_outer) {
-		rc = uco__fit_frames(s, c, c->u_top);
-		c = (struct ustack *)(uintptr_t)&first->c_frames;
-	}
-	return rc;
-}
-
 /*
- * In the chain from s_inside on, each record describes frames that it resumed from, but
- * the first: its resumer has the thread's. To exchange that with each in turn makes them
- * true:
- *
- *	         thread T   c_frames of A   of B
- *	direct   T          A               B
- *	         A          T               B
- *	settled  B          T               A
+ * Makes the records true: that of the coroutine which runs directly describes its
+ * resumer, which may be evicted from now on (R4), if `fits'.
  */
 static int settle_frames(struct usched *s, int fits)
 {
-	struct uco *last = uco__of(s->s_inside), *first = reverse(last), *co, *next;
-	struct uco *outer = settled(s->s_current);
-	int rc = fits ? fit_all(s, first) : 0;
+	struct ustack *u = s->s_current;
+	struct uco *co = uco__of(s->s_inside);
+	int rc = fits ? uco__fit_frames(s, u, u->u_top) : 0;
 
-	if (rc) {
-		reverse(first);
+	if (rc)
 		return rc;
-	}
-	leave_coroutine(s, last);
-	for (co = first; co; co = next) {
-		next = co->c_outer;
-		co->c_outer = outer;
-		uco__exchange_frames(s, s->s_current, &co->c_frames);
-		push(s, co);
-		outer = co;
-	}
+	leave_coroutine(s, co);
+	push(s, co);
+	uco__exchange_frames(s, u, &co->c_frames);
 	return 0;
 }
 
@@ -315,69 +277,53 @@ static int refuse_resume(const struct uco *co, const struct usched *s)
 	return status == UCO_NEW || status == UCO_SUSPENDED ? 0 : -EBUSY;
 }
 
-/*
- * 1: the frames of `co' are in place, and not where the running ones are; 0: they cannot
- * be; -ENOMEM. `launch': new ones begin as if they were suspended. What it takes the
- * place of is evicted, and with R4 that must not be a resumer that is not settled.
- */
-static int go_directly(struct usched *s, struct uco *co, int launch)
+/* 1: the frames of `co' are in place, on another stack than SP; 0: they cannot be. */
+static int is_in_place(struct usched *s, struct uco *co)
 {
-	int rc = 0;
-
-	if (usched__has_caught(s))
+	if (!HAS_STATEMENT || usched__has_caught(s))
 		return 0;
-	if (!((uintptr_t)co->c_frames.u_top & 1))
-		return 1;
-	if (is_direct(s->s_inside))
-		rc = settle_frames(s, 1);
-	return rc ? rc : uco__bring(s, &co->c_frames, launch);
+	return !((uintptr_t)co->c_frames.u_top & 1) || uco__bring(s, &co->c_frames);
 }
 
-/* 1: directly; 0: the long way. */
-static int prepare_resume(struct usched *s, struct uco *co, void *value, int launch)
+static char *low_of(const struct uco *co)
 {
+	return co->c_frames.u_stack->k_bottom - co->c_frames.u_deep;
+}
+
+static int resume_long(struct usched *s, struct uco *co)
+{
+	enum uco_status before = (enum uco_status)co->c_status;
+	int rc;
+
+	leave_coroutine(s, co);
+	push(s, co);
+	rc = uco__exchange(&co->c_frames);
+	if (rc) {
+		pop(usched__here(), co);
+		co->c_status = (uint8_t)before;
+	}
+	return rc;
+}
+
+int uco__enter(struct uco *co, void *value)
+{
+	struct usched *s = usched__here();
 	int rc = refuse_resume(co, s);
 
 	check(&co->c_value, CHECK_OBJECT, "uco_resume()");
 	if (rc == 0)
 		rc = begin_coroutines();
-	if (rc == 0)
-		rc = go_directly(s, co, launch);
-	if (rc < 0)
-		return rc;
-	co->c_value = value;
-	if (rc == 0)
-		return 0;
-	co->c_outer = NULL;
-	co->c_low = co->c_frames.u_stack->k_bottom - co->c_frames.u_deep;
-	if (co->c_closing)
-		co->c_low = ALWAYS;
-	if (is_direct(s->s_inside)) {
-		co->c_low = ALWAYS;             /* its resumer is not in s_current */
-		co->c_outer = uco__of(s->s_inside);
-		co->c_outer->c_status = UCO_RESUMING;
-	}
-	enter_coroutine(s, co);
-	co->c_status = UCO_SUSPENDED;
-	return 1;
-}
-
-static int resume_long(struct usched *s, struct uco *co)
-{
-	bool begun = co->c_status == UCO_SUSPENDED;
-	int rc = is_direct(s->s_inside) ? settle_frames(s, 1) : 0;
-
+	if (rc == 0 && is_direct(s->s_inside))
+		rc = settle_frames(s, 1);
 	if (rc)
 		return rc;
-	leave_coroutine(s, co);
-	co->c_outer = settled(s->s_current);
-	push(s, co);
-	rc = uco__exchange(&co->c_frames);
-	if (rc) {
-		pop(usched__here(), co);
-		co->c_status = begun ? UCO_SUSPENDED : UCO_NEW;
-	}
-	return rc;
+	co->c_value = value;
+	if (!is_in_place(s, co))
+		return resume_long(s, co);
+	enter_coroutine(s, co);
+	co->c_low = co->c_closing ? ALWAYS : low_of(co);
+	co->c_status = UCO_SUSPENDED;
+	return 1;
 }
 
 int uco__resumed(struct uco *co, void **result)
@@ -387,44 +333,18 @@ int uco__resumed(struct uco *co, void **result)
 	return co->c_status == UCO_ENDED;
 }
 
-int uco__enter(struct uco *co, void *value)
-{
-	struct usched *s = usched__here();
-	int rc = prepare_resume(s, co, value, 1);
-
-	return rc ? rc : resume_long(s, co);
-}
-
-/* It reads c_value, so the next yield is to go through uco__leave(). */
 int uco__resume(struct uco *co, void *value, void **result)
 {
-	struct usched *s = usched__here();
-	int rc = prepare_resume(s, co, value, 0);
+#ifdef USCHED__CHANGE
+	return uco_resume(co, value, result);
+#else
+	int rc = uco__enter(co, value);
 
-	if (rc < 0)
-		return rc;
-	if (rc == 0) {
-		rc = resume_long(s, co);
-	} else {
-		co->c_low = ALWAYS;
-		rc = uco__change(co->c_outer ? &co->c_outer->c_frames : s->s_current,
-				    &co->c_frames, 0);
-	}
 	return rc ? rc : uco__resumed(co, result);
+#endif
 }
 
 /* ---- Yield ---- */
-
-/* 1: directly; 0: the long way. */
-static int prepare_yield(struct usched *s, struct uco *co, void *value)
-{
-	if (!co)
-		return -EPERM;
-	if (co->c_closing)
-		return -ECANCELED;
-	co->c_value = value;
-	return is_direct(s->s_inside) && !usched__has_caught(s);
-}
 
 static int yield_long(struct usched *s, struct uco *co)
 {
@@ -439,32 +359,22 @@ static int yield_long(struct usched *s, struct uco *co)
 	return rc;
 }
 
-struct uco_way uco__leave(void *value)
+int uco__leave(void *value)
 {
 	struct usched *s = usched__here();
 	struct uco *co = uco_self();
-	struct uco_way way = { NULL, { NULL } };
-	int rc = prepare_yield(s, co, value);
-	bool directly = rc > 0;
+	int rc;
 
-	if (directly)
-		rc = uco__fit_frames(s, &co->c_frames,
-				     (char *)__builtin_frame_address(0));
-	else if (rc == 0)
-		rc = yield_long(s, co);
-	way.w_rc = rc;
-	if (rc || !directly)
-		return way;
-	co->c_low = co->c_frames.u_stack->k_bottom - co->c_frames.u_deep;
-	way.w_to = s->s_current;
-	if (co->c_outer) {
-		step_out(s, co);
-		way.w_to = &co->c_outer->c_frames;
-	}
-	way.w_sp = way.w_to->u_top;
-	if (co->c_outer)
-		way.w_to->u_top = USCHED_DIRECT;
-	return way;
+	if (!co)
+		return -EPERM;
+	if (co->c_closing)
+		return -ECANCELED;
+	co->c_value = value;
+	if (!is_direct(s->s_inside) || usched__has_caught(s))
+		return yield_long(s, co);
+	rc = uco__fit_frames(s, &co->c_frames, (char *)__builtin_frame_address(0));
+	co->c_low = low_of(co);
+	return rc ? rc : 1;
 }
 
 /* Another thread may be running now. */
@@ -477,31 +387,15 @@ int uco__yielded(void **next)
 	return co->c_closing ? -ECANCELED : 0;
 }
 
-/* Inline functions do not resume what was suspended here: it reads c_value. */
 int uco__yield(void *value, void **next)
 {
-	struct usched *s = usched__here();
-	struct uco *co = uco_self();
-	int rc = prepare_yield(s, co, value);
-	struct uco *outer;
+#ifdef USCHED__CHANGE
+	return uco_yield(value, next);
+#else
+	int rc = uco__leave(value);
 
-	if (rc < 0)
-		return rc;
-	if (rc == 0) {
-		rc = yield_long(s, co);
-	} else {
-		outer = co->c_outer;
-		leave_coroutine(s, co);
-		if (outer)
-			step_out(s, co);
-		rc = uco__change(&co->c_frames, outer ? &outer->c_frames
-				    : s->s_current, 1);
-		if (rc && outer)
-			outer->c_status = UCO_RESUMING;
-		if (rc)
-			enter_coroutine(s, co);
-	}
 	return rc ? rc : uco__yielded(next);
+#endif
 }
 
 /* ---- Begin and end ---- */
@@ -509,24 +403,16 @@ int uco__yield(void *value, void **next)
 /* The first function on the frames of a coroutine, and the last. */
 static void body(void *frames)
 {
-	struct uco *co = uco__of((struct ustack *)frames), *outer;
-	struct usched *s;
+	struct uco *co = uco__of((struct ustack *)frames);
 	void *value = co->c_func(co->c_arg, co->c_value);
+	struct usched *s = usched__here();
 
-	s = usched__here();
-	outer = co->c_outer;
 	co->c_value = value;
-	if (!is_direct(s->s_inside)) {
-		pop(s, co);
-		co->c_status = UCO_ENDED;
-		uco__leave_frames(&co->c_frames);
-	}
+	if (is_direct(s->s_inside))
+		settle_frames(s, 0);
+	pop(s, co);
 	co->c_status = UCO_ENDED;
-	leave_coroutine(s, co);
-	if (outer)
-		step_out(s, co);
-	co->c_outer = NULL;
-	uco__leave_directly(&co->c_frames, outer ? &outer->c_frames : s->s_current);
+	uco__leave_frames(&co->c_frames);
 }
 
 int uco_create(uco_fn *func, void *arg, struct uco **co)
@@ -566,6 +452,7 @@ int uco_close(struct uco *co)
 		return -EBUSY;
 	if (status == UCO_SUSPENDED) {
 		co->c_closing = 1;
+		set_thread(co, DISPATCH_NONE);          /* it is told of c_closing */
 		rc = uco__resume(co, NULL, NULL);
 		if (rc < 0) {
 			co->c_closing = 0;

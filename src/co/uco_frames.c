@@ -3,12 +3,18 @@
  * uco_frames.c: frames of coroutines, for uco.c, which has the idea: two records exchange
  * what they describe, or, directly, one side is suspended where it is.
  */
+#include "../../uco.h"
 #include "../core/dispatch.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "uco_frames.h"
+
+/* External definitions, in a file without the statement. */
+extern inline struct uco *uco__of(struct ustack *frames);
+extern inline int uco_resume(struct uco *co, void *value, void **result);
+extern inline int uco_yield(void *value, void **next);
 
 /* Where new frames begin by the statement of coroutines, if the machine has it. */
 #ifdef USCHED__BEGINS
@@ -168,7 +174,7 @@ void uco__leave_frames(struct ustack *c)
 /* ---- Directly ---- */
 
 /* What goes and comes is on another stack than SP. */     /* R5 */
-int uco__bring(struct usched *s, struct ustack *c, int launch)
+int uco__bring(struct usched *s, struct ustack *c)
 {
 	struct usched_stack *k = c->u_stack;
 
@@ -178,12 +184,10 @@ int uco__bring(struct usched *s, struct ustack *c, int launch)
 			return 0;
 		usched__place(s, c, k);
 		c->u_stack->k_stays |= USCHED_EXCHANGES;
-		if (launch) {
-			c->u_top = c->u_stack->k_bottom;
-			c->u_pc = BEGIN;
-			c->u_fp = NULL;
-			c->u_bp = c;
-		}
+		c->u_top = c->u_stack->k_bottom;
+		c->u_pc = BEGIN;
+		c->u_fp = NULL;
+		c->u_bp = c;
 	} else if (k->k_resident != c) {
 		if (k->k_resident == s->s_current)
 			return 0;
@@ -191,70 +195,4 @@ int uco__bring(struct usched *s, struct ustack *c, int launch)
 		usched__load_frames(s, c);
 	}
 	return 1;
-}
-
-struct change {
-	struct ustack *from, *to;
-	struct ustack  place;           /* where `to' goes on: u_top has a mark then */
-	int            fits;
-};
-
-/* They are in place, or on a stack where nothing is yet. */
-static struct arch_jump side(struct usched *s, struct ustack *to, struct ustack *place)
-{
-	intptr_t op = ARCH_RESUME;
-
-	place->u_top = to->u_top;
-	place->u_pc = to->u_pc;
-	place->u_fp = to->u_fp;
-	place->u_bp = to->u_bp;
-	place->u_stack = to->u_stack;
-	if ((uintptr_t)to->u_top & DISPATCH_AWAY) {
-		op = ARCH_LAUNCH;
-		s->s_func = to->u_func;
-		s->s_arg = to;
-	}
-	if (to != s->s_current) {
-		to->u_top = USCHED_DIRECT;
-		s->s_inside = to;
-	}
-	return (struct arch_jump){ place, op };
-}
-
-/* Directly: nothing is exchanged. */
-static struct arch_jump change(char *top, void *arg)
-{
-	struct usched *s = usched__current;
-	struct change *c = (struct change *)arg;
-	int rc = c->fits ? uco__fit_frames(s, c->from, top) : 0;
-
-	if (rc)
-		return (struct arch_jump){ top, rc };
-	c->from->u_top = top;
-	c->from->u_pc = (const void *)(uintptr_t)usched__resumed;
-	return side(s, c->to, &c->place);
-}
-
-int uco__change(struct ustack *from, struct ustack *to, int fits)
-{
-	struct change c = { .from = from, .to = to, .fits = fits };
-
-	return usched__switch(change, &c);
-}
-
-static struct arch_jump leave_directly(char *top, void *arg)
-{
-	struct usched *s = usched__current;
-	struct change *c = (struct change *)arg;
-
-	c->from->u_top = top;
-	uco__drop_frames(c->from, s->s_current);
-	return side(s, c->to, &c->place);
-}
-
-void uco__leave_directly(struct ustack *c, struct ustack *to)
-{
-	struct change end = { .from = c, .to = to };
-
-	usched__switch(leave_directly, &end);
 }

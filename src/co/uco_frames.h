@@ -23,20 +23,10 @@ void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c);
 void uco__leave_frames(struct ustack *c);
 
 /*
- * Brings the frames of `c', or gives it a stack if it is new. `launch': new ones begin as
- * if they were suspended. 1; 0: they belong where the running thread is.
+ * Brings the frames of `c', or gives it a stack if it is new, where they begin as if they
+ * were suspended. 1; 0: they belong where the running thread is.
  */
-int uco__bring(struct usched *s, struct ustack *c, int launch);
-
-/*
- * Directly: suspends the running frames, of which `from' is the record, and runs those of
- * `to'. Returns when `from' is resumed. fits: an image of `from' has room for its frames
- * (R4). 0; as ustack_block().
- */
-int uco__change(struct ustack *from, struct ustack *to, int fits);
-
-/* Directly: drops the running frames, of `c', and runs those of `to'. */
-void uco__leave_directly(struct ustack *c, struct ustack *to);
+int uco__bring(struct usched *s, struct ustack *c);
 
 /* Reserves an image for the suspended frames of `c' (R4). 0; -ENOMEM; -EFAULT. */
 int uco__fit_frames(struct usched *s, struct ustack *c, char *top);
