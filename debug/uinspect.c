@@ -276,7 +276,7 @@ static void add_member(struct task *k, const struct member *m, const char *name)
 }
 
 /* Fills in k_why, k_key and k_frames. */
-static void describe(struct task *k, struct uproc_thread *t)
+static void look_at_thread(struct task *k, struct uproc_thread *t)
 {
 	struct ustack *u = &t->t_stack;
 
@@ -302,7 +302,7 @@ static void add_thread(struct task *k, struct uproc_thread *t)
 	if (!uproc__has(k->k_proc, t) || ustack_func(u) == collect)
 		return;
 	k->k_threads++;
-	describe(k, t);
+	look_at_thread(k, t);
 	m.m_joiner = (uintptr_t)uproc__joiner(t);
 	utrace__ages(u, &m.m_started, &m.m_where, &m.m_blocked);
 	if (k->k_key.e_state < UPROC_IS_WOKEN)
