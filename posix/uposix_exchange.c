@@ -151,7 +151,10 @@ static bool has_destructors(const struct dl_phdr_info *info)
 	    || has_atexit(address(info, of[DT_JMPREL]), of[DT_PLTRELSZ], symbols, names);
 }
 
-/* Variables of an object with usched compiled in have destructors that libc runs. */
+/*
+ * If this library is a part of the program, libc has the destructors, and they cannot be
+ * the thread's.
+ */
 const char *uposix__why_shared(const struct dl_phdr_info *info, bool late)
 {
 	if (late || !info->dlpi_tls_data)

@@ -139,7 +139,7 @@ static long close_last(void *job)
 	return close(fd);
 }
 
-/* Returns a copy of `fd' for end_linger(), if the close may wait; else -1. */
+/* Returns a copy of `fd' for end_linger(), if the close by a thread may wait; else -1. */
 static int begin_linger(int fd)
 {
 	const struct uposix_fd *f = SIMULATED ? NULL : uposix__known(fd);

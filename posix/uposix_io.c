@@ -269,7 +269,7 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 
 /* recv. */
 
-/* recv() of native threads, and of threads that need not wait. */
+/* recv() by libc's call: mostly for native threads. */
 static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
 			     __SOCKADDR_ARG from, socklen_t *from_size)
 {
@@ -460,7 +460,7 @@ static ssize_t write_some(int fd, const char *data, size_t size, int flags,
 	return done > 0 ? (ssize_t)done : written(f, n, 0, flags);
 }
 
-/* send() of native threads, and of threads that need not wait. */
+/* send() by libc's call: mostly for native threads. */
 static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
 			  __CONST_SOCKADDR_ARG to, socklen_t to_size)
 {

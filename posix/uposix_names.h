@@ -208,8 +208,10 @@ LATER(tss_get)
 LATER(tss_set)
 LATER(call_once)
 
-/* Descriptors: uposix_fd.c, uposix_io.c, uposix_poll.c, uposix_net.c, uposix_proc.c,
-   uposix_open.c, uposix_queue.c. */
+/*
+ * Descriptors: uposix_fd.c, uposix_io.c, uposix_poll.c, uposix_net.c, uposix_proc.c,
+ * uposix_file.c, uposix_queue.c.
+ */
 NAME(open)
 NAME(open64)
 NAME(openat)

@@ -4,8 +4,8 @@
  * requests to a thread, and what is left in the child of a fork.
  *
  * A record is in the list of all from uposix__new_record() to uposix__free_record(). A
- * native thread has no record, except the one that a thread of the parent goes on as in
- * the child of a fork.
+ * native thread has no record, with one exception: after a fork by a thread, the native
+ * thread of the child has the record of that thread.
  */
 #include "uposix_set.h"
 

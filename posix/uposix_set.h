@@ -471,8 +471,8 @@ void uposix__refuse_place(void *object);
 int uposix__make_values(struct uposix_thread *p);
 
 /*
- * uposix__own(): `me' begins with variables and a locale of its own; the locale is that
- * of the process. uposix__disown(): the native thread has its own variables again.
+ * uposix__own(): `me' begins, and owns the exchanged variables; its locale is that of the
+ * process. uposix__disown(): the calling thread ends, and owns them no longer.
  */
 void uposix__own(struct uposix_thread *me);
 void uposix__disown(void);

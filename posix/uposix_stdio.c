@@ -410,7 +410,7 @@ static void await_input(FILE *file)
 		return call;							\
 	}
 
-/* A function name(...) that calls vname() with a list of arguments. */
+/* Defines name(...), which makes the call with a list of arguments. */
 #define WITH_LIST(name, parameters, last, call)					\
 	int uposix_##name parameters						\
 	{									\

@@ -24,8 +24,8 @@ enum {
 };
 
 /*
- * Names begin so of objects whose thread-local variables stay the native thread's. usched
- * keeps errno, and C++'s state of exceptions, with the thread.
+ * Beginnings of names of objects whose thread-local variables stay the native thread's.
+ * usched keeps errno, and C++'s state of exceptions, with the thread.
  */
 static const char *const native[] = {
 	"ld-linux", "ld64.so", "libc.so", "libc-", "libdl", "libpthread", "librt.",
@@ -33,8 +33,8 @@ static const char *const native[] = {
 };
 
 /*
- * Names begin so of objects whose variables do no harm: caches, states of random numbers
- * and texts of errors, which no call leaves half changed over a wait.
+ * Beginnings of names of objects whose variables do no harm: caches, states of random
+ * numbers and texts of errors, which no call leaves half changed over a wait.
  */
 static const char *const harmless[] = {
 	"libcrypto", "libssl", "libuuid", "libsodium", "libjemalloc", "libtcmalloc",
@@ -43,8 +43,8 @@ static const char *const harmless[] = {
 };
 
 /*
- * Names begin so of objects that manage native threads and their stacks themselves, so
- * that threads of usched cannot run them.
+ * Beginnings of names of objects that manage native threads and their stacks themselves,
+ * so that threads of usched cannot run them.
  */
 static const char *const machines[] = { "libjvm" };
 static const char *const sanitizers[] = {

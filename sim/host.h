@@ -81,7 +81,10 @@ SIM_PRIVATE struct sim_host *sim__find_host(const char *name);
 extern void (*sim__host_gone)(const struct sim_host *host) SIM_PRIVATE;
 extern void (*sim__net_fault)(const struct sim_fault *fault, bool begins) SIM_PRIVATE;
 
-/* Returns the processor of a thread whose scheduler was asked for with one; else NULL. */
+/*
+ * Returns the processor that the scheduler of a thread was made with (c_processors 1);
+ * NULL: the scheduler has several.
+ */
 SIM_PRIVATE struct sim_processor *sim__processor(const struct sim_thread *t);
 
 /* Called at each step of a thread on a host: the host may crash. */

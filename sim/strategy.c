@@ -133,7 +133,10 @@ static int compare(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Draws the steps of changes among as many as the first run had, or as are likely. */
+/*
+ * Draws at which steps priorities change: among as many as the first run had, or as are
+ * likely.
+ */
 static void draw_changes(unsigned n)
 {
 	const struct sim_profile *p = sim__run.r_profile;

@@ -158,7 +158,7 @@ struct sim_open {
 						   NULL: none */
 	LIST_HEAD(, sim_watch) f_watches;       /* watches of it in epoll instances */
 
-	/* Pipes and sockets. A pipe is SIM_CONNECTED. */
+	/* Pipes and sockets. A pipe is connected from the beginning. */
 	enum sim_state       f_state;
 	struct sim_pieces    f_here;            /* pieces that have arrived */
 	struct sim_pieces    f_coming;          /* pieces on their way */
