@@ -47,14 +47,12 @@ usage() {
 
 	Results: DIR/WORKLOAD.csv, what is printed; DIR/machine.txt, where and how it
 	was measured; DIR/failures.txt, the messages of programs that failed; DIR/short.txt,
-	all times of runs of the quick cycle under 0.2 s, of which the median counts;
-	DIR/notes.txt, what programs say besides: the peak of requests, and the share of
-	a processor that its client takes.
+	all times of runs of the quick cycle under 0.2 s, of which the median counts.
 
 	A row has the parameters; of workloads with columns that use several processors P,
 	their number; the machine; and the cells. A cell is the seconds (memory: bytes per
 	thread; blocks: how often threads have blocked; http, h2load, echo, redis: requests
-	per second; latency, uneven, requests: us; idle: bytes per connection), followed by
+	per second; latency, uneven: us; idle: bytes per connection), followed by
 	@SIZE if the last parameter was smaller than that of the row; or fail:missing (no
 	such program; other systems are skipped), fail:exit-STATUS, fail:killed-SIGNAL,
 	fail:memory, fail:threads (more native threads than one user may have, less a
@@ -64,8 +62,8 @@ usage() {
 	that latency could refer to).
 
 	Environment: BUILD, the directory of the programs (build);
-	PROCS, the default of --procs (those there are), for U, U1K, U10K, UL, POSIX, GO,
-	RUST, TOKIO and C++POOL;
+	PROCS, the default of --procs (those there are), for U, U1K, U10K, UL, POSIX, GO
+	and TOKIO;
 	NATIVE_THREADS, how many POSIX may have;
 	PORTS, FIRST-LAST, where servers are to listen (21000-21999).
 	END
@@ -442,7 +440,7 @@ measure() {		# COLUMN ARGUMENT...
 	case $cell in
 	fail:interrupted) ;;
 	fail:*) explain ;;
-	*) cell=$cell$shrunk; note ;;
+	*) cell=$cell$shrunk ;;
 	esac
 }
 
@@ -524,12 +522,6 @@ explain() {
 	printf '%s\n' "$line" >>"$dir/failures.txt"
 	clear_progress
 	printf '%s: %s\n' "$me" "$line" >&2
-}
-
-# Keeps what a program that succeeded has said on standard error.
-note() {
-	[ ! -s "$tmp/err" ] ||
-		echo "$workload: $column $size: $(head -n 1 "$tmp/err")" >>"$dir/notes.txt"
 }
 
 tell_absent() {

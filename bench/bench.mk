@@ -6,8 +6,7 @@ programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.set
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 coroutines := pingpong create walk
-single   := coroutine uneven requests channel
-programs += $(B)/bench/requests-slice
+single   := coroutine uneven channel
 programs += $(coroutines:%=$(B)/bench/%-co) $(B)/bench/measure
 programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
 
@@ -43,13 +42,7 @@ $(eval $(call over,rr,BENCH_RR))
 $(eval $(call over,ll,BENCH_LL))
 $(eval $(call over,direct,BENCH_DIRECT))
 
-$(addprefix $(B)/bench/,uneven requests-load): libs += -lm
-
-# The server with slices of time, in us.
-$(B)/bench/requests-slice: c_flags += -DSLICE=250
-$(B)/bench/requests-slice: bench/requests.c $(static) $(B)/flags
-	@mkdir -p $(@D)
-	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
+$(B)/bench/uneven: libs += -lm
 
 # One workload of it each, with the arguments of the workload.
 $(coroutines:%=$(B)/bench/%-co): $(B)/bench/%-co: bench/coroutine.c $(static) $(B)/flags

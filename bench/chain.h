@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chain.h: to compute for some time, for uneven.c and requests.c. That is to run through
+ * chain.h: to compute for some time, for uneven.c. That is to run through
  * a chain of numbers. How many take a microsecond is measured when the processor has run
  * for some time, in the best of several tries. Programs of other systems do the same, so
  * all do the same work, also while the processor is given to others.

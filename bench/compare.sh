@@ -12,8 +12,7 @@
 #
 #   TURNS  5 by default
 #   PART   of: cycle depth processors pingpong create counters coroutines ring memory
-#          servers, which are the default, and even: threads that compute, and
-#          processors that share
+#          servers, which are the default
 #
 #   BUILD  the directory of the programs (build), of `make programs' and `make peers'
 #   CPU    the processor for programs that use one (1: some machines are busy on 0);
@@ -35,7 +34,6 @@ turns=5
 dir=
 served=			# the workload of serve.sh, if it is one
 parts='cycle depth processors pingpong create counters coroutines ring memory servers'
-more='even'             # parts that are run by name only
 # These take twenty times as long as the others, and are as far from their aims: every
 # other turn is enough.
 slow='GO1T TOKIO1T'
@@ -62,7 +60,7 @@ arguments() {		# ARGUMENT...
 	'' | *[!0-9]* | 0*) usage ;;
 	esac
 	for part; do
-		case " $parts $more " in
+		case " $parts " in
 		*" $part "*) ;;
 		*) usage ;;
 		esac
@@ -282,7 +280,7 @@ part_processors() {
 	for point in '2 1 250000' '2 2 250000' '2 16 125000' '8 2 62500' '8 4 62500' \
 		'8 16 62500'; do
 		series "processors $point" <<-END
-		$(commands cycle "$point" UL UL1T U U1T GO TOKIO C++POOL)
+		$(commands cycle "$point" UL UL1T U U1T GO TOKIO)
 		END
 		case $point in
 		*' 1 '*) at_most=1.1 ;;
@@ -292,7 +290,7 @@ part_processors() {
 		aim "UL on two processors / on one, at $point" $at_most UL UL1T
 		aim "U on two processors / on one, at $point" $at_most U U1T
 		aim "U / UL on two processors, at $point" 1.25 U UL
-		for other in GO TOKIO C++POOL; do
+		for other in GO TOKIO; do
 			aim "U / $other on two processors, at $point" 1 U $other
 		done
 	done
@@ -362,57 +360,6 @@ part_memory() {
 	$(commands memory 10000000 UL1T)
 	END
 	aim 'GB of ten million blocked threads' 3 UL1T 100
-}
-
-# Programs and aims of their own: the delay of a timer, short requests beside long ones, in
-# one process and over sockets, locks, channels, and memory after a peak.
-part_even() {
-	pinned=
-	series late <<-END
-	p50 bench/measure late 500 4 1000
-	p99 bench/measure late 990 4 1000
-	END
-	aim 'timer beside four threads that compute 1 ms: ms late, median' 6 p50 1
-	aim 'timer beside four threads that compute 1 ms: ms late, 99 %' 12 p99 1
-	for connections in 8 60 1000; do
-		series "uneven $connections" <<-END
-		$(commands uneven "990 70 $connections" U U-SLICE GO)
-		END
-		aim "uneven, $connections connections, 99 %: rr / Go" 0.8 U GO
-		aim "uneven, $connections connections, 99 %: and c_slice / Go" 0.35 U-SLICE GO
-	done
-	for percent in 40 70; do
-		serve requests "990 $percent 1000" U U-SLICE GO TOKIO
-		aim "requests at $percent % of the peak, 99 %: rr / Go" 0.8 U GO
-		aim "requests at $percent % of the peak, 99 %: and c_slice / Go" 0.35 U-SLICE GO
-		aim "requests at $percent % of the peak, 99 %: and / tokio" 0.8 U-SLICE TOKIO
-	done
-	served=
-	for held in 0 200; do
-		series "contend $held" <<-END
-		usync bench/measure contend usync $held 500
-		pthread bench/measure contend pthread $held 500
-		END
-	done
-	values=$tmp/values/'contend 0'
-	aim_least 'mutex, not held: locks of usync / pthread' 0.5 usync pthread
-	values=$tmp/values/'contend 200'
-	aim_least 'mutex, held for 200 ns: locks of usync / pthread' 0.9 usync pthread
-	for capacity in 0 1; do
-		series "channel $capacity" <<-END
-		$(commands channel "$capacity 100000" UL GO)
-		END
-		aim "channel of capacity $capacity: UL / Go" 1.5 UL GO
-	done
-	repeat=1
-	series after <<-END
-	many bench/measure after 10 1000000 1024
-	deep bench/measure after 10 4000 65536
-	both bench/measure after 10 1000000 1024 4000 65536
-	END
-	aim 'memory after 1,000,000 threads of 1 KiB / before' 1.3 many 1
-	aim 'memory after 4,000 threads of 64 KiB / before' 1.3 deep 1
-	aim 'memory after one and then the other / before' 1.3 both 1
 }
 
 # Measures some columns by serve.sh.

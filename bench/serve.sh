@@ -15,29 +15,20 @@
 #   echo CONNECTIONS     round trips of 64 bytes per second, by $BUILD/bench/echo-load
 #   redis CLIENTS COMMAND PIPELINE   GET or SET, PIPELINE requests sent at a time:
 #                        requests per second, by redis-benchmark
-#   requests PERMILLE PERCENT CONNECTIONS   short requests beside long ones, at PERCENT %
-#                        of the peak of this server, which is measured before: the us that
-#                        PERMILLE of 1000 short ones took at most; on standard error the
-#                        peak, and the client's share of a processor: by
-#                        $BUILD/bench/requests-load
 #   idle CONNECTIONS     bytes of memory for each, by $BUILD/bench/idle-load
-#   answer KIND          KIND is http, echo, redis or requests: 1, if the answers are
-#                        right
+#   answer KIND          KIND is http, echo or redis: 1, if the answers are right
 #   --about              processors and versions of clients, a line each
 #
-#   BUILD     the directory of echo-load, idle-load and requests-load (build)
-#   PROCS     the processors of servers for requests (2)
-#   DURATION  the seconds to measure (5); latency and h2load take one more before,
-#             requests as many for the peak
+#   BUILD     the directory of echo-load and idle-load (build)
+#   DURATION  the seconds to measure (5); latency and h2load take one more before
 #   PORTS     FIRST-LAST: the range of free ports (21000-21999)
 #   PATIENCE  the seconds for a server to begin, to answer and to end, and for a client to
 #             end after DURATION (20)
 #
-# A server is run as PROGRAM PORT [DIR], for requests as PROGRAM PORT PROCS, and prints
-# `ready' when it listens on 127.0.0.1:PORT; DIR, for HTTP, has the file 1k. It ends, with
-# status 0, upon SIGTERM. 04-echo is told that it has one processor, which then runs in
-# main(): else it has a native thread more. Servers for requests and their client are not
-# pinned: the client takes part of the server's processors, at the peak as well.
+# A server is run as PROGRAM PORT [DIR], and prints `ready' when it listens on
+# 127.0.0.1:PORT; DIR, for HTTP, has the file 1k. It ends, with status 0, upon SIGTERM.
+# 04-echo is told that it has one processor, which then runs in main(): else it has a
+# native thread more.
 #
 # Reasons: ready (not ready in time), exit-STATUS and killed-SIGNAL (of a server), end
 # (not ended by SIGTERM), content (a wrong answer), errors (of the client), client (it
@@ -56,7 +47,6 @@ DURATION=${DURATION:-5}
 PORTS=${PORTS:-21000-21999}
 PATIENCE=${PATIENCE:-20}
 PEAK=${PEAK:-}
-PROCS=${PROCS:-2}
 tmp='' server='' client='' on_server='' on_client='' starting='' stopped='' looked=0
 
 say() {			# the first line of standard input, or `unknown'
@@ -144,7 +134,6 @@ run_server() {
 	case $workload in
 	redis | 'answer redis') ;;
 	echo | 'answer echo') [ "${program##*/}" != 04-echo ] || second=1 ;;
-	requests | 'answer requests') second=$PROCS ;;
 	*) second=$tmp/files ;;
 	esac
 	# shellcheck disable=SC2086 # the words of a command
@@ -239,10 +228,6 @@ check_echo() {
 	run_client "$PATIENCE" "$BUILD/bench/echo-load" "$port" 1 1
 }
 
-check_requests() {
-	run_client "$PATIENCE" "$BUILD/bench/requests-load" "$port" 500 10 1 1
-}
-
 check_redis() {
 	for asked in 'PING PONG' 'SET usched 1k OK' 'GET usched 1k' 'DEL usched 1'; do
 		# shellcheck disable=SC2086 # the words of a command
@@ -303,15 +288,6 @@ measure_echo() {	# CONNECTIONS
 	take 's/^round_trips_per_s=([0-9.]+) p50_us=.* errors=0$/\1/p'
 }
 
-measure_requests() {	# PERMILLE PERCENT CONNECTIONS
-	run_client $((DURATION * 2 + PATIENCE)) "$BUILD/bench/requests-load" "$port" \
-		"$@" "$DURATION"
-	take 's/^us=[0-9.]+ rate=([0-9.]+) wanted=([0-9.]+)$/\1 \2/p'
-	keep_up "${value% *}" "${value#* }"
-	take 's/^us=([0-9.]+) .*/\1/p'
-	cat "$tmp/client" >&2
-}
-
 # Commands that are not measured must work, too. The number of requests is what a good
 # server answers in the time. Those of GET find a value.
 measure_redis() {	# CLIENTS COMMAND PIPELINE
@@ -358,7 +334,6 @@ trap 'stop 143' TERM
 workload=$1 program=$2
 shift 2
 [ "$workload" != answer ] || workload="answer $1"
-[ "${workload##* }" != requests ] || on_server='' on_client=''
 prepare
 start_server
 "measure_${workload% *}" "$@"

@@ -77,10 +77,6 @@ WORKLOADS = {
         ("permille", "load", "connections"),
         "Uneven: short requests beside long ones",
         "us that so many of 1000 took at most", FAILED_NUMBER, as_it_is, UNEVEN),
-    "requests": Workload(
-        ("permille", "percent", "connections"),
-        "Requests: short ones beside long ones, over sockets, at percents of each peak",
-        "us that so many of 1000 took at most", FAILED_NUMBER, as_it_is),
     "channel": Workload(
         ("capacity", "values"), "Channel: values go from one processor to another",
         "ns per value", FAILED_SECONDS, lambda s, capacity, values: s * 1e9 / values),

@@ -10,12 +10,12 @@
 # peers/README.md describes the workloads, and the output of the programs. serve.sh has
 # those of servers, which it runs together with a client.
 
-servers='http h2load latency echo redis idle requests'
+servers='http h2load latency echo redis idle'
 workloads='cycle ring counters pingpong create alternate memory blocks'
 workloads="$workloads walk threads depth stacks uneven channel $servers"
 
 # Those that have columns on $PROCS processors.
-spread='cycle blocks uneven requests'
+spread='cycle blocks uneven'
 
 parameters_of() {	# WORKLOAD
 	case $1 in
@@ -30,7 +30,6 @@ parameters_of() {	# WORKLOAD
 	alternate)	echo repetitions yields ;;
 	memory)		echo threads ;;
 	uneven)		echo permille load connections ;;
-	requests)	echo permille percent connections ;;
 	channel)	echo capacity values ;;
 	http | h2load | echo | idle) echo connections ;;
 	latency)	echo connections percent ;;
@@ -42,8 +41,7 @@ parameters_of() {	# WORKLOAD
 columns_of() {		# WORKLOAD
 	case $1 in
 	cycle)		echo U U1K U10K U1T U1TS UL UL1T UJ U1TC \
-				POSIX POSIX1T GO GO1T RUST TOKIO TOKIO1T RUSTMIN C++POOL \
-				C++POOL1T C++1T C++1TL BOOST ;;
+				POSIX POSIX1T GO GO1T TOKIO TOKIO1T RUSTMIN C++1T C++1TL ;;
 	ring)		echo U1T UL1T UD MACROS MACROS-WORST \
 				POSIX POSIX-SEM GO TOKIO BOOST-FIBER ST C++20 HASKELL LWT \
 				ERLANG LUA LUAJIT PYTHON GREENLET ;;
@@ -52,22 +50,21 @@ columns_of() {		# WORKLOAD
 	pingpong)	echo U1T UL1T UD UCO MACROS C++20 C++23 COROSENSEI GENERATOR-RS \
 				MINICORO BOOST BOOST-FP COROUTINE2 UCONTEXT GO LUA LUAJIT PYTHON \
 				GREENLET ;;
-	walk)		echo UCO CALLS C++23 COROSENSEI MINICORO COROUTINE2 GO LUA LUAJIT ;;
+	walk)		echo UCO CALLS C++23 COROSENSEI MINICORO COROUTINE2 ;;
 	create)		echo U1T UL1T UD UCO MACROS C++20 C++23 COROSENSEI GENERATOR-RS MINICORO \
 				BOOST COROUTINE2 UCONTEXT GO LUA LUAJIT PYTHON GREENLET ;;
 	alternate)	echo U1T UL1T UD LISP POSIX ;;
-	memory)		echo U1T UL1T UD MACROS C++20 RUSTMIN TOKIO RUST COROSENSEI GENERATOR-RS \
+	memory)		echo U1T UL1T UD MACROS C++20 RUSTMIN TOKIO COROSENSEI GENERATOR-RS \
 				BOOST BOOST-FIBER ST UCONTEXT POSIX GO HASKELL LWT ERLANG \
 				ERLANG-HIBERNATE LISP LUA LUAJIT PYTHON GREENLET ;;
 	threads)	echo U1T UL1T C++1T C++1TL ;;
 	depth | stacks)	echo U1T UL1T ;;
-	uneven | requests) echo U U-SLICE GO TOKIO ;;
+	uneven)		echo U U-SLICE GO ;;
 	channel)	echo UL GO ;;
-	blocks)		echo U1T U1TS UL1T POSIX POSIX1T RUST TOKIO1T RUSTMIN C++POOL C++1T \
-				C++1TL BOOST ;;
-	http | h2load)	echo U EPOLL ST UV GO NGINX ;;
+	blocks)		echo U1T U1TS UL1T POSIX POSIX1T TOKIO1T RUSTMIN C++1T C++1TL ;;
+	http | h2load)	echo U EPOLL ST GO NGINX ;;
 	latency)	echo U EPOLL GO NGINX ;;
-	echo)		echo U EPOLL ST UV GO TOKIO ;;
+	echo)		echo U EPOLL ST GO TOKIO ;;
 	redis)		echo U REDIS ;;
 	idle)		echo U EPOLL ST GO NGINX ;;
 	esac
@@ -115,8 +112,6 @@ points_of() {		# WORKLOAD
 	stacks.yes)	growing_points '2.50.10000 2.500.1000' 1 8 64 512 4096 ;;
 	uneven.no)	growing_points '500.70 990.70 999.70' 8 60 1000 10000 ;;
 	uneven.yes)	growing_points 990.70 8 1000 ;;
-	requests.no)	growing_points '990.40 999.40 990.70 999.70' 1000 ;;
-	requests.yes)	growing_points '990.40 990.70' 1000 ;;
 	channel.no)	printf '%s\n' '0 500000' '1 500000' '128 5000000' ;;
 	channel.yes)	printf '%s\n' '0 50000' '1 50000' '128 500000' ;;
 	http.no | echo.no) printf '%s\n' 1 16 64 256 1000 ;;
@@ -155,7 +150,7 @@ growing_points() {	# 'N.R.M ...' LAST...
 runs_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.* | blocks.*) echo 1 ;;
-	uneven.yes | requests.yes | http.yes | h2load.yes | latency.yes) echo 1 ;;
+	uneven.yes | http.yes | h2load.yes | latency.yes) echo 1 ;;
 	echo.yes | redis.yes | idle.yes) echo 1 ;;
 	*.yes)	echo 3 ;;
 	*.no)	echo 5 ;;
@@ -214,7 +209,7 @@ command_for() {		# WORKLOAD COLUMN ARGUMENT...
 	stacks)		cycle_command "$1" "$2" "$3" ;;	# environment_of() has the last
 	depth)		depth_command "$@" ;;
 	uneven)		uneven_command "$@" ;;
-	http | h2load | latency | echo | redis | idle | requests)
+	http | h2load | latency | echo | redis | idle)
 		echo "$(server_of "$load" "$column") $*" ;;
 	*)		ours_or_peer "$@" ;;
 	esac
@@ -231,19 +226,15 @@ cycle_command() {	# N R M
 	UL1T)	echo "lmain $* 0 1" ;;
 	UJ)	echo "lmain.setjmp $* 0 1" ;;
 	U1TC)	echo "rmain.readme $* 0 1" ;;
-	POSIX)	echo "peers/pthreads-cycle $* $PROCS" ;;
-	POSIX1T) echo "peers/pthreads-cycle $* 1" ;;
+	POSIX)	echo "peers/posix-cycle $* $PROCS" ;;
+	POSIX1T) echo "peers/posix-cycle $* 1" ;;
 	GO)	echo "peers/go-cycle $* $PROCS" ;;
 	GO1T)	echo "peers/go-cycle $* 1" ;;
-	RUST)	echo "peers/rust-cycle-async-std $* $PROCS" ;;
-	TOKIO)	echo "peers/rust-cycle-tokio $* $PROCS" ;;
-	TOKIO1T) echo "peers/rust-cycle-tokio $* 1" ;;
-	RUSTMIN) echo "peers/rust-cycle-min $*" ;;
-	C++POOL) echo "peers/cxx20-cycle-pool $* $PROCS" ;;
-	C++POOL1T) echo "peers/cxx20-cycle-pool $* 1" ;;
+	TOKIO)	echo "peers/tokio-cycle $* $PROCS" ;;
+	TOKIO1T) echo "peers/tokio-cycle $* 1" ;;
+	RUSTMIN) echo "peers/rustmin-cycle $*" ;;
 	C++1T)	echo "peers/cxx20-cycle-fifo $*" ;;
 	C++1TL)	echo "peers/cxx20-cycle-lifo $*" ;;
-	BOOST)	echo "peers/boost-cycle $*" ;;
 	esac
 }
 
@@ -260,7 +251,6 @@ uneven_command() {	# PERMILLE LOAD CONNECTIONS
 	U)	echo "bench/uneven $* $(duration) $PROCS" ;;
 	U-SLICE) echo "bench/uneven $* $(duration) $PROCS 250" ;;
 	GO)	echo "peers/go-uneven $* $(duration) $PROCS" ;;
-	TOKIO)	echo "peers/rust-uneven-tokio $* $(duration) $PROCS" ;;
 	esac
 }
 
@@ -276,33 +266,17 @@ ours_or_peer() {	# ARGUMENT...
 }
 
 peer_of() {		# WORKLOAD COLUMN
-	case $1.$2 in
-	ring.MACROS)		echo c-ring-best ;;
-	ring.MACROS-WORST)	echo c-ring-worst ;;
-	ring.POSIX-SEM)		echo pthreads-ring-semaphores ;;
-	ring.TOKIO)		echo rust-ring-tokio ;;
-	ring.BOOST-FIBER)	echo boost-ring ;;
-	counters.BOOST)		echo boost-counters-context ;;
-	counters.COROUTINE2)	echo boost-counters ;;
-	walk.COROUTINE2)	echo boost-walk ;;
-	pingpong.COROUTINE2)	echo boost-pingpong-coroutine2 ;;
-	create.COROUTINE2)	echo boost-create-coroutine2 ;;
-	pingpong.BOOST)		echo boost-pingpong-same ;;
-	pingpong.BOOST-FP)	echo boost-pingpong-differ ;;
-	memory.BOOST)		echo boost-memory-context ;;
-	memory.BOOST-FIBER)	echo boost-memory ;;
-	memory.ERLANG-HIBERNATE) echo erlang-memory-hibernate ;;
-	memory.RUST)		echo rust-memory-async-std ;;
-	memory.TOKIO)		echo rust-memory-tokio ;;
-	memory.RUSTMIN)		echo rust-memory-min ;;
-	*.CALLS | *.MACROS)	echo "c-$1-$(echo "$2" | tr '[:upper:]' '[:lower:]')" ;;
-	*.COROSENSEI)		echo "rust-$1-corosensei" ;;
-	*.GENERATOR-RS)		echo "rust-$1-generator" ;;
-	*.POSIX)		echo "pthreads-$1" ;;
-	*.C++20)		echo "cxx20-$1" ;;
-	*.C++23)		echo "cxx23-$1" ;;
-	*.LWT)			echo "ocaml-$1" ;;
-	*)			echo "$(echo "$2" | tr '[:upper:]' '[:lower:]')-$1" ;;
+	case $2 in
+	MACROS-WORST)	echo "macros-$1-worst" ;;
+	POSIX-SEM)	echo "posix-$1-semaphores" ;;
+	BOOST-FP)	echo "boost-$1-fp" ;;
+	BOOST-FIBER)	echo "fiber-$1" ;;
+	GENERATOR-RS)	echo "generator-$1" ;;
+	ERLANG-HIBERNATE) echo "erlang-$1-hibernate" ;;
+	C++20)		echo "cxx20-$1" ;;
+	C++23)		echo "cxx23-$1" ;;
+	LWT)		echo "ocaml-$1" ;;
+	*)		echo "$(echo "$2" | tr '[:upper:]' '[:lower:]')-$1" ;;
 	esac
 }
 
@@ -310,7 +284,7 @@ peer_of() {		# WORKLOAD COLUMN
 kind_of() {		# WORKLOAD
 	case $1 in
 	http | h2load | latency | idle) echo http ;;
-	echo | redis | requests) echo "$1" ;;
+	echo | redis)	echo "$1" ;;
 	esac
 }
 
@@ -321,9 +295,6 @@ server_of() {		# WORKLOAD COLUMN
 	http.U)		echo examples/05-httpd ;;
 	echo.U)		echo examples/04-echo ;;
 	redis.U)	echo examples/06-kv ;;
-	requests.U)	echo bench/requests ;;
-	requests.U-SLICE) echo bench/requests-slice ;;
-	*.EPOLL)	echo "peers/c-epoll-$kind" ;;
 	*)		echo "peers/$(echo "$2" | tr '[:upper:]' '[:lower:]')-$kind" ;;
 	esac
 }
@@ -351,7 +322,6 @@ environment_of() {	# WORKLOAD ARGUMENT...
 	stacks)	echo "USCHED_STACKS=$5" ;;
 	latency) echo "PEAK=$peak" "DURATION=$(duration)" ;;
 	http | h2load | echo | redis) echo "DURATION=$(duration)" ;;
-	requests) echo "PROCS=$PROCS" "DURATION=$(duration)" ;;
 	esac
 }
 

@@ -34,9 +34,9 @@ done <<'END'
 bench/ring-rr echo 0.5; echo 7
 bench/ring-ll echo 0.5
 bench/ring-direct echo 0.5; echo 19; echo 19
-peers/c-ring-best echo 19; echo 0.5
-peers/c-ring-worst echo 0.5 19
-peers/pthreads-ring echo 0.5; echo 18
+peers/macros-ring echo 19; echo 0.5
+peers/macros-ring-worst echo 0.5 19
+peers/posix-ring echo 0.5; echo 18
 peers/go-ring echo nan; echo 19
 peers/haskell-ring printf '0.5\n19'
 peers/ocaml-ring echo 0.5; echo 19; echo not enough memory >&2; exit 1
@@ -47,7 +47,7 @@ bench --workload ring --quick -n 1 --only \
 	U1T,UL1T,UD,MACROS,MACROS-WORST,POSIX,GO,HASKELL,LWT,ERLANG,LUAJIT,PYTHON
 title 'a system that can do less is judged by what it was asked to do'
 programs_of ring memory
-program peers/pthreads-memory <<'END'
+program peers/posix-memory <<'END'
 case $* in
 30000) echo 0.5; echo 30000 ;;
 *) echo 0.5; echo 7 ;;

@@ -21,7 +21,7 @@ compare_programs() {
 		echo 4711
 		END
 	} | program bench/counters-direct
-	for name in peers/rust-counters-corosensei peers/cxx20-counters bench/create-direct \
+	for name in peers/corosensei-counters peers/cxx20-counters bench/create-direct \
 		peers/cxx20-create; do
 		ln "$BUILD/bench/counters-direct" "$BUILD/$name"
 	done
@@ -30,7 +30,7 @@ compare_programs() {
 title 'each way to fail, in one turn of three'
 while IFS= read -r action; do
 	compare_programs <<-END
-	*-corosensei*) [ \$turn != 2 ] || { $action; exit; }; echo 0.5 ;;
+	*corosensei-*) [ \$turn != 2 ] || { $action; exit; }; echo 0.5 ;;
 	END
 	rm -rf "$dir/kept"
 	compare -n 3 -o "$dir/kept/new" counters >"$dir/said"
@@ -57,7 +57,7 @@ compare -n 2 counters create
 title 'a failure counts more than what was missed, before it or after'
 compare_programs <<'END'
 bench/create*) echo 100 ;;
-*-corosensei*) echo none ;;
+*corosensei-*) echo none ;;
 END
 compare -n 1 create counters
 compare -n 1 counters create

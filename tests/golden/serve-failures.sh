@@ -44,7 +44,7 @@ fake() {
 	for name in h2load redis-cli redis-benchmark curl; do
 		ln "$FAKES/bin/wrk" "$FAKES/bin/$name"
 	done
-	for name in echo-load idle-load requests-load; do
+	for name in echo-load idle-load; do
 		ln "$FAKES/bin/wrk" "$BUILD/bench/$name"
 	done
 }
@@ -86,7 +86,6 @@ http 1|curl|echo x >"$4"
 idle 1|idle-load|echo bytes_per_connection=5 connections=2
 idle 1|idle-load|echo idle-load: lost >&2; exit 1
 echo 1|echo-load|echo round_trips_per_s=5 p50_us=1 errors=1
-requests 9 9 9|requests-load|echo us=5 rate=97.9 wanted=100
 redis 1 GET 1|redis-cli|echo nonsense
 redis 1 GET 1|redis-benchmark|echo Error from server >&2; exit 1
 h2load 1|h2load|echo 'requests: 9 total, 1 failed, 0 errored, 0 timeout'

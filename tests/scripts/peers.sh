@@ -150,7 +150,7 @@ check_blocks() {	# N R M ARGUMENT...
 	}
 	number=$(cat "$dir/out") least=$(($2 * $3)) most=$(($1 * $2 * ($3 + 1)))
 	case $program in
-	*/pthreads-* | *-async-std) least=1 most=$number ;;
+	*/posix-*) least=1 most=$number ;;
 	esac
 	case $number in
 	'' | *[!0-9]*) complain "BLOCKS=1, $*: not a whole number but '$number'" ;;
@@ -238,7 +238,7 @@ servers_there() {
 			echo "$(server_of "$load" "$column") $(kind_of "$load")"
 		done
 	done
-	for kind in http echo redis requests; do
+	for kind in http echo redis; do
 		for file in "$B"/peers/*-"$kind"; do
 			[ ! -f "$file" ] || echo "peers/${file##*/} $kind"
 		done
@@ -250,7 +250,6 @@ answers_need() {	# KIND
 	case $1 in
 	http)	echo curl ;;
 	echo)	echo "$B/bench/echo-load" ;;
-	requests) echo "$B/bench/requests-load" ;;
 	redis)	echo redis-cli ;;
 	esac
 }
@@ -346,10 +345,8 @@ check_offers() {
 		return
 	fi
 	[ $status -eq 0 ] || fail "make report: $(grep -v ': skipped ' "$dir/report" | sed 1q)"
-	for file in bench/peers/*/peer.mk; do
-		system=${file%/peer.mk}
-		system=${system##*/}
-		grep -q "^$system (" "$skipped" || fail "$file: not named where it is skipped"
+	for system in $(sed -n 's/.*(call offer,\([^,]*\),.*/\1/p' bench/peers/*/peer.mk); do
+		grep -q "^$system (" "$skipped" || fail "$system: not named where it is skipped"
 	done
 	sed 's/ (/ /; s/).*//' "$skipped" | while read -r system offered; do
 		for program in $offered; do

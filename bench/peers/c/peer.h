@@ -86,12 +86,17 @@ static inline int counts_blocks(void)
 	return blocks && strcmp(blocks, "1") == 0;
 }
 
-static inline double now(void)
+static inline int64_t clock_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline double now(void)
+{
+	return 1e-9 * (double)clock_ns();
 }
 
 /* The resident memory of the process, in bytes. */

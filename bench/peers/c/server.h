@@ -28,14 +28,23 @@ __attribute__((noreturn)) static inline void fail_errno(const char *what)
 	_Exit(1);
 }
 
-static inline uint16_t port_argument(const char *program, const char *names,
-                                     const char *text)
+/* Checks the arguments: PORT and, for http, DIR. Returns the port. */
+static inline uint16_t server_arguments(int argc, char **argv)
 {
-	char *end;
-	unsigned long port = strtoul(text, &end, 10);
+#ifdef HTTP
+	const char names[] = "PORT DIR";
+	const int count = 3;
+#else
+	const char names[] = "PORT";
+	const int count = 2;
+#endif
+	unsigned long port = 0;
+	char *end = NULL;
 
-	if (*text < '0' || *text > '9' || *end || port < 1 || port > UINT16_MAX)
-		usage(program, names);
+	if (argc == count && *argv[1] >= '0' && *argv[1] <= '9')
+		port = strtoul(argv[1], &end, 10);
+	if (!end || *end || port < 1 || port > UINT16_MAX)
+		usage(argv[0], names);
 	return (uint16_t)port;
 }
 

@@ -4,7 +4,7 @@
 
 LUA    ?= lua5.4
 LUAJIT ?= luajit
-lua_programs := ring counters pingpong create memory walk
+lua_programs := ring counters pingpong create memory
 
 $(eval $(call offer,lua,$(lua_programs),$(shell $(LUA) -v 2>/dev/null),lua5.4))
 $(eval $(call offer,luajit,$(lua_programs),$(shell $(LUAJIT) -v 2>/dev/null),luajit))

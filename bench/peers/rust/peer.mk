@@ -1,38 +1,35 @@
 # SPDX-License-Identifier: MIT
 #
-# Rust: tokio and async-std, futures on a minimal executor (min), and the coroutines of
-# corosensei and of generator-rs. cargo fetches the crates, in the versions of Cargo.lock.
+# Rust: tokio, futures on a minimal executor (rustmin), and the coroutines of corosensei and
+# of generator-rs. cargo fetches the crates, in the versions of Cargo.lock, and builds one
+# binary, which is each program by its name.
 
 CARGO ?= cargo
 RUSTC ?= rustc
-
-# The servers are named as those of other systems: tokio-echo.
-rust_servers  := echo-tokio requests-tokio
-rust_programs := $(filter-out $(rust_servers),\
-	$(sort $(patsubst rust/src/bin/%.rs,%,$(wildcard rust/src/bin/*.rs))))
-rust_sources  := $(wildcard rust/src/*.rs rust/src/bin/*.rs) rust/Cargo.toml rust/Cargo.lock
 
 # The oldest compiler that does is the rust-version of Cargo.toml. Debian's packages rustc
 # and cargo are older.
 rust_version := $(shell { $(CARGO) --version; $(RUSTC) --version; } 2>/dev/null | awk ' \
 	{ split($$2, v, "."); good += v[1] > 1 || v[2] >= 85 } END { if (good == 2) print }')
-rust_crates  := $(shell sed -n '/^libc/d; s/^\([a-z-]*\) = .*"=\([0-9.]*\)".*/\1 \2/p' \
-	rust/Cargo.toml | paste -sd, | sed 's/,/, /g')
-rust_version += $(if $(rust_version),($(rust_crates)))
+rust_crate    = $(if $(rust_version),$(shell sed -n 's/^\($1\) = .*"=\([0-9.]*\)".*/\1 \2/p' \
+	rust/Cargo.toml)$(comma) $(rust_version))
+rust_packages := cargo-web and rustc-web (1.85 or newer)
 
-$(eval $(call offer,rust,$(rust_programs),$(rust_version),cargo-web and rustc-web (1.85 or newer),three minutes))
-$(eval $(call offer,tokio,echo requests,$(rust_version),cargo-web and rustc-web \
-	(1.85 or newer)))
+$(eval $(call offer,tokio,cycle ring memory echo,$(call rust_crate,tokio),$(rust_packages),two minutes))
+$(eval $(call offer,rustmin,cycle memory,$(rust_version),$(rust_packages)))
+$(eval $(call offer,corosensei,counters pingpong create memory walk,$(call \
+	rust_crate,corosensei),$(rust_packages)))
+$(eval $(call offer,generator,counters pingpong create memory,$(call \
+	rust_crate,generator),$(rust_packages)))
 
-# One run of cargo builds all.
-$(P)/rust-target/built: $(rust_sources) | $(call say,rust,$(rust_programs))
-	@mkdir -p $(@D)
+$(P)/rust/release/peers: $(wildcard rust/src/*.rs) rust/Cargo.toml rust/Cargo.lock | $(call say,tokio,cycle)
+	@mkdir -p $(P)
 	RUSTC='$(RUSTC)' $(CARGO) build --release --locked --manifest-path rust/Cargo.toml \
-		--target-dir '$(P)/rust-target'
+		--target-dir '$(P)/rust'
 	touch $@
 
-$(rust_programs:%=$(P)/rust-%): $(P)/rust-%: $(P)/rust-target/built
-	cp -f $(P)/rust-target/release/$* $@
-
-$(P)/tokio-%: $(P)/rust-target/built
-	cp -f $(P)/rust-target/release/$*-tokio $@
+define rust_named
+$(P)/$1-%: $(P)/rust/release/peers
+	cp -f $$< $$@
+endef
+$(foreach system,tokio rustmin corosensei generator,$(eval $(call rust_named,$(system))))

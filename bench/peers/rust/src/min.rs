@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! A minimal executor, in one native thread: tasks of one type side by side in memory, a
+//! Rust's futures without the services of a runtime. A minimal executor, in one native thread: tasks of one type side by side in memory, a
 //! first-in, first-out queue of the numbers of ready tasks, and a counting event. After
 //! the tasks are made nothing is allocated, and nothing is reference-counted: a waker is
 //! the number of its task.
@@ -10,6 +10,10 @@ use std::future::{poll_fn, Future};
 use std::pin::Pin;
 use std::ptr::without_provenance;
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
+use std::time::Instant;
+
+use crate::{arguments, blocked, check_memory, counted, cycle_arguments, fail};
+use crate::{counts_blocks, print_blocks_or_seconds, print_growth, resident};
 
 thread_local! {
     static READY: RefCell<VecDeque<usize>> = const { RefCell::new(VecDeque::new()) };
@@ -34,20 +38,20 @@ fn waker(task: usize) -> Waker {
 
 /// Counts messages without content, for one waiting task.
 #[derive(Default)]
-pub struct Event {
+struct Event {
     tokens: Cell<usize>,
     waiter: Cell<Option<Waker>>,
 }
 
 impl Event {
-    pub fn send(&self) {
+    fn send(&self) {
         self.tokens.set(self.tokens.get() + 1);
         if let Some(waiter) = self.waiter.take() {
             waiter.wake();
         }
     }
 
-    pub fn receive(&self) -> impl Future<Output = ()> + '_ {
+    fn receive(&self) -> impl Future<Output = ()> + '_ {
         poll_fn(|context| match self.tokens.get().checked_sub(1) {
             Some(rest) => {
                 self.tokens.set(rest);
@@ -69,7 +73,7 @@ fn poll<F: Future<Output = ()>>(tasks: &mut Pin<Box<[F]>>, index: usize) -> bool
 }
 
 /// Makes a task of each future, and runs each until it waits.
-pub fn start<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) -> Pin<Box<[F]>> {
+fn start<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) -> Pin<Box<[F]>> {
     let mut tasks = Box::into_pin(futures.collect::<Box<[F]>>());
     for index in 0..tasks.len() {
         poll(&mut tasks, index);
@@ -78,10 +82,71 @@ pub fn start<F: Future<Output = ()>>(futures: impl Iterator<Item = F>) -> Pin<Bo
 }
 
 /// Runs the tasks until none is ready. Returns how many have ended meanwhile.
-pub fn run<F: Future<Output = ()>>(tasks: &mut Pin<Box<[F]>>) -> usize {
+fn run<F: Future<Output = ()>>(tasks: &mut Pin<Box<[F]>>) -> usize {
     let mut ended = 0;
     while let Some(index) = READY.with_borrow_mut(VecDeque::pop_front) {
         ended += usize::from(poll(tasks, index));
     }
     ended
+}
+
+const TASK_BYTES: usize = 150;
+
+async fn relay(inbox: &[Event], n: usize, m: usize, index: usize) {
+    let i = index % n;
+    let own = &inbox[index];
+    let right = &inbox[index - i + (i + 1) % n];
+    if i == 0 {
+        own.receive().await; // To start.
+    }
+    let mut turn = 0;
+    for _ in 0..m {
+        if turn == i {
+            right.send();
+            own.receive().await;
+        } else {
+            own.receive().await;
+            right.send();
+        }
+        turn = if turn + 1 == n { 0 } else { turn + 1 };
+    }
+}
+
+fn cycles<F: Future<Output = ()>>(inbox: &[Event], n: usize, task: impl Fn(usize) -> F) {
+    let mut tasks = start((0..inbox.len()).map(task));
+    let (blocks, clock) = (blocked(), Instant::now());
+    for first in inbox.iter().step_by(n) {
+        first.send();
+    }
+    let ended = run(&mut tasks);
+    let time = clock.elapsed();
+    if ended != inbox.len() {
+        fail("a thread has not got all its messages");
+    }
+    print_blocks_or_seconds(blocks, time);
+}
+
+pub fn cycle() {
+    let [n, r, m] = cycle_arguments(["N", "R", "M"], TASK_BYTES);
+    let inbox: Vec<_> = (0..n * r).map(|_| Event::default()).collect();
+    if counts_blocks() {
+        cycles(&inbox, n, |index| counted(relay(&inbox, n, m, index)));
+    } else {
+        cycles(&inbox, n, |index| relay(&inbox, n, m, index));
+    }
+}
+
+async fn thread(inbox: &Event) {
+    inbox.receive().await;
+}
+
+pub fn memory() {
+    let [count] = arguments(["THREADS"]);
+    check_memory(count, 64);
+    let before = resident();
+    let inbox: Vec<_> = (0..count).map(|_| Event::default()).collect();
+    let mut tasks = start(inbox.iter().map(thread));
+    print_growth(before, count);
+    inbox.iter().for_each(Event::send);
+    println!("{}", run(&mut tasks));
 }
