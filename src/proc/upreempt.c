@@ -71,7 +71,6 @@
 #endif
 
 enum {
-	TEXTS       = 4,        /* executable parts of the program */
 	SIGNAL_MIN  = 4096,     /* bytes of a signal's frame, if the kernel is silent */
 	HANDLER     = 2048,     /* bytes: frames from the handler to the switch */
 	DEEPER      = 2048,     /* bytes: frames of functions in a region */
@@ -104,10 +103,6 @@ enum { MONITORED = 0 };
 enum { MONITORED = 1 };
 #endif
 
-struct segment {
-	uintptr_t t_from, t_to;
-};
-
 struct slice {
 	struct upreempt l_head;         /* first */
 	struct usched   l_blind;        /* the stand-in */
@@ -125,9 +120,8 @@ struct slice {
 	sigset_t        l_mask;         /* at the beginning of that, */
 	uint64_t        l_words;        /* and the control words */
 
-	/* Written when the first region begins. */
-	unsigned        l_texts;
-	struct segment     l_text[TEXTS];
+	/* The program's code, written when the first region begins. */
+	uintptr_t       l_text, l_text_end;
 
 	/* The monitor's; without one, of the dispatcher's native thread. */
 	uint64_t        l_seen;         /* a count, and the time since when */
@@ -207,11 +201,9 @@ static int is_over(struct usched *s, struct ustack *u, void *context)
 static bool may_give_way(const struct slice *l, const ucontext_t *context)
 {
 	uintptr_t at = usched__interrupted(context);
-	bool own = false;
 
-	for (unsigned i = 0; i < l->l_texts; i++)
-		own |= at - l->l_text[i].t_from < l->l_text[i].t_to - l->l_text[i].t_from;
-	return own && memcmp(&context->uc_sigmask, &l->l_mask, MASK_BYTES) == 0
+	return at >= l->l_text && at < l->l_text_end
+		&& memcmp(&context->uc_sigmask, &l->l_mask, MASK_BYTES) == 0
 		&& usched__fits(l->l_head.q_sched,
 				(char *)__builtin_frame_address(0) - HANDLER);
 }
@@ -295,8 +287,19 @@ static int yield_slice(struct usched *s)
 /* Compilers move nothing of the program across these. */
 #define BARRIER() __asm__ volatile("" : : : "memory")
 
-static void leave_slice(struct slice *l)
+static void enter_region(struct slice *l)
 {
+	SET(l->l_region, 1);
+	BARRIER();
+	usched__current = &l->l_blind;
+	BARRIER();
+}
+
+/* The s_leave of the stand-in, for threads that end in a region, too. */
+static void leave_region(struct usched *s)
+{
+	struct slice *l = slice_of(s);
+
 	BARRIER();
 	usched__current = l->l_head.q_sched;
 	BARRIER();
@@ -312,7 +315,7 @@ static void give_way(struct slice *l)
 	uint64_t words = l->l_words;
 	uint8_t stays = k->k_stays;
 
-	leave_slice(l);
+	leave_region(s);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	if (!(s->s_owns & USCHED_OWNS))
 		usched__set_control(words);
@@ -325,25 +328,21 @@ static void give_way(struct slice *l)
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	l->l_mask = mask;
 	l->l_words = words;
-	SET(l->l_region, 1);
-	BARRIER();
-	usched__current = &l->l_blind;
-	BARRIER();
+	enter_region(l);
 }
 
 BY_THREADS int upreempt(void *context)
 {
 	struct usched *s = usched__current;
 	struct slice *l = slice_of(s);
-	int error = errno, gives = 0;
+	int error = errno, gives;
 
 	if (!is_blind(s) || !may_give_way(l, (const ucontext_t *)context))
 		return 0;
 	s = l->l_head.q_sched;
-	if (s->s_calls.s_preempt(s, s->s_current, context)) {
+	gives = s->s_calls.s_preempt(s, s->s_current, context) != 0;
+	if (gives)
 		give_way(l);
-		gives = 1;
-	}
 	errno = error;
 	return gives;
 }
@@ -351,12 +350,6 @@ BY_THREADS int upreempt(void *context)
 static void end_slices(struct upreempt *q)
 {
 	free(q);
-}
-
-/* For a thread that ends in a region. */
-static void leave_region(struct usched *s)
-{
-	leave_slice(slice_of(s));
 }
 
 static int begin_slice(struct usched *s, struct slice **slice)
@@ -423,27 +416,17 @@ int64_t upreempt__longest(const struct usched *s)
 	return l->l_signal ? GET(l->l_longest) : -1;
 }
 
-static void enter_slice(struct slice *l)
-{
-	pthread_sigmask(SIG_SETMASK, NULL, &l->l_mask);
-	l->l_words = usched__control();
-	SET(l->l_region, 1);
-	BARRIER();
-	usched__current = &l->l_blind;
-	BARRIER();
-}
-
 /*
  * Finds the code of the main program, without dl_iterate_phdr(), whose lock may stay
- * closed in the child of a fork. Without an interpreter the program is static: libc is a
- * part of it, and the two cannot be told apart.
+ * closed in the child of a fork. Parts between its first and its last instruction that
+ * are not code are never interrupted. Without an interpreter the program is static: libc
+ * is a part of it, and the two cannot be told apart.
  */
-static void find_texts(struct slice *l)
+static bool find_text(struct slice *l)
 {
 	const ElfW(Phdr) *parts = (const ElfW(Phdr) *)getauxval(AT_PHDR);
-	uintptr_t at = 0;
+	uintptr_t at = 0, first = 0, end = 0;
 	bool dynamic = false;
-	unsigned n = 0;
 
 	for (unsigned i = 0; i < getauxval(AT_PHNUM); i++) {
 		const ElfW(Phdr) *part = &parts[i];
@@ -452,10 +435,15 @@ static void find_texts(struct slice *l)
 		if (part->p_type == PT_PHDR)            /* before all that are loaded */
 			at = (uintptr_t)parts - part->p_vaddr;
 		dynamic |= part->p_type == PT_INTERP;
-		if (part->p_type == PT_LOAD && part->p_flags & PF_X && n < TEXTS)
-			l->l_text[n++] = (struct segment){ from, from + part->p_memsz };
+		if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
+			continue;
+		if (end == 0)
+			first = from;
+		end = from + part->p_memsz;             /* they are in order */
 	}
-	l->l_texts = dynamic ? n : 0;
+	l->l_text = first;
+	l->l_text_end = dynamic ? end : 0;
+	return dynamic;
 }
 
 /* What can fail. */
@@ -474,9 +462,7 @@ static int prepare_region(struct usched *s)
 		rc = begin_slice(s, &l);
 	if (rc)
 		return rc;
-	if (l->l_texts == 0)
-		find_texts(l);
-	if (l->l_texts == 0)
+	if (l->l_text_end == 0 && !find_text(l))
 		return -ENOTSUP;
 	return ustack_reserve((frame ? frame : SIGNAL_MIN) + HANDLER + DEEPER);
 }
@@ -487,12 +473,10 @@ BY_THREADS int ustack_preemptible(int on)
 	int rc;
 
 	if (is_blind(s)) {
-		struct slice *l = slice_of(s);
-
 		if (on > 0)
 			return 1;
-		leave_slice(l);
-		if (GET(l->l_head.q_sched->s_over))
+		leave_region(s);
+		if (GET(slice_of(s)->l_head.q_sched->s_over))
 			usched__give_way();
 		return 1;
 	}
@@ -501,9 +485,12 @@ BY_THREADS int ustack_preemptible(int on)
 	if (on <= 0)
 		return 0;
 	rc = prepare_region(s);
-	if (rc == 0)
-		enter_slice(slice_of(s));
-	return rc;
+	if (rc)
+		return rc;
+	pthread_sigmask(SIG_SETMASK, NULL, &slice_of(s)->l_mask);
+	slice_of(s)->l_words = usched__control();
+	enter_region(slice_of(s));
+	return 0;
 }
 
 struct upreempt_monitor {
