@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 # AREA RATE SENTENCES: it and its in 1,000 words, and sentences that begin with a pronoun,
 # at most. The aim is 15 and 4. Lower a limit when comments get better; never raise it.
-limits='library 33 55
+limits='library 32 40
 posix 15 4
 sim 15 4
 tls 15 4'
@@ -63,6 +63,7 @@ comments() {
 # "AREA ! file:line: sentence" for each sentence that begins with a pronoun.
 count() {
 	awk '
+	BEGIN { vague = "^((the )?others|those|none|one (that|of|is|has|may))[ ,:;]" }
 	{
 		match($0, /^[^:]*:[0-9]*: */)
 		at = substr($0, 1, RLENGTH); text = substr($0, RLENGTH + 1)
@@ -71,7 +72,7 @@ count() {
 		area = match(file, /^(posix|sim|tls)\//) ? substr(file, 1, RLENGTH - 1) : "library"
 		n = split(text, sentence, /[.!?][])"\047]* +/)
 		for (i = 1; i <= n; i++)
-			if (tolower(sentence[i]) ~ /^(the others|others|those|one|none)[ ,:;]/)
+			if (tolower(sentence[i]) ~ vague)
 				print area " ! " at sentence[i]
 		n = split(text, word, /[^A-Za-z\047-]+/)
 		for (i = 1; i <= n; i++) {
