@@ -283,7 +283,8 @@ static void is_told(const struct use *which, func *first, func *second,
 	use = which;
 	status = run_child(first, second, processors, stacks, text);
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT
-	    || !strstr(text, use->u_call) || !strstr(text, place))
+	    || !strstr(text, use->u_call) || !strstr(text, place)
+	    || (use->u_do && !strstr(text, "put it on the heap")))
 		fail_msg("%s status %d, \"%s\"", use->u_call, status, text);
 }
 
