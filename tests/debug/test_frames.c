@@ -171,14 +171,12 @@ static void see(void *unused)
 	TEST_EQUAL(usched_onstack(ustack_self()->u_stack, NULL), USCHED_ELSEWHERE);
 }
 
-static void test_remote(void **state)
+TEST(test_remote)
 {
 	struct uprocs_conf conf = { .c_processors = 2 };
 	struct ustack *shows, *sees;
 	struct uprocs *rr = NULL;
 
-	(void)state;
-	test_timeout(20);
 	if (!test_has_stacks())
 		skip();                         /* native stacks have no known end */
 	assert_int_equal(rr_create(&conf, &rr), 0);
@@ -309,12 +307,5 @@ TEST_CASE(test_where, each_count, where)
 
 int main(void)
 {
-	const struct CMUnitTest frames_tests[] = {
-		cmocka_unit_test(test_owners),
-		cmocka_unit_test(test_remote),
-		cmocka_unit_test(test_peek),
-		cmocka_unit_test(test_where),
-	};
-
-	return cmocka_run_group_tests(frames_tests, NULL, NULL);
+	return test_run_all();
 }

@@ -306,10 +306,8 @@ static const char *const theirs = "in the frames of another thread, thread 0x",
 /* ---- Tests ---- */
 
 /* On the caller's own stack objects are wrong and buffers are right. */
-static void test_own(void **state)
+TEST(test_own)
 {
-	(void)state;
-	test_timeout(60);
 	if (!CHECKED)
 		skip();
 	for (size_t i = 0; i < OBJECTS; i++)
@@ -320,10 +318,8 @@ static void test_own(void **state)
 }
 
 /* In another thread's frames both are wrong. */
-static void test_theirs(void **state)
+TEST(test_theirs)
 {
-	(void)state;
-	test_timeout(60);
 	if (!CHECKED || !test_has_stacks() || test_is_stressed())
 		skip();                         /* no other is resident: see below */
 	for (size_t i = 0; i < OBJECTS; i++)
@@ -332,12 +328,10 @@ static void test_theirs(void **state)
 		is_told(&for_buffers[i], give, use_given, 1, 2, theirs);
 }
 
-static void test_stale(void **state)
+TEST(test_stale)
 {
 	unsigned stacks = test_has_stacks() ? 1 : USCHED_NATIVE;
 
-	(void)state;
-	test_timeout(60);
 	if (!CHECKED)
 		skip();
 	is_told(&for_objects[0], give_deep, use_given, 1, stacks, stale);
@@ -383,12 +377,10 @@ static void reuse_right(void *unused)
 	reuse_number("right");
 }
 
-static void test_closed(void **state)
+TEST(test_closed)
 {
 	static const struct use any = { "usched: descriptor ", NULL };
 
-	(void)state;
-	test_timeout(20);
 	if (!CHECKED)
 		skip();
 	is_told(&any, reuse_blocking, NULL, 1, 0, "is another file than it was");
@@ -421,7 +413,7 @@ static void wait_right(void *unused)
 	TEST_EQUAL(usync_sleep_until(usync_after(1000)), 0);
 }
 
-static void test_deadline(void **state)
+TEST(test_deadline)
 {
 	static const struct { func *w_func; const char *w_text; } ways[] = {
 		{ wait_briefly, "wait_briefly) waits until 1000000 ns, which was" },
@@ -430,8 +422,6 @@ static void test_deadline(void **state)
 	};
 	char text[1024];
 
-	(void)state;
-	test_timeout(20);
 	if (!CHECKED)
 		skip();
 	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
@@ -546,7 +536,7 @@ static void give_heap(void *unused)
 	free(block);
 }
 
-static void test_inside(void **state)
+TEST(test_inside)
 {
 	static const struct {
 		void      (*i_func)(void *p);
@@ -566,8 +556,6 @@ static void test_inside(void **state)
 	char text[1024], *first;
 	bool blocks = !test_is_sanitized() && !test_on_valgrind();
 
-	(void)state;
-	test_timeout(60);
 	if (!CHECKED)
 		skip();
 #ifndef __GLIBC__
@@ -598,14 +586,12 @@ static void done(void *g)
 	TEST_EQUAL(usync_group_done(group), 0);
 }
 
-static void test_native_stack(void **state)
+TEST(test_native_stack)
 {
 	struct usync_group local = { .g_count = 1 };
 	struct uprocs_conf conf = { .c_processors = 1 };
 	struct uprocs *rr = NULL;
 
-	(void)state;
-	test_timeout(20);
 	group = &local;
 	assert_int_equal(rr_create(&conf, &rr), 0);
 	assert_int_equal(rr_start(rr, done, &local, NULL), 0);
@@ -615,15 +601,5 @@ static void test_native_stack(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest check_tests[] = {
-		cmocka_unit_test(test_own),
-		cmocka_unit_test(test_theirs),
-		cmocka_unit_test(test_stale),
-		cmocka_unit_test(test_closed),
-		cmocka_unit_test(test_deadline),
-		cmocka_unit_test(test_inside),
-		cmocka_unit_test(test_native_stack),
-	};
-
-	return cmocka_run_group_tests(check_tests, NULL, NULL);
+	return test_run_all();
 }

@@ -334,9 +334,5 @@ TEST_CASE(test_each_wait, each_conf, show_each)
 
 int main(void)
 {
-	const struct CMUnitTest inspect_tests[] = {
-		cmocka_unit_test(test_each_wait),
-	};
-
-	return OVER_RUN(inspect_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

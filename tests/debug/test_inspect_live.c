@@ -390,10 +390,8 @@ static void free_objects(void)
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
-static void test_freed_objects(void **state)
+TEST(test_freed_objects)
 {
-	(void)state;
-	test_timeout(60);
 	with_dumps(free_objects);
 }
 
@@ -452,10 +450,8 @@ static void come_and_go(void)
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
-static void test_come_and_go(void **state)
+TEST(test_come_and_go)
 {
-	(void)state;
-	test_timeout(60);
 	for (int i = 0; i < 2; i++) {
 		steals = i == 1;
 		with_dumps(come_and_go);
@@ -507,14 +503,12 @@ static void end_computing(void *s, struct ustack *u, struct ustack *waits)
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
-static void test_no_answer(void **state)
+TEST(test_no_answer)
 {
 	struct ustack *u, *waits;
 	void *s = start_computing(&u, &waits);
 	char *text = dump(0);
 
-	(void)state;
-	test_timeout(20);
 	TEST_TRUE(strstr(text, "processor 0.0: threads: 2, does not answer, shown: 0"));
 	free(text);
 	computes = 2;
@@ -555,15 +549,13 @@ enum { SIGNALS_AT_ONCE = 0 };
 enum { SIGNALS_AT_ONCE = 1 };
 #endif
 
-static void test_signal(void **state)
+TEST(test_signal)
 {
 	struct ustack *u, *waits;
 	uintptr_t calls[FRAMES + 8];
 	char *text, what[80];
 	void *s;
 
-	(void)state;
-	test_timeout(20);
 	TEST_EQUAL(uinspect_install(0), -EINVAL);
 	TEST_EQUAL(uinspect_install(SIGUSR2), 0);
 	TEST_EQUAL(uinspect_install(SIGUSR2), 0);
@@ -590,14 +582,5 @@ static void test_signal(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest live_tests[] = {
-		cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_dump_by_threads),
-		cmocka_unit_test(test_freed_objects),
-		cmocka_unit_test(test_come_and_go),
-		cmocka_unit_test(test_no_answer),
-		cmocka_unit_test(test_signal),
-	};
-
-	return OVER_RUN(live_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

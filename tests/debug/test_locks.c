@@ -129,10 +129,8 @@ static void child_recursive(void *unused)
 	run(yield_recursive, NULL);
 }
 
-static void test_mutex(void **state)
+TEST(test_mutex)
 {
-	(void)state;
-	test_timeout(60);
 	if (!FOUND)
 		skip();
 	assert_survived(in_child(child_mutex, NULL));
@@ -144,10 +142,8 @@ static void test_mutex(void **state)
 	assert_said("yield_with_mutex)\n");
 }
 
-static void test_others(void **state)
+TEST(test_others)
 {
-	(void)state;
-	test_timeout(60);
 	if (!FOUND)
 		skip();
 	assert_survived(in_child(child_others, NULL));
@@ -156,10 +152,8 @@ static void test_others(void **state)
 	TEST_EQUAL(told_times("it holds pthread_mutex_t 0x"), 2);
 }
 
-static void test_recursive(void **state)
+TEST(test_recursive)
 {
-	(void)state;
-	test_timeout(60);
 	if (!FOUND)
 		skip();
 	assert_survived(in_child(child_recursive, NULL));
@@ -197,10 +191,8 @@ static void child_beside(void *unused)
 	TEST_EQUAL(over->o_destroy(s), 0);
 }
 
-static void test_beside(void **state)
+TEST(test_beside)
 {
-	(void)state;
-	test_timeout(60);
 	if (!FOUND)
 		skip();
 	assert_survived(in_child(child_beside, NULL));
@@ -251,25 +243,15 @@ static void child_right(void *unused)
 	TEST_EQUAL(pthread_mutex_unlock(&own), 0);
 }
 
-static void test_right(void **state)
+TEST(test_right)
 {
-	(void)state;
-	test_timeout(60);
 	assert_survived(in_child(child_right, NULL));
 	TEST_EQUAL(told_times("blocks while it holds"), 0);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_mutex),
-		cmocka_unit_test(test_others),
-		cmocka_unit_test(test_recursive),
-		cmocka_unit_test(test_beside),
-		cmocka_unit_test(test_right),
-	};
-
 	pthread_spin_init(&spin_lock, PTHREAD_PROCESS_PRIVATE);
 	child_begin();
-	return OVER_RUN(tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

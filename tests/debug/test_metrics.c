@@ -135,14 +135,13 @@ static void check_values(void *s)
 	free(text);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
 	const struct uprocs_conf conf = { .c_processors = PROCESSORS };
 	struct ustack *threads[THREADS], *one, *reader;
 	int ends[2];
 	void *s;
 
-	(void)state;
 	TEST_EQUAL(over->o_create(&conf, &s), 0);
 	over->o_hold(s);
 	for (int i = 0; i < THREADS; i++)
@@ -214,14 +213,13 @@ static void check_metric(char *line, char **at, unsigned values)
 	}
 }
 
-static void test_text(void **state)
+TEST(test_text)
 {
 	const struct uprocs_conf conf = { .c_processors = 1 };
 	char *text, *at, *line;
 	void *s, *other;
 	int n = 0;
 
-	(void)state;
 	TEST_EQUAL(over->o_create(&conf, &s), 0);
 	TEST_EQUAL(over->o_create(&conf, &other), 0);
 	at = text = metrics();
@@ -259,14 +257,13 @@ static double longest_stretch(void)
 }
 
 /* Half of the time, and more than once, as the monitor may get its turn late. */
-static void test_longest(void **state)
+TEST(test_longest)
 {
 	const struct uprocs_conf conf = { .c_processors = 1, .c_slice = MILLI };
 	struct ustack *u;
 	double longest = 0;
 	void *s;
 
-	(void)state;
 	TEST_EQUAL(over->o_create(&conf, &s), 0);
 	for (int tries = 0; tries < 100 && longest >= 0 && longest <= 0.025; tries++) {
 		TEST_EQUAL(over->o_start(s, keep_on, NULL, &u), 0);
@@ -279,11 +276,5 @@ static void test_longest(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest metrics_tests[] = {
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_longest),
-	};
-
-	return OVER_RUN(metrics_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

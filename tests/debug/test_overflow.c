@@ -149,10 +149,8 @@ static struct how outgrow_on(unsigned stacks)
 	};
 }
 
-static void test_processors(void **state)
+TEST(test_processors)
 {
-	(void)state;
-	test_timeout(60);
 	for (int late = 0; late < 2; late++) {
 		struct how how = outgrow_on(0);
 
@@ -164,12 +162,10 @@ static void test_processors(void **state)
 }
 
 /* The native thread that joins is the processor. */
-static void test_embedded(void **state)
+TEST(test_embedded)
 {
 	struct how how = outgrow_on(0);
 
-	(void)state;
-	test_timeout(60);
 	how.h_conf.c_embed = 1;
 	assert_overflow(over_processors, &how, false);
 	how.h_conf.c_stacks = USCHED_NATIVE;
@@ -212,12 +208,10 @@ static void over_one_stack(void *arg)
 		TEST_EQUAL(ustack_join(t[i], NULL, USCHED_NEVER), 0);
 }
 
-static void test_reloaded(void **state)
+TEST(test_reloaded)
 {
 	char expected[200];
 
-	(void)state;
-	test_timeout(60);
 	assert_killed(in_child(over_one_stack, NULL), SIGSEGV);
 	snprintf(expected, sizeof expected, " \"later\", function %#" PRIxPTR " (",
 		 (uintptr_t)outgrow_later);
@@ -240,13 +234,11 @@ static void over_own_stack(void *size)
 }
 
 /* The message says how large it is, and not what c_stack_size is. */
-static void test_own(void **state)
+TEST(test_own)
 {
 	static const size_t sizes[] = { SIZE / 2, 2 * SIZE, USTACK_OWN };
 	char expected[200];
 
-	(void)state;
-	test_timeout(60);
 	if (!test_has_stacks())
 		skip();
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -292,12 +284,10 @@ static void over_coroutine(void *unused)
 	run_to_end(s, outgrow_by_resume, NULL);
 }
 
-static void test_coroutine(void **state)
+TEST(test_coroutine)
 {
 	char expected[200];
 
-	(void)state;
-	test_timeout(60);
 	assert_killed(in_child(over_coroutine, NULL), SIGSEGV);
 	snprintf(expected, sizeof expected, "function %#" PRIxPTR,
 		 (uintptr_t)outgrow_by_resume);
@@ -332,10 +322,8 @@ static void over_two(void *arg)
 }
 
 /* Two overflows at once: one death, and only whole lines. */
-static void test_two(void **state)
+TEST(test_two)
 {
-	(void)state;
-	test_timeout(60);
 	if (test_is_single())                   /* one is after the other */
 		skip();
 	for (int i = 0; i < 20; i++) {
@@ -355,10 +343,8 @@ static void over_uninstalled(void *arg)
 	run_to_end(make(&conf), outgrow, NULL);
 }
 
-static void test_optional(void **state)
+TEST(test_optional)
 {
-	(void)state;
-	test_timeout(60);
 	assert_killed(in_child(over_uninstalled, NULL), SIGSEGV);
 	assert_silent();
 }
@@ -395,10 +381,8 @@ static void over_locked(void *arg)
 	run_to_end(make(&conf), sort_and_outgrow, NULL);
 }
 
-static void test_no_names(void **state)
+TEST(test_no_names)
 {
-	(void)state;
-	test_timeout(60);
 	assert_killed(in_child(over_locked, NULL), SIGSEGV);
 	assert_said("usched: stack overflow: thread 0x");
 }
@@ -441,10 +425,8 @@ static void in_another(void *arg)
 	pthread_join(native, NULL);
 }
 
-static void test_native_stacks(void **state)
+TEST_ONCE(test_native_stacks)
 {
-	(void)state;
-	test_timeout(60);
 	assert_overflow(in_first, NULL, true);
 	assert_overflow(in_another, NULL, true);
 }
@@ -473,13 +455,11 @@ static void in_lent_stack(void *fd)
 }
 
 /* With an empty file for a guard, an overflow is a SIGBUS, and kills by SIGSEGV. */
-static void test_bus(void **state)
+TEST_ONCE(test_bus)
 {
 	FILE *empty = tmpfile();
 	int fd;
 
-	(void)state;
-	test_timeout(60);
 	if (!test_has_stacks() || test_emulator_fails("addresses"))
 		skip();
 	assert_non_null(empty);
@@ -526,10 +506,8 @@ static void over_neighbour(void *arg)
 #endif
 
 /* With -fstack-clash-protection no frame steps over a guard. */
-static void test_leap(void **state)
+TEST_ONCE(test_leap)
 {
-	(void)state;
-	test_timeout(60);
 #ifdef STEP_BY_STEP
 	if (!test_has_stacks())
 		skip();
@@ -543,23 +521,6 @@ static void test_leap(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest on_processors[] = {
-		cmocka_unit_test(test_processors),
-		cmocka_unit_test(test_embedded),
-		cmocka_unit_test(test_reloaded),
-		cmocka_unit_test(test_own),
-		cmocka_unit_test(test_coroutine),
-		cmocka_unit_test(test_two),
-		cmocka_unit_test(test_optional),
-		cmocka_unit_test(test_no_names),
-	};
-	const struct CMUnitTest on_dispatcher[] = {
-		cmocka_unit_test(test_native_stacks),
-		cmocka_unit_test(test_bus),
-		cmocka_unit_test(test_leap),
-	};
-
 	child_begin();
-	return OVER_RUN(on_processors, OVER_PROCS)
-		+ cmocka_run_group_tests(on_dispatcher, NULL, NULL);
+	return over_all(OVER_PROCS);
 }

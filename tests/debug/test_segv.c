@@ -94,12 +94,10 @@ static void on_no_dispatcher(void *arg)
 }
 
 /* Without a handler before, the status is the same, and there is no message. */
-static void test_default(void **state)
+TEST(test_default)
 {
 	struct fault f = { .f_func = fault };
 
-	(void)state;
-	test_timeout(60);
 	assert_killed(in_child(on_processor, &f), SIGSEGV);
 	assert_silent();
 	assert_killed(in_child(on_no_dispatcher, &f), SIGSEGV);
@@ -109,13 +107,11 @@ static void test_default(void **state)
 	assert_silent();
 }
 
-static void test_handlers(void **state)
+TEST(test_handlers)
 {
 	struct fault f = { .f_func = fault, .f_before = { .sa_handler = count_and_die } };
 
-	(void)state;
 	skip_on_valgrind();
-	test_timeout(60);
 	assert_survived(in_child(on_processor, &f));
 	assert_int_equal(told->t_handled, 1);
 	assert_int_equal(told->t_signo, SIGSEGV);
@@ -139,13 +135,11 @@ static void *protected_page(void)
 }
 
 /* The handler repairs the page and returns; the access then succeeds. */
-static void test_repaired(void **state)
+TEST(test_repaired)
 {
 	struct fault f = { .f_func = fault, .f_arg = protected_page(), .f_twice = true };
 
-	(void)state;
 	skip_on_valgrind();
-	test_timeout(60);
 	f.f_before.sa_sigaction = unprotect;
 	f.f_before.sa_flags = SA_SIGINFO;
 	assert_survived(in_child(on_processor, &f));
@@ -168,13 +162,11 @@ static void fault_and_jump(void *arg)
 }
 
 /* Handlers that jump out, again and again; and one with SA_RESETHAND. */
-static void test_jump(void **state)
+TEST(test_jump)
 {
 	struct fault f = { .f_func = fault_and_jump, .f_twice = true };
 
-	(void)state;
 	skip_on_valgrind();
-	test_timeout(60);
 	f.f_before.sa_handler = jump_back;
 	assert_survived(in_child(on_processor, &f));
 	assert_int_equal(told->t_handled, 2);
@@ -190,12 +182,10 @@ static void send(void *signo)
 	raise(*(int *)signo);
 }
 
-static void test_sent(void **state)
+TEST(test_sent)
 {
 	static const int signals[] = { SIGSEGV, SIGBUS };
 
-	(void)state;
-	test_timeout(60);
 	for (size_t i = 0; i < 2; i++) {
 		int signo = signals[i];
 		struct fault f = { .f_func = send, .f_arg = &signo };
@@ -220,15 +210,13 @@ static void fault_behind_end(void *fd)
 	fault(map);
 }
 
-static void test_bus_error(void **state)
+TEST(test_bus_error)
 {
 	FILE *empty = tmpfile();
 	int fd;
 	struct fault f = { .f_func = fault_behind_end, .f_arg = &fd };
 
-	(void)state;
 	skip_on_valgrind();
-	test_timeout(60);
 	assert_non_null(empty);
 	fd = fileno(empty);
 	assert_killed(in_child(on_processor, &f), SIGBUS);
@@ -249,12 +237,10 @@ static void fault_at_another(void *arg)
 	fault(k->k_bottom - k->k_size - 1);
 }
 
-static void test_astray(void **state)
+TEST(test_astray)
 {
 	struct fault f = { .f_func = fault_at_another };
 
-	(void)state;
-	test_timeout(60);
 	if (!test_has_stacks())
 		skip();
 	assert_killed(in_child(on_processor, &f), SIGSEGV);
@@ -263,16 +249,6 @@ static void test_astray(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest segv[] = {
-		cmocka_unit_test(test_default),
-		cmocka_unit_test(test_handlers),
-		cmocka_unit_test(test_repaired),
-		cmocka_unit_test(test_jump),
-		cmocka_unit_test(test_sent),
-		cmocka_unit_test(test_bus_error),
-		cmocka_unit_test(test_astray),
-	};
-
 	child_begin();
-	return OVER_RUN(segv, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -156,12 +156,10 @@ static void play(void *unused)
 	await_on(false);
 }
 
-static void test_script(void **state)
+TEST(test_script)
 {
-	(void)state;
 	if (test_is_stressed())
 		skip();                         /* the order is another one */
-	test_timeout(30);
 	run(play, one);
 }
 
@@ -213,10 +211,8 @@ static void hold_it(void *unused)
 	await_on(false);
 }
 
-static void test_objects(void **state)
+TEST(test_objects)
 {
-	(void)state;
-	test_timeout(30);
 	run(hold_it, one);
 }
 
@@ -264,10 +260,8 @@ static void keep_order(void *unused)
 	}
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
-	(void)state;
-	test_timeout(30);
 	run(keep_order, one);
 }
 
@@ -303,10 +297,8 @@ static void switch_a_lot(void *unused)
 	}
 }
 
-static void test_off(void **state)
+TEST(test_off)
 {
-	(void)state;
-	test_timeout(30);
 	run(switch_a_lot, one);
 }
 
@@ -319,10 +311,8 @@ static void trace_on(void *unused)
 	TEST_EQUAL(utrace__control.c_users, 1);
 }
 
-static void test_left_on(void **state)
+TEST(test_left_on)
 {
-	(void)state;
-	test_timeout(30);
 	for (int i = 0; i < 2; i++)
 		run(trace_on, one);
 	TEST_EQUAL(utrace__control.c_users, 0);
@@ -353,10 +343,8 @@ static void overrun(void *unused)
 	await_on(false);
 }
 
-static void test_overrun(void **state)
+TEST(test_overrun)
 {
-	(void)state;
-	test_timeout(30);
 	run(overrun, one);
 }
 
@@ -472,10 +460,8 @@ static void watch(void *unused)
 	TEST_EQUAL(utrace_stop(), 0);
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
-	(void)state;
-	test_timeout(60);
 	threads = test_scale(MANY, 20);
 	rounds = test_scale(200, 20);
 	run(watch, (struct uprocs_conf){ .c_processors = PROCESSORS, .c_stacks = 4 });
@@ -538,10 +524,8 @@ static void start_moving(void *unused)
 	TEST_EQUAL(utrace_stop(), 0);
 }
 
-static void test_moves(void **state)
+TEST(test_moves)
 {
-	(void)state;
-	test_timeout(60);
 	run(start_moving, (struct uprocs_conf){ .c_processors = PROCESSORS });
 }
 
@@ -586,10 +570,8 @@ static void get_mail(void *unused)
 	await_on(false);
 }
 
-static void test_mail(void **state)
+TEST(test_mail)
 {
-	(void)state;
-	test_timeout(30);
 	run(get_mail, one);
 }
 
@@ -651,10 +633,8 @@ static void name_and_write(void *unused)
 	TEST_EQUAL(utrace_write(-1), -EBADF);
 }
 
-static void test_write(void **state)
+TEST(test_write)
 {
-	(void)state;
-	test_timeout(30);
 	run(name_and_write, one);
 }
 
@@ -799,12 +779,10 @@ static void keep_handovers(void *unused)
 	await_on(false);
 }
 
-static void test_keep(void **state)
+TEST(test_keep)
 {
 	static const struct uprocs_conf several = { .c_processors = 1 };
 
-	(void)state;
-	test_timeout(30);
 	run(keep_times, one);
 	run(keep_starter, one);
 	run(keep_handovers, several);
@@ -812,21 +790,5 @@ static void test_keep(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest trace_tests[] = {
-		cmocka_unit_test(test_script),
-		cmocka_unit_test(test_objects),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_off),
-		cmocka_unit_test(test_left_on),
-		cmocka_unit_test(test_overrun),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_moves),
-#ifndef SINGLE_THREAD
-		cmocka_unit_test(test_mail),
-#endif
-		cmocka_unit_test(test_write),
-		cmocka_unit_test(test_keep),
-	};
-
-	return OVER_RUN(trace_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

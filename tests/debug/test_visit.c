@@ -173,14 +173,12 @@ static void be_refused(void *arg)
 	TEST_EQUAL(seen->s_visits, deep ? 1 : 2);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	static struct mini other;
 	size_t shallow = 100, depth = STACK - USTACK_VISIT_ROOM / 2;
 	struct ustack visitor;
 
-	(void)state;
-	test_timeout(20);
 	seen = calloc(1, sizeof *seen);
 	mini_init(&plain, 2, STACK);
 	mini_init(&other, 0, 0);
@@ -211,13 +209,11 @@ static void run_out(void *unused)
 	TEST_EQUAL(ustack_visit(&one[0].o_thread, count_call, NULL), 0);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	size_t shallow = 100;
 	struct ustack visitor;
 
-	(void)state;
-	test_timeout(20);
 	seen = calloc(1, sizeof *seen);
 	mini_init(&plain, 1, STACK);
 	mini_start(&plain, &one[0].o_thread, be_deep, &shallow);
@@ -230,11 +226,5 @@ static void test_no_memory(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest visit_tests[] = {
-		cmocka_unit_test(test_visit_finds_frames),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_no_memory),
-	};
-
-	return cmocka_run_group_tests(visit_tests, NULL, NULL);
+	return test_run_all();
 }

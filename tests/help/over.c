@@ -240,27 +240,55 @@ static bool is_left_out(const char *name)
 	return false;
 }
 
-int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which)
+/* Runs these over all[k], which cases are named after. */
+static int run_over(size_t k, const char *name, const struct CMUnitTest *tests, size_t n)
 {
 	struct CMUnitTest *cases = calloc(n, sizeof *cases);
-	int failed = 0;
+	int failed;
 
 	TEST_TRUE(cases);
+	over = all[k];
+	for (size_t i = 0; i < n; i++) {
+		cases[i] = tests[i];
+		if (is_left_out(tests[i].name))
+			cases[i].test_func = leave_out;
+		cases[i].name = join_names(tests[i].name, over->o_name);
+	}
+	failed = _cmocka_run_group_tests(name, cases, n, NULL, NULL);
+	for (size_t i = 0; i < n; i++)
+		free((void *)(uintptr_t)cases[i].name);
+	free(cases);
+	return failed;
+}
+
+int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which)
+{
+	int failed = 0;
+
+	which &= wanted();
+	for (size_t k = 0; k < ALL; k++)
+		if (which & 1u << k)
+			failed += run_over(k, name, tests, n);
+	return failed;
+}
+
+int over_all(unsigned which)
+{
+	struct CMUnitTest *tests;
+	int failed = 0;
+	size_t n;
+
 	which &= wanted();
 	for (size_t k = 0; k < ALL; k++) {
 		if (!(which & 1u << k))
 			continue;
-		over = all[k];
-		for (size_t i = 0; i < n; i++) {
-			cases[i] = tests[i];
-			if (is_left_out(tests[i].name))
-				cases[i].test_func = leave_out;
-			cases[i].name = join_names(tests[i].name, over->o_name);
-		}
-		failed += _cmocka_run_group_tests(name, cases, n, NULL, NULL);
-		for (size_t i = 0; i < n; i++)
-			free((void *)(uintptr_t)cases[i].name);
+		n = test_cases(1u << k, &tests);
+		failed += run_over(k, "tests", tests, n);
+		free(tests);
 	}
-	free(cases);
+	n = test_cases(0, &tests);
+	if (n > 0)
+		failed += _cmocka_run_group_tests("once", tests, n, NULL, NULL);
+	free(tests);
 	return failed;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * over.h: schedulers behind one table, for tests that run over each of them: rr, ll, and
- * foreign.h, the scheduler of a user. A program's main() calls over_run(); each of its
+ * foreign.h, the scheduler of a user. A program's main() calls over_all(); each of its
  * tests then runs once for each scheduler, which `over' is meanwhile, as "test rr",
  * "test ll", "test foreign".
  */
@@ -47,7 +47,11 @@ extern const struct over *over;
  */
 extern bool over_stalls;
 
-/* cmocka's part of a program: `which' are bits of OVER_ALL. What main() returns. */
+/*
+ * Run the tests that test.h has, or that a table has: `which' are bits of OVER_ALL. What
+ * main() returns.
+ */
+int over_all(unsigned which);
 int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which);
 
 #define OVER_RUN(tests, which) \

@@ -100,6 +100,56 @@ static void timed_out(int signo)
 	_exit(1);
 }
 
+/* In the order of their lines. */
+static struct test *tests;
+
+void test_enlist(struct test *test)
+{
+	struct test **at = &tests;
+
+	while (*at && (*at)->t_line < test->t_line)
+		at = &(*at)->t_next;
+	test->t_next = *at;
+	*at = test;
+}
+
+static void begin_test(void **state)
+{
+	const struct test *test = *state;
+
+	test_timeout(120);
+	test->t_func();
+}
+
+size_t test_cases(unsigned which, struct CMUnitTest **cases)
+{
+	struct test *test;
+	size_t n = 0;
+
+	*cases = NULL;
+	for (test = tests; test; test = test->t_next) {
+		if (which ? !(test->t_which & which) : test->t_which != 0)
+			continue;
+		*cases = realloc(*cases, (n + 1) * sizeof **cases);
+		TEST_TRUE(*cases);
+		(*cases)[n++] = (struct CMUnitTest){
+			.name = test->t_name, .test_func = begin_test,
+			.initial_state = test,
+		};
+	}
+	return n;
+}
+
+int test_run_all(void)
+{
+	struct CMUnitTest *cases;
+	size_t n = test_cases(~0u, &cases);
+	int failed = _cmocka_run_group_tests("tests", cases, n, NULL, NULL);
+
+	free(cases);
+	return failed;
+}
+
 void test_timeout(unsigned seconds)
 {
 	if (SIMULATED)                  /* it has a limit of steps */

@@ -28,9 +28,44 @@ enum { KQUEUE = 0 };
 #endif
 
 /*
+ * Defines a test of the program, as TEST(test_order) { ... }. main() runs all of them in
+ * their order, by test_run_all(), or by over_all() of over.h: over each scheduler, over
+ * those of `which', bits of OVER_ALL, or once.
+ */
+#define TEST(name)      TEST_OVER(~0u, name)
+#define TEST_ONCE(name) TEST_OVER(0, name)
+#define TEST_OVER(which, name)                                          \
+	static void name(void);                                         \
+	static __attribute__((constructor)) void name##_is_there(void)  \
+	{                                                               \
+		static struct test test = {                             \
+			#name, name, which, __LINE__, NULL              \
+		};                                                      \
+									\
+		test_enlist(&test);                                        \
+	}                                                               \
+	static void name(void)
+
+struct test {
+	const char  *t_name;
+	void       (*t_func)(void);
+	unsigned     t_which;
+	int          t_line;
+	struct test *t_next;
+};
+
+void test_enlist(struct test *test);
+
+/* What main() returns. */
+int test_run_all(void);
+
+/* Cases of cmocka, to be freed, for the tests over one of these; 0: that run once. */
+size_t test_cases(unsigned which, struct CMUnitTest **cases);
+
+/*
  * Ends the program with a message and status 1 if it runs longer than twenty times
  * `seconds', which should be enough: machines may be busy, or simulated. A test that
- * hangs is a test that fails. Call it first in each test.
+ * hangs is a test that fails. Each begins with 120; a longer one calls this first.
  */
 void test_timeout(unsigned seconds);
 
@@ -123,10 +158,8 @@ char *test_contents(FILE *file);
 
 /* Defines a test that calls each(body). */
 #define TEST_CASE(name, each, body)             \
-	static void name(void **state)          \
+	TEST(name)                              \
 	{                                       \
-		(void)state;                    \
-		test_timeout(120);              \
 		each(body);                     \
 	}
 

@@ -5,7 +5,7 @@
 # program runs in order of its threads, with SEEDS seeds, and the first of these twice,
 # with equal hashes. The table has a line for each program, with its seeds, and below it
 # one for each case that is left out, or for a whole program, with the reason. Each
-# program that calls over_run() must be there.
+# program that calls over_all() must be there.
 #
 #   B        the build directory
 #   SEEDS    for each program, in place of the table's
@@ -35,7 +35,7 @@ run() {
 	[ "${2-}$status" = twice0 ] || echo "$1: $(echo "$out" | tail -n 1)"
 }
 
-for file in $(grep -l over_run tests/*/test_*.c; grep -l OVER_RUN tests/*/test_*.c); do
+for file in $(grep -lE "over_all|OVER_RUN" tests/*/test_*.c); do
 	name=$(basename "$file" .c)
 	echo "$table" | grep -q "^$name " && continue
 	echo "$name is neither run over sim nor left out with a reason"

@@ -93,9 +93,8 @@ static void expect_of(const struct ulinear_model *model, const struct step *s, s
 } while (0)
 
 /* Herlihy and Wing, figure 1: H1 to H4. */
-static void test_queue(void **state)
+TEST(test_queue)
 {
-	(void)state;
 	EXPECT(0, queue,
 	       CALL('A', ENQUEUE, 1), CALL('B', ENQUEUE, 2), DONE('A'), DONE('B'),
 	       CALL('B', DEQUEUE, 0), GAVE('B', 1), CALL('A', DEQUEUE, 0), GAVE('A', 2),
@@ -121,9 +120,8 @@ static void test_queue(void **state)
 }
 
 /* Herlihy and Wing, after figure 2. */
-static void test_register(void **state)
+TEST(test_register)
 {
-	(void)state;
 	EXPECT(0, register, CALL('A', GET, 0), GAVE('A', 0));
 	EXPECT(0, register,
 	       CALL('A', SET, 0), DONE('A'), CALL('B', SET, 1), CALL('A', GET, 0),
@@ -141,9 +139,8 @@ static void test_register(void **state)
 	       CALL('A', ADD, 1), CALL('B', ADD, 1), GAVE('A', 1), GAVE('B', 1));
 }
 
-static void test_lost(void **state)
+TEST(test_lost)
 {
-	(void)state;
 	/* Never, late, twice late. */
 	EXPECT(0, register,
 	       CALL('A', SET, 1), LOST('A'), CALL('B', GET, 0), GAVE('B', 0));
@@ -334,11 +331,10 @@ static struct ulinear *random_history(const struct ulinear_model *model, struct 
 }
 
 /* Those that are quiet first are cut many times. */
-static void test_permutations(void **state)
+TEST(test_permutations)
 {
 	size_t found[2] = { 0 };
 
-	(void)state;
 	for (test_seed = 1; found[0] + found[1] < test_scale(6000, 0); ) {
 		const struct ulinear_model *model = models[any(3)];
 		struct made m[48];
@@ -419,9 +415,8 @@ static int run(struct ulinear *h, const struct ulinear_model *model, size_t n,
 	return rc;
 }
 
-static void test_atomic(void **state)
+TEST(test_atomic)
 {
-	(void)state;
 	test_seed = 12345;
 	for (size_t i = 0; i < test_scale(60, 12); i++) {
 		const struct ulinear_model *model = models[i % 3];
@@ -452,9 +447,8 @@ static void time_one(const char *what, const struct ulinear_model *model, size_t
 }
 
 /* 10,000 operations of 10 clients. */
-static void test_long(void **state)
+TEST(test_long)
 {
-	(void)state;
 	test_seed = 77;
 	time_one("map, 100 keys", &ulinear_map, 100, 0, SIZE_MAX);
 	time_one("map, 100 keys, 100 lost", &ulinear_map, 100, 100, SIZE_MAX);
@@ -465,11 +459,10 @@ static void test_long(void **state)
 }
 
 /* Some 60 MB, if the history were kept. Lost operations keep no part from being idle. */
-static void test_flat(void **state)
+TEST(test_flat)
 {
 	size_t before = 0, n = test_scale(200000, 20000);
 
-	(void)state;
 	test_seed = 5;
 	for (int i = 0; i < 2; i++, n /= 10) {
 		struct ulinear *h = make(&ulinear_map, MEMORY);
@@ -500,13 +493,12 @@ static int check(struct ulinear *h)
 }
 
 /* No state fits, and none is needed without a return. */
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
 	struct ulinear_operation o = { .o_kind = ULINEAR_SET };
 	struct ulinear_result r = { true, 0 };
 	struct ulinear *h = make(&ulinear_register, 0);
 
-	(void)state;
 	assert_int_equal(ulinear_lost(h, ulinear_call(h, 1, &o)), 0);
 	assert_int_equal(check(h), 0);
 	assert_int_equal(ulinear_return(h, ulinear_call(h, 1, &o), &r), -ENOMEM);
@@ -532,12 +524,11 @@ static struct ulinear *hard_history(size_t memory)
 }
 
 /* Valgrind, or AddressSanitizer, sees what is written behind the memory. */
-static void test_memory(void **state)
+TEST(test_memory)
 {
 	size_t memory = 0;
 	int rc, before = -ENOMEM;
 
-	(void)state;
 	for (; before == -ENOMEM; memory += memory / 4 + 8, before = rc) {
 		struct ulinear *h = hard_history(memory);
 
@@ -551,12 +542,11 @@ static void test_memory(void **state)
 }
 
 /* One more open operation than there may be; closed ones do not count. */
-static void test_open(void **state)
+TEST(test_open)
 {
 	struct ulinear_operation o = { .o_kind = ULINEAR_SET };
 	struct ulinear_result r = { true, 0 };
 
-	(void)state;
 	for (size_t n = 63; n <= 64; n++) {
 		struct ulinear *h = make(&ulinear_register, MEMORY);
 
@@ -571,7 +561,7 @@ static void test_open(void **state)
 	}
 }
 
-static void test_report(void **state)
+TEST(test_report)
 {
 	static const struct step steps[] = {
 		CALL('A', SET, 5), CALL('B', GET, 0), DONE('A'), GAVE('B', 5),
@@ -582,7 +572,6 @@ static void test_report(void **state)
 	};
 	struct ulinear *h = play(&ulinear_map, steps, COUNT(steps));
 
-	(void)state;
 	assert_int_equal(check(h), -EILSEQ);
 	assert_int_equal(check(h), -EILSEQ);
 	assert_string_equal(text, "not linearizable: part 7, at the return of\n"
@@ -604,14 +593,13 @@ static int one(struct ulinear *h, uint64_t key, enum ulinear_kind kind, bool don
 	return ulinear_return(h, ulinear_call(h, 1, &o), &r);
 }
 
-static void test_errors(void **state)
+TEST(test_errors)
 {
 	struct ulinear *h = make(&ulinear_register, MEMORY);
 	struct ulinear_operation o = { .o_kind = ULINEAR_SET };
 	struct ulinear_result r = { true, 0 };
 	int64_t id = ulinear_call(h, 1, &o);
 
-	(void)state;
 	assert_int_equal(ulinear_fail(h, -1), -EINVAL);
 	assert_int_equal(ulinear_return(h, id + 1, &r), -EINVAL);
 	assert_int_equal(ulinear_return(h, id, &r), 0);
@@ -626,11 +614,10 @@ static void test_errors(void **state)
 }
 
 /* An error of one part stays, whatever the others are, except that one is impossible. */
-static void test_parts(void **state)
+TEST(test_parts)
 {
 	struct ulinear *h = make(&ulinear_map, MEMORY);
 
-	(void)state;
 	for (uint64_t key = 10; key < 3000; key++)
 		assert_int_equal(one(h, key, ULINEAR_GET, false), 0);
 	assert_int_equal(one(h, 2, ULINEAR_ENQUEUE, true), -EINVAL);
@@ -642,11 +629,10 @@ static void test_parts(void **state)
 }
 
 /* The values that a queue may have, and one more. */
-static void test_overflow(void **state)
+TEST(test_overflow)
 {
 	struct ulinear *h = make(&ulinear_queue, MEMORY);
 
-	(void)state;
 	for (size_t i = 0; i < ULINEAR_QUEUE; i++)
 		assert_int_equal(one(h, 0, ULINEAR_ENQUEUE, true), 0);
 	assert_int_equal(one(h, 0, ULINEAR_ENQUEUE, true), -EOVERFLOW);
@@ -656,22 +642,5 @@ static void test_overflow(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_queue),
-		cmocka_unit_test(test_register),
-		cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_permutations),
-		cmocka_unit_test(test_atomic),
-		cmocka_unit_test(test_long),
-		cmocka_unit_test(test_flat),
-		cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_open),
-		cmocka_unit_test(test_report),
-		cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_overflow),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

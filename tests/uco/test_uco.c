@@ -523,10 +523,8 @@ static void use_plain(void *unused)
 	}
 }
 
-static void test_plain(void **state)
+TEST(test_plain)
 {
-	(void)state;
-	test_timeout(30);
 	over_each_number(use_plain);
 }
 
@@ -624,12 +622,10 @@ static void close_pool(void *unused)
 }
 
 /* On stacks that are shared, and on others. */
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
 	enum { THREADS = 100 };
 
-	(void)state;
-	test_timeout(60);
 	mini_init(&mini, MINI_STACKS, 64 << 10);
 	threads = calloc(THREADS + 1, sizeof *threads);
 	TEST_TRUE(threads);
@@ -708,10 +704,8 @@ static void evict_it(void *unused)
 	mini_push(&mini, &guarded[1].g_thread);
 }
 
-static void test_room(void **state)
+TEST(test_room)
 {
-	(void)state;
-	test_timeout(30);
 	if (!test_has_stacks() || test_is_stressed())   /* that has shared ones only */
 		skip();
 	mini_init(&mini, ALL_SHARED + OWN, 64 << 10);
@@ -777,10 +771,8 @@ static void use_no_memory(void *unused)
 	TEST_EQUAL(uco_close(co), 0);
 }
 
-static void test_no_memory(void **state)
+TEST(test_no_memory)
 {
-	(void)state;
-	test_timeout(30);
 	for (unsigned stacks = 0; stacks < 3; stacks++) {
 		mini_init(&mini, stacks, 64 << 10);
 		threads = calloc(1, sizeof *threads);
@@ -814,10 +806,8 @@ static void be_aborted(void *unused)
 	chain(NULL, NULL);
 }
 
-static void test_abort(void **state)
+TEST(test_abort)
 {
-	(void)state;
-	test_timeout(30);
 	for (unsigned i = 0; i < 10; i++) {
 		mini_init(&mini, i / 2, 64 << 10);
 		threads = calloc(1, sizeof *threads);
@@ -864,14 +854,7 @@ int main(void)
 		CONF_CASE(latest, one_processor),
 		CONF_CASE(a_million, one_processor),
 	};
-	const struct CMUnitTest plain_tests[] = {
-		cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_mixed),
-		cmocka_unit_test(test_room),
-		cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_abort),
-	};
 
 	return OVER_RUN(uco_tests, OVER_ALL)
-		+ cmocka_run_group_tests_name("plain_tests", plain_tests, NULL, NULL);
+		+ test_run_all();
 }

@@ -124,11 +124,10 @@ static void use_deeper(void *unused)
 	close_kept(CHAIN);
 }
 
-static void test_deeper(void **state)
+TEST(test_deeper)
 {
 	void (*const one[])(void *) = { use_deeper };
 
-	(void)state;
 	run_on_each(1, one);
 }
 
@@ -171,11 +170,10 @@ static void look_at_it(void *unused)
 		TEST_EQUAL(uco_close(co[i]), 0);
 }
 
-static void test_resumers(void **state)
+TEST(test_resumers)
 {
 	void (*const both[])(void *) = { resume_deep, look_at_it, look_at_it };
 
-	(void)state;
 	run_on_each(3, both);
 }
 
@@ -241,11 +239,10 @@ static void yield_beside(void *unused)
 	}
 }
 
-static void test_status(void **state)
+TEST(test_status)
 {
 	void (*const both[])(void *) = { resume_first, yield_beside };
 
-	(void)state;
 	run_on_each(2, both);
 }
 
@@ -287,11 +284,10 @@ static void close_them(void *unused)
 	close_kept(CHAIN);
 }
 
-static void test_abort(void **state)
+TEST(test_abort)
 {
 	void (*const both[])(void *) = { be_aborted, close_them };
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		exits = i == 1;
 		run_on_each(2, both);
@@ -327,11 +323,10 @@ static void take_turns(void *unused)
 		close_kept(1);
 }
 
-static void test_turns(void **state)
+TEST(test_turns)
 {
 	void (*const all[])(void *) = { take_turns, take_turns, take_turns };
 
-	(void)state;
 	for (unsigned stacks = 0; stacks < 6; stacks++) {
 		turns = 0;
 		run(stacks, 3, all);
@@ -402,11 +397,10 @@ static void exchange_some(void *unused)
 		TEST_EQUAL(uco_close(co[i - 1]), 0);
 }
 
-static void test_ways(void **state)
+TEST(test_ways)
 {
 	void (*const all[])(void *) = { exchange_some, exchange_some, exchange_some };
 
-	(void)state;
 	run_on_each(3, all);
 }
 
@@ -444,11 +438,10 @@ static void look_from_outside(void *unused)
 	TEST_EQUAL(uco_close(co), 0);
 }
 
-static void test_places(void **state)
+TEST(test_places)
 {
 	void (*const one[])(void *) = { look_from_outside };
 
-	(void)state;
 	if (!test_has_stacks() || test_is_stressed())
 		skip();
 	run(3, 1, one);
@@ -456,15 +449,5 @@ static void test_places(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_deeper),
-		cmocka_unit_test(test_resumers),
-		cmocka_unit_test(test_status),
-		cmocka_unit_test(test_abort),
-		cmocka_unit_test(test_turns),
-		cmocka_unit_test(test_ways),
-		cmocka_unit_test(test_places),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

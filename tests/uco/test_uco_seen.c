@@ -173,13 +173,11 @@ static void visits(unsigned stacks, void *inside)
 	free(visitor);
 }
 
-static void test_visits(void **state)
+TEST(test_visits)
 {
 	static const unsigned stacks[] = { 0, 1, 3, MINI_STACKS };
 	void *first[4];
 
-	(void)state;
-	test_timeout(60);
 	backtrace(first, 4);                    /* loads the unwinder, on this stack */
 	seen = calloc(1, sizeof *seen);
 	TEST_TRUE(seen);
@@ -277,11 +275,10 @@ static void run(const struct uprocs_conf *conf, void (*func)(void *))
 	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
-static void test_dumps(void **state)
+TEST(test_dumps)
 {
 	static const unsigned stacks[] = { 1, 2, 100 };
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		run(&(struct uprocs_conf){ .c_processors = 1, .c_stacks = stacks[i] },
 		    dump_all);
@@ -338,11 +335,10 @@ static void trim_all(void *unused)
 	trim_between(NULL);
 }
 
-static void test_trims(void **state)
+TEST(test_trims)
 {
 	static const unsigned stacks[] = { 1, 2, 100 };
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++)
 		run(&(struct uprocs_conf){ .c_processors = 1, .c_stacks = stacks[i] },
 		    trim_all);
@@ -412,9 +408,8 @@ static void start_movers(void *unused)
 	}
 }
 
-static void test_steals(void **state)
+TEST(test_steals)
 {
-	(void)state;
 	if (!test_has_stacks() || test_is_stressed())
 		skip();
 #ifdef SINGLE_THREAD                            /* one processor */
@@ -425,12 +420,5 @@ static void test_steals(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_visits),
-		cmocka_unit_test(test_dumps),
-		cmocka_unit_test(test_trims),
-		cmocka_unit_test(test_steals),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

@@ -162,25 +162,22 @@ static void random_timers(uint32_t first)
 	assert_null(s.s_events);
 }
 
-static void test_timers(void **state)
+TEST(test_timers)
 {
 	const char *given = getenv("USCHED_TEST_SEED");
 	uint32_t first = given ? (uint32_t)strtoul(given, NULL, 10) : 1;
 
-	(void)state;
-	test_timeout(60);
 	for (uint32_t i = 0; i < test_scale(300, 3); i++)
 		random_timers(first + i);
 	test_seed = 0;
 }
 
 /* Arming an armed timer moves it. */
-static void test_move(void **state)
+TEST(test_move)
 {
 	struct usched s;
 	struct uevents *e = open_events(&s);
 
-	(void)state;
 	for (size_t i = 0; i < 10; i++)
 		arm(e, &timers[i], 1000000000000000000 + (int64_t)i);
 	for (size_t i = 0; i < 10; i++) {
@@ -213,11 +210,10 @@ static void meddle(struct utimer *t)
 		arm(events, &timers[4], 1);
 }
 
-static void test_meddling(void **state)
+TEST(test_meddling)
 {
 	struct usched s;
 
-	(void)state;
 	events = open_events(&s);
 	for (size_t i = 0; i < 5; i++)
 		timers[i].t_timer.t_expired = meddle;
@@ -235,13 +231,11 @@ static void test_meddling(void **state)
 
 /* ---- Sleep ---- */
 
-static void test_none(void **state)
+TEST(test_none)
 {
 	struct usched s = { 0 };
 	struct uevents *e;
 
-	(void)state;
-	test_timeout(10);
 	assert_int_equal(uevents_of(&s, &e), -ENOTSUP);
 	uevents_look(&s);
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 0);
@@ -250,13 +244,12 @@ static void test_none(void **state)
 	uevents_close(&s);
 }
 
-static void test_sleep(void **state)
+TEST(test_sleep)
 {
 	struct usched s;
 	struct uevents *e = open_events(&s);
 	int64_t when = uevents_now() + 3 * MILLISECOND;
 
-	(void)state;
 	arm(e, &timers[0], when);
 	arm(e, &timers[1], when + 1000000 * (int64_t)MILLISECOND);
 	while (expired_count == 0)
@@ -281,12 +274,11 @@ static void *interrupt_it(void *arg)
 }
 
 /* An interrupt ends the present sleep or the next. Several may end one. */
-static void test_interrupt(void **state)
+TEST(test_interrupt)
 {
 	struct usched s;
 	pthread_t native;
 
-	(void)state;
 	open_events(&s);
 	assert_int_equal(uevents_interrupt(&s), 1);
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
@@ -300,12 +292,11 @@ static void test_interrupt(void **state)
 }
 
 /* One of many looks expires what is due. */
-static void test_look(void **state)
+TEST(test_look)
 {
 	struct usched s;
 	struct uevents *e = open_events(&s);
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		arm(e, &timers[i], 1);
 		while (expired_count <= i)
@@ -314,12 +305,11 @@ static void test_look(void **state)
 	uevents_close(&s);
 }
 
-static void test_count(void **state)
+TEST(test_count)
 {
 	struct usched s;
 	struct uevents *e = open_events(&s);
 
-	(void)state;
 	assert_int_equal(uevents_waited(&s), 0);
 	uevents_count(e, 1);
 	uevents_count(e, 1);
@@ -347,7 +337,7 @@ static void see(struct uinterest *i, unsigned ready)
 }
 
 /* The process has one eventfd, and no call reads it: here its sum is full. */
-static void test_interrupts_full(void **state)
+TEST(test_interrupts_full)
 {
 	struct seen seen = { { see }, 0, 0 };
 	uint64_t full = UINT64_MAX - 1;
@@ -356,7 +346,6 @@ static void test_interrupts_full(void **state)
 	char path[40], file[40] = "";
 	int ends[2], fd = 0;
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), 0);
 	while (!strstr(file, "eventfd") && ++fd < 1024) {
@@ -375,14 +364,13 @@ static void test_interrupts_full(void **state)
 	close(ends[1]);
 }
 
-static void test_add(void **state)
+TEST(test_add)
 {
 	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
 	struct uevents *e = open_events(&s);
 	int ends[2], file;
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), 0);
 	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), AGAIN);
@@ -411,7 +399,7 @@ static void test_add(void **state)
 }
 
 /* What a peer reads is no event, until uevents_add() asks. What it writes is one. */
-static void test_add_input(void **state)
+TEST(test_add_input)
 {
 	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
@@ -419,7 +407,6 @@ static void test_add_input(void **state)
 	char got[2];
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	assert_int_equal(uevents_add(e, ends[0], INPUT, &seen.s_interest), 0);
 	for (size_t i = 0; i < 2; i++) {
@@ -449,14 +436,13 @@ static void test_add_input(void **state)
 }
 
 /* The number is another file's now, or it is not. */
-static void test_again(void **state)
+TEST(test_again)
 {
 	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
 	struct uevents *e = open_events(&s);
 	int old[2], new[2];
 
-	(void)state;
 	assert_int_equal(pipe(old), 0);
 	assert_int_equal(pipe(new), 0);
 	assert_int_equal(uevents_add(e, old[0], INPUT, &seen.s_interest), 0);
@@ -474,7 +460,7 @@ static void test_again(void **state)
 }
 
 /* More than one look tells of: each of them is told before one is told a third time. */
-static void test_many(void **state)
+TEST(test_many)
 {
 	enum { MANY = 300 };
 	static struct seen seen[MANY];
@@ -482,7 +468,6 @@ static void test_many(void **state)
 	struct uevents *e = open_events(&s);
 	int fds[MANY], ends[2];
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(write(ends[1], "x", 1), 1);
 	for (size_t i = 0; i < MANY; i++) {
@@ -509,7 +494,7 @@ static void *sleep_there(void *s)
 }
 
 /* Another native thread sleeps and would be told of it: it is closed all the same. */
-static void test_closing(void **state)
+TEST(test_closing)
 {
 	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
@@ -518,7 +503,6 @@ static void test_closing(void **state)
 	int ends[2];
 	char got;
 
-	(void)state;
 	uevents_count(e, 1);
 	assert_int_equal(pthread_create(&native, NULL, sleep_there, &s), 0);
 	for (int i = 0; i < 100; i++) {
@@ -544,14 +528,13 @@ static bool readable(int fd, int timeout)
 }
 
 /* In a loop of the program: readable whenever there is something to do. */
-static void test_expose(void **state)
+TEST(test_expose)
 {
 	struct seen seen = { { see }, 0, 0 };
 	struct usched s;
 	struct uevents *e = open_events(&s);
 	int fd = e->e_expose(e), ends[2];
 
-	(void)state;
 	assert_true(fd >= 0);
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_false(readable(fd, 0));
@@ -573,14 +556,13 @@ static void test_expose(void **state)
 	uevents_close(&s);
 }
 
-static void test_expose_timers(void **state)
+TEST(test_expose_timers)
 {
 	struct usched s;
 	struct uevents *e = open_events(&s);
 	int fd = e->e_expose(e);
 	int64_t first = INT64_MAX;
 
-	(void)state;
 	uevents_sleep(&s, UEVENTS_RUN);
 	arm(e, &timers[4], 1000000000000000000);
 	assert_int_equal(e->e_expose(e), fd);
@@ -672,13 +654,12 @@ static int count_descriptors(void)
 }
 
 /* They are none that a program is to get next, nor one that it names. */
-static void test_numbers(void **state)
+TEST(test_numbers)
 {
 	struct usched s;
 	struct rlimit limit;
 	int first = dup(0), own;
 
-	(void)state;
 	close(first);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	if (limit.rlim_cur < 64 || KQUEUE)      /* whose stand-in moves no descriptor */
@@ -696,14 +677,12 @@ static void test_numbers(void **state)
 }
 
 /* A sleep without its descriptors says so, and does not go on for ever. */
-static void test_lost(void **state)
+TEST(test_lost)
 {
 	struct usched s;
 	int status;
 	pid_t child;
 
-	(void)state;
-	test_timeout(100);
 	for (int replaced = 0; replaced < 2; replaced++) {
 		child = fork();
 		if (child == 0) {
@@ -727,7 +706,7 @@ static void test_lost(void **state)
 }
 
 /* With no descriptor left, and with too few: none is lost; with enough it works. */
-static void test_no_descriptors(void **state)
+TEST(test_no_descriptors)
 {
 	struct rlimit old, few;
 	struct usched s = { .s_calls = { .s_polls = 1 } };
@@ -735,8 +714,6 @@ static void test_no_descriptors(void **state)
 	struct uevents *e;
 	int first = dup(0), needs, fds[2], rc;
 
-	(void)state;
-	test_timeout(10);
 	assert_true(first >= 0);
 	close(first);
 	needs = count_descriptors();
@@ -772,27 +749,5 @@ static void test_no_descriptors(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_timers),
-		cmocka_unit_test(test_move),
-		cmocka_unit_test(test_meddling),
-		cmocka_unit_test(test_none),
-		cmocka_unit_test(test_sleep),
-		cmocka_unit_test(test_interrupt),
-		cmocka_unit_test(test_interrupts_full),
-		cmocka_unit_test(test_look),
-		cmocka_unit_test(test_count),
-		cmocka_unit_test(test_add),
-		cmocka_unit_test(test_add_input),
-		cmocka_unit_test(test_again),
-		cmocka_unit_test(test_many),
-		cmocka_unit_test(test_closing),
-		cmocka_unit_test(test_expose),
-		cmocka_unit_test(test_expose_timers),
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_lost),
-		cmocka_unit_test(test_no_descriptors),
-	};
-
-	return cmocka_run_group_tests_name("event", tests, NULL, NULL);
+	return test_run_all();
 }

@@ -60,13 +60,11 @@ static void start_all(void *s)
 		TEST_EQUAL(ustack_join(pair[i], NULL, USCHED_NEVER), 0);
 }
 
-static void test_timely(void **state)
+TEST(test_timely)
 {
 	static const struct uprocs_conf conf = { .c_processors = 1 };
 	void *s;
 
-	(void)state;
-	test_timeout(60);
 	stop = false;
 	dispatches = worst = 0;
 	assert_int_equal(over->o_create(&conf, &s), 0);
@@ -77,9 +75,5 @@ static void test_timely(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest look_tests[] = {
-		cmocka_unit_test(test_timely),
-	};
-
-	return OVER_RUN(look_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

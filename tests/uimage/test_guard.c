@@ -107,14 +107,12 @@ static char *guard(char *end, size_t n)
 }
 
 /* Every stack has a guard: those of the start, those lent later, and native ones. */
-static void test_guards(void **state)
+TEST(test_guards)
 {
 	static struct guarded g[THREADS];
 	struct ustack *t[THREADS];
 	size_t stacks = 0;
 
-	(void)state;
-	test_timeout(60);
 	for (int native = 0; native < 2 - test_is_single(); native++) {
 		struct uprocs_conf conf = { .c_processors = 1, .c_image = 2048 };
 		void *s;
@@ -177,13 +175,11 @@ static int faults(volatile char *p)
 	return WTERMSIG(status) == SIGKILL;
 }
 
-static void test_mapped_stacks(void **state)
+TEST_ONCE(test_mapped_stacks)
 {
 	static const size_t sizes[] = { 1, 4096, 8192, 10000, 262144 };
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), before;
 
-	(void)state;
-	test_timeout(60);
 	before = test_address_space();
 	for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
 		enum { COUNT = 8 };
@@ -219,13 +215,11 @@ static void test_mapped_stacks(void **state)
 	}
 }
 
-static void test_too_many_stacks(void **state)
+TEST_ONCE(test_too_many_stacks)
 {
 	struct uimage_stacks stacks;
 	size_t before;
 
-	(void)state;
-	test_timeout(60);
 	before = test_address_space();
 	assert_int_equal(uimage_stacks_map(&stacks, SIZE_MAX / 4096, 65536), -ENOMEM);
 	assert_int_equal(uimage_stacks_map(&stacks, 1, SIZE_MAX / 4 * 3), -ENOMEM);
@@ -269,15 +263,13 @@ static void *keep_own(void *arg)
 }
 
 /* Processors map and unmap alternate stacks; one that is there stays in use. */
-static void test_alternate(void **state)
+TEST(test_alternate)
 {
 	struct uprocs_conf conf = { .c_processors = 2, .c_stacks = 1 };
 	size_t mappings = 0;
 	pthread_t native;
 	stack_t stack;
 
-	(void)state;
-	test_timeout(60);
 	for (int i = 0; i < 20; i++) {
 		void *s = make(&conf);
 
@@ -295,14 +287,5 @@ static void test_alternate(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest mapped[] = {
-		cmocka_unit_test(test_mapped_stacks),
-		cmocka_unit_test(test_too_many_stacks),
-	};
-	const struct CMUnitTest guard[] = {
-		cmocka_unit_test(test_guards),
-		cmocka_unit_test(test_alternate),
-	};
-
-	return cmocka_run_group_tests(mapped, NULL, NULL) + OVER_RUN(guard, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -42,14 +42,12 @@ static void check_unmapped(size_t before)
 
 enum { LARGEST = 2 << 20 };
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
 	struct uimage_pool *pool;
 	struct uimage_cache cache;
 	size_t step = 1000 / test_scale(1000, 10);
 
-	(void)state;
-	test_timeout(120);
 	pool = make_pool(256);
 	uimage_cache_init(&cache, pool);
 	for (size_t n = 1; n <= LARGEST; n += n < 2000 || n > 1040000 ? step : 13) {
@@ -74,7 +72,7 @@ static void test_sizes(void **state)
 }
 
 /* A size that cannot be mapped gets NULL. */
-static void test_too_large(void **state)
+TEST(test_too_large)
 {
 	struct uimage_pool *pool;
 	struct uimage_cache cache;
@@ -85,9 +83,6 @@ static void test_too_large(void **state)
 #endif
 	};
 
-
-	(void)state;
-	test_timeout(20);
 	pool = make_pool(256);
 	uimage_cache_init(&cache, pool);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
@@ -128,7 +123,7 @@ static size_t random_size(uint32_t *seed)
 	return 1 + test_random(seed) % ((size_t)1 << (4 + r % 18));     /* to 2 MiB */
 }
 
-static void test_no_overlap(void **state)
+TEST(test_no_overlap)
 {
 	enum { HELD = 200 };
 	static struct held held[HELD];
@@ -137,8 +132,6 @@ static void test_no_overlap(void **state)
 	struct uimage_cache cache;
 	uint32_t seed = 1;
 
-	(void)state;
-	test_timeout(120);
 	pool = make_pool(256);
 	uimage_cache_init(&cache, pool);
 	for (size_t i = 0; i < rounds + HELD; i++) {
@@ -161,7 +154,7 @@ static void test_no_overlap(void **state)
 }
 
 /* The block that was freed last is in the cache of the processor, and comes first. */
-static void test_last_in_first_out(void **state)
+TEST(test_last_in_first_out)
 {
 	enum { BLOCKS = 300 };
 	static const size_t sizes[] = { 64, 512, 640, 4096, 20000, 1 << 20 };
@@ -169,8 +162,6 @@ static void test_last_in_first_out(void **state)
 	struct uimage_cache cache, other;
 	void *blocks[BLOCKS];
 
-	(void)state;
-	test_timeout(20);
 	pool = make_pool(256);
 	uimage_cache_init(&cache, pool);
 	uimage_cache_init(&other, pool);
@@ -261,10 +252,8 @@ static void pass(size_t size)
 	free(p);
 }
 
-static void test_producer_consumer(void **state)
+TEST(test_producer_consumer)
 {
-	(void)state;
-	test_timeout(120);
 	pass(64);
 	pass(256);
 	pass(3000);
@@ -343,26 +332,22 @@ static void walk_records(size_t record)
 	free_pool(pool);
 }
 
-static void test_records(void **state)
+TEST(test_records)
 {
 	static const size_t sizes[] = { 16, 24, 64, 81, 256, 1000, 4096 };
 
-	(void)state;
-	test_timeout(60);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 		walk_records(sizes[i]);
 }
 
 /* ---- Memory of the system ---- */
 
-static void test_large_are_mapped(void **state)
+TEST(test_large_are_mapped)
 {
 	struct uimage_pool *pool;
 	struct uimage_cache cache;
 	size_t before, bytes;
 
-	(void)state;
-	test_timeout(20);
 	pool = make_pool(256);
 	uimage_cache_init(&cache, pool);
 	before = test_address_space();
@@ -380,13 +365,11 @@ static void test_large_are_mapped(void **state)
 	free_pool(pool);
 }
 
-static void test_pool_bytes(void **state)
+TEST(test_pool_bytes)
 {
 	struct uimage_pool *pool;
 	size_t before, used = 0, bytes = 0;
 
-	(void)state;
-	test_timeout(60);
 	before = test_address_space();
 	for (int round = 0; round < 3; round++) {
 		struct uimage_cache cache;
@@ -494,12 +477,10 @@ static void drop_and_take(size_t size, size_t keep, bool record)
 	free_pool(pool);
 }
 
-static void test_drop(void **state)
+TEST(test_drop)
 {
 	static const size_t sizes[] = { 64, 320, 1280, 4096, 20480 };
 
-	(void)state;
-	test_timeout(60);
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
 		for (int record = 0; record < 2; record++) {
 			drop_and_take(sizes[i], TRIMMED, record);
@@ -509,15 +490,13 @@ static void test_drop(void **state)
 }
 
 /* A record without memory is zeros, with its rest, and bits that are kept come back. */
-static void test_drop_records(void **state)
+TEST(test_drop_records)
 {
 	enum { AT = 60, KEPT = 1, GONE = 2, REST = 16 };
 	struct uimage_pool *pool = malloc(sizeof *pool);
 	struct uimage_cache cache;
 	size_t zeros = 0;
 
-	(void)state;
-	test_timeout(20);
 	assert_int_equal(uimage_pool_init(pool, 160, REST), 0);
 	uimage_pool_keep(pool, AT, KEPT);
 	uimage_cache_init(&cache, pool);
@@ -548,14 +527,12 @@ static void test_drop_records(void **state)
 }
 
 /* What caches take in each period stays, and the rest goes after two. */
-static void test_age(void **state)
+TEST(test_age)
 {
 	enum { SIZE = 4096, USED = TRIMMED / 4 };
 	struct uimage_pool *pool = make_pool(256);
 	struct uimage_cache cache;
 
-	(void)state;
-	test_timeout(20);
 	uimage_cache_init(&cache, pool);
 	for (size_t i = 0; i < TRIMMED; i++)
 		memset(blocks[i] = take(&cache, SIZE, false), 1, SIZE);
@@ -580,7 +557,7 @@ static void test_age(void **state)
 }
 
 /* Blocks of all sizes while memory goes back in steps: none is given twice. */
-static void test_trim_at_random(void **state)
+TEST(test_trim_at_random)
 {
 	enum { HELD = 1000 };
 	static struct held held[HELD];
@@ -589,8 +566,6 @@ static void test_trim_at_random(void **state)
 	struct uimage_cache caches[2];
 	uint32_t seed = 1;
 
-	(void)state;
-	test_timeout(120);
 	memset(held, 0, sizeof held);
 	uimage_cache_init(&caches[0], pool);
 	uimage_cache_init(&caches[1], pool);
@@ -623,20 +598,5 @@ static void test_trim_at_random(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_too_large),
-		cmocka_unit_test(test_no_overlap),
-		cmocka_unit_test(test_last_in_first_out),
-		cmocka_unit_test(test_producer_consumer),
-		cmocka_unit_test(test_records),
-		cmocka_unit_test(test_large_are_mapped),
-		cmocka_unit_test(test_pool_bytes),
-		cmocka_unit_test(test_drop),
-		cmocka_unit_test(test_drop_records),
-		cmocka_unit_test(test_age),
-		cmocka_unit_test(test_trim_at_random),
-	};
-
-	return cmocka_run_group_tests_name("image", tests, NULL, NULL);
+	return test_run_all();
 }

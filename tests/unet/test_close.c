@@ -95,10 +95,8 @@ static void close_inside(bool has_byte)
 	assert_int_equal(unet_close(fd[1]), 0);
 }
 
-static void close_waits_for_a_system_call(void **state)
+TEST(close_waits_for_a_system_call)
 {
-	(void)state;
-	test_timeout(100);
 	for (int i = 0; i < ROUNDS; i++) {
 		close_inside(true);
 		close_inside(false);
@@ -147,15 +145,13 @@ static pthread_t begin_lingering(int fds[2])
 }
 
 /* No call of the next user waits for the close, and none blocks. */
-static void the_next_user_goes_on_while_a_close_lingers(void **state)
+TEST(the_next_user_goes_on_while_a_close_lingers)
 {
 	pthread_t closer, reader;
 	int old[2], new[2];
 	struct pollfd one = { .events = POLLIN };
 	char byte;
 
-	(void)state;
-	test_timeout(100);
 	closer = begin_lingering(old);
 	inside = true;
 	while (!closed)
@@ -186,14 +182,12 @@ static void the_next_user_goes_on_while_a_close_lingers(void **state)
 }
 
 /* What it has adopted, and waits for, is not taken for the next user's. */
-static void a_call_as_a_close_begins_spoils_nothing(void **state)
+TEST(a_call_as_a_close_begins_spoils_nothing)
 {
 	pthread_t closer, reader;
 	int old[2], new[2];
 	char byte;
 
-	(void)state;
-	test_timeout(100);
 	closer = begin_lingering(old);
 	while (!closing)
 		sched_yield();
@@ -296,14 +290,12 @@ static void poll_until_closed(void *fd)
  * The next owner of the number has waited for it; then data arrives, and its epoll tells.
  * The late poll must not make it wait again.
  */
-static void a_late_poll_takes_no_event_of_the_next_owner(void **state)
+TEST(a_late_poll_takes_no_event_of_the_next_owner)
 {
 	pthread_t native;
 	int fds[2], silent[2];
 	char bytes[2];
 
-	(void)state;
-	test_timeout(100);
 	unix_pair(fds);
 	unix_pair(silent);
 	asleep = proceed = false;
@@ -335,12 +327,10 @@ static void read_until_closed(void *fd)
 	TEST_EQUAL(unet_read(*(int *)fd, &byte, 1, NEVER), -EBADF);
 }
 
-static void close_is_seen_at_once(void **state)
+TEST(close_is_seen_at_once)
 {
 	static const struct timespec moment = { .tv_nsec = MILLI };
 
-	(void)state;
-	test_timeout(100);
 	for (int i = 0; i < 50; i++) {
 		pthread_t reader;
 		int fds[2], fd;
@@ -359,13 +349,5 @@ static void close_is_seen_at_once(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest close_tests[] = {
-		cmocka_unit_test(close_waits_for_a_system_call),
-		cmocka_unit_test(the_next_user_goes_on_while_a_close_lingers),
-		cmocka_unit_test(a_call_as_a_close_begins_spoils_nothing),
-		cmocka_unit_test(close_is_seen_at_once),
-		cmocka_unit_test(a_late_poll_takes_no_event_of_the_next_owner),
-	};
-
-	return cmocka_run_group_tests(close_tests, NULL, NULL);
+	return test_run_all();
 }

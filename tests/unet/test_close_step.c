@@ -291,7 +291,7 @@ static void accept_anywhere(const struct call *call, const char *what, size_t st
 	assert_true(knows);
 }
 
-static void what_is_accepted_is_a_socket(void **state)
+TEST(what_is_accepted_is_a_socket)
 {
 	static const struct call once = { .c_name = "accept", .c_open = open_listener,
 					  .c_call = accept_it };
@@ -299,15 +299,13 @@ static void what_is_accepted_is_a_socket(void **state)
 					   .c_open = open_listener,
 					   .c_call = accept_again };
 
-	(void)state;
-	test_timeout(100);
 	needs_steps();
 	accept_anywhere(&once, "o", 60);        /* the accept takes few instructions */
 	accept_anywhere(&once, "", test_scale(16, 8));
 	accept_anywhere(&again, "o", test_scale(16, 8));
 }
 
-static void a_call_stays_with_its_file(void **state)
+TEST(a_call_stays_with_its_file)
 {
 	static const struct call all[] = {
 		{ "read, pipe", open_pipe, read_one, false },
@@ -332,7 +330,6 @@ static void a_call_stays_with_its_file(void **state)
 		{ "adopt", open_packets, adopt_it, true },
 	};
 
-	(void)state;
 	test_timeout(300);
 	needs_steps();
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -343,7 +340,7 @@ static void a_call_stays_with_its_file(void **state)
 }
 
 /* So does unet_forget(), after which the old file blocks natively. */
-static void forgotten_as_closed(void **state)
+TEST(forgotten_as_closed)
 {
 	static const struct call some[] = {
 		{ "read", open_packets, read_one, false },
@@ -352,7 +349,6 @@ static void forgotten_as_closed(void **state)
 		{ "adopt", open_packets, adopt_it, true },
 	};
 
-	(void)state;
 	test_timeout(300);
 	needs_steps();
 	forgets = true;
@@ -366,11 +362,5 @@ static void forgotten_as_closed(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest close_step_tests[] = {
-		cmocka_unit_test(a_call_stays_with_its_file),
-		cmocka_unit_test(forgotten_as_closed),
-		cmocka_unit_test(what_is_accepted_is_a_socket),
-	};
-
-	return cmocka_run_group_tests(close_step_tests, NULL, NULL);
+	return test_run_all();
 }

@@ -474,10 +474,8 @@ static bool loop(void)
 	return true;
 }
 
-static void test_loop(void **state)
+TEST(test_loop)
 {
-	(void)state;
-	test_timeout(60);
 	assert_true(loop());                    /* takes what is kept for good */
 	for (int kind = 0; kind < FAULT_KINDS; kind++) {
 		size_t open = test_descriptors();
@@ -506,12 +504,6 @@ static void block_signals(void)
 
 int main(void)
 {
-	const struct CMUnitTest fault_io[] = {
-		cmocka_unit_test(test_loop),
-		cmocka_unit_test(test_waits),
-		cmocka_unit_test(test_offload),
-	};
-
 	block_signals();
-	return OVER_RUN(fault_io, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

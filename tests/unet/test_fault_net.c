@@ -171,14 +171,11 @@ static void connect_all(void *unused)
 	}
 }
 
-static const struct scene connections = { .s_main = connect_all, .s_step = 4 };
-TEST_CASE(test_connections, sweep_kinds, &connections)
-
 /*
  * Without epoll_pwait2(), as on an old kernel, epoll_wait() is used at once, and from
  * then on in all of the process.
  */
-static void test_old_kernel(void **state)
+TEST(test_old_kernel)
 {
 	static const struct scene scene = { .s_main = connect_all };
 	static const struct uprocs_conf some = { .c_processors = 2 };
@@ -186,12 +183,10 @@ static void test_old_kernel(void **state)
 					   is the first: under qemu all calls fail */
 	long failed;
 
-	(void)state;
 	if (KQUEUE) {
 		print_message("descriptors are not found by epoll\n");
 		skip();
 	}
-	test_timeout(20);
 	fault_only = "epoll_pwait2";
 	fault_begin(FAULT_BROKEN, 1, LONG_MAX);
 	run_scene(&scene, &some);
@@ -200,6 +195,9 @@ static void test_old_kernel(void **state)
 	known = true;
 	fault_only = NULL;
 }
+
+static const struct scene connections = { .s_main = connect_all, .s_step = 4 };
+TEST_CASE(test_connections, sweep_kinds, &connections)
 
 /* ---- Numbers that make the table grow ---- */
 
@@ -256,15 +254,13 @@ static int next_chunk(void)
 	return fd + 1;
 }
 
-static void test_numbers(void **state)
+TEST_ONCE(test_numbers)
 {
 	static int (*const makers[])(void) = {
 		make_listener, make_bound, make_signals, make_connected, make_adopted };
 	struct rlimit limit;
 	int listener, first, next = 0;
 
-	(void)state;
-	test_timeout(60);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	if (limit.rlim_max < 8 * CHUNK)
 		skip();
@@ -288,13 +284,5 @@ static void test_numbers(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest once[] = {
-		cmocka_unit_test(test_numbers),
-	};
-	const struct CMUnitTest fault_net[] = {
-		cmocka_unit_test(test_old_kernel),
-		cmocka_unit_test(test_connections),
-	};
-
-	return OVER_RUN(fault_net, OVER_PROCS) + cmocka_run_group_tests(once, NULL, NULL);
+	return over_all(OVER_PROCS);
 }

@@ -143,12 +143,10 @@ static void sums(void *arg)
 	}
 }
 
-static void test_vectors(void **state)
+TEST(test_vectors)
 {
 	uint64_t n = 0;
 
-	(void)state;
-	test_timeout(120);
 	print_message("%s\n", vectors_name());
 	each_preempting(sums, ENOUGH);
 	for (int i = 0; i < RUNS && n < test_scale(MANY, 10); i++)
@@ -259,32 +257,24 @@ static void nested(void *unused)
 	TEST_EQUAL(ustack_preemptible(-ENOTSUP), 0);
 }
 
-static void test_errno(void **state)
+TEST(test_errno)
 {
-	(void)state;
-	test_timeout(60);
 	each_preempting(own_errno, ENOUGH);
 }
 
-static void test_masks(void **state)
+TEST(test_masks)
 {
-	(void)state;
-	test_timeout(60);
 	each_preempting(masks, ENOUGH);
 }
 
-static void test_rounds(void **state)
+TEST(test_rounds)
 {
-	(void)state;
-	test_timeout(60);
 	each_preempting(rounds, ENOUGH);
 }
 
 /* Native threads inherit the words of the one that makes them. */
-static void test_shared(void **state)
+TEST(test_shared)
 {
-	(void)state;
-	test_timeout(60);
 	if (!interrupts())
 		skip();
 	TEST_EQUAL(fesetround(FE_UPWARD), 0);
@@ -292,10 +282,8 @@ static void test_shared(void **state)
 	TEST_EQUAL(fesetround(FE_TONEAREST), 0);
 }
 
-static void test_nested(void **state)
+TEST(test_nested)
 {
-	(void)state;
-	test_timeout(60);
 	each_preempting(nested, ENOUGH);
 }
 
@@ -307,10 +295,8 @@ static void alone(void *unused)
 		;
 }
 
-static void test_opted_out(void **state)
+TEST(test_opted_out)
 {
-	(void)state;
-	test_timeout(60);
 	for (int i = 0; i < CONFS; i++)
 		TEST_EQUAL(run(&confs[i], alone), 0);
 }
@@ -357,10 +343,8 @@ static void chain_of_signals(void *with_info)
 	TEST_EQUAL(in_child_chain(with_info != NULL), 0);
 }
 
-static void test_chain(void **state)
+TEST(test_chain)
 {
-	(void)state;
-	test_timeout(60);
 	if (!interrupts())
 		skip();
 	assert_survived(in_child(chain_of_signals, NULL));
@@ -394,12 +378,10 @@ static void raise_inside(void *unused)
 	ustack_preemptible(before);
 }
 
-static void test_handler(void **state)
+TEST(test_handler)
 {
 	struct sigaction action = { .sa_handler = compute_in_handler }, old;
 
-	(void)state;
-	test_timeout(60);
 	if (!interrupts())
 		skip();
 	sigaction(SIGUSR2, &action, &old);
@@ -435,10 +417,8 @@ static void stay(void *arg)
 	}
 }
 
-static void test_stays(void **state)
+TEST(test_stays)
 {
-	(void)state;
-	test_timeout(60);
 	if (!interrupts())
 		skip();
 	over_now = 0;
@@ -514,10 +494,8 @@ static void run_one(void *func)
 	run(&confs[1], *(void (**)(void *))func);
 }
 
-static void test_calls(void **state)
+TEST(test_calls)
 {
-	(void)state;
-	test_timeout(60);
 	if (!interrupts() || CHECKED)
 		skip();
 	run(&confs[1], calls);
@@ -525,7 +503,7 @@ static void test_calls(void **state)
 }
 
 /* Builds that check name the call. */
-static void test_calls_named(void **state)
+TEST(test_calls_named)
 {
 	static const struct {
 		void      (*c_func)(void *);
@@ -538,8 +516,6 @@ static void test_calls_named(void **state)
 		{ end_inside, "the end of the thread" },
 	};
 
-	(void)state;
-	test_timeout(60);
 	if (!interrupts() || !CHECKED)
 		skip();
 	skip_on_valgrind();
@@ -590,11 +566,10 @@ static uint64_t give_way_often(const struct uprocs_conf *conf)
 	return n;
 }
 
-static void test_check(void **state)
+TEST(test_check)
 {
 	static const struct uprocs_conf conf = { .c_processors = 1, .c_slice = SLICE };
 
-	(void)state;
 	TEST_TRUE(give_way_often(&conf) <= 100 + 8 * (uint64_t)THREADS * SPIN / SLICE);
 	TEST_EQUAL(ustack_check(), 0);          /* not a thread */
 }
@@ -615,11 +590,10 @@ static void check_until_late(void *arg)
 	usync_scope_release(scope);
 }
 
-static void test_unsliced(void **state)
+TEST(test_unsliced)
 {
 	static const struct uprocs_conf conf = { .c_processors = 1 };
 
-	(void)state;
 	give_way_often(&conf);
 	TEST_TRUE(run(&conf, check_until_late) > 0);
 }
@@ -658,13 +632,11 @@ static void check_slowly(void *unused)
 	worked = true;
 }
 
-static void test_grown(void **state)
+TEST(test_grown)
 {
 	static const struct uprocs_conf conf = { .c_processors = 1 };
 	struct ustack *thread[2];
 
-	(void)state;
-	test_timeout(60);
 	if (test_is_stressed())         /* any thread may be next */
 		skip();
 	worked = false;
@@ -677,11 +649,10 @@ static void test_grown(void **state)
 }
 
 /* In a loop of the program the clock is read. */
-static void test_embedded(void **state)
+TEST(test_embedded)
 {
 	static const struct uprocs_conf conf = { .c_embed = 1, .c_slice = SLICE };
 
-	(void)state;
 	give_way_often(&conf);
 }
 
@@ -707,13 +678,11 @@ static void overrun(void *arg)
 	}
 }
 
-static void test_stale(void **state)
+TEST(test_stale)
 {
 	static const struct uprocs_conf conf = { .c_processors = 1,
 						 .c_slice = 200 * SLICE };
 
-	(void)state;
-	test_timeout(60);
 	if (!interrupts() || test_is_stressed())
 		skip();
 	undisturbed = tried = 0;
@@ -731,10 +700,8 @@ static void begin_region(void)
 }
 
 /* A region asks libc nothing that the child of a fork may not. */
-static void test_in_child(void **state)
+TEST(test_in_child)
 {
-	(void)state;
-	test_timeout(120);
 	if (!interrupts())
 		skip();
 	test_in_child_with_libraries_held(begin_region);
@@ -752,13 +719,11 @@ static void check_until_cancelled(void *arg)
 }
 
 /* Ends with -ECANCELED, as a yield. */
-static void test_cancel(void **state)
+TEST(test_cancel)
 {
 	static const struct uprocs_conf conf = { .c_processors = 1, .c_slice = SLICE };
 	struct ustack *other;
 
-	(void)state;
-	test_timeout(60);
 	TEST_EQUAL(over->o_create(&conf, &scheduler), 0);
 	TEST_EQUAL(over->o_start(scheduler, check_until_cancelled, NULL, &interrupted),
 		   0);
@@ -787,12 +752,10 @@ static int ask_with(const struct uprocs_conf *conf)
 	return asked;
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
 	void *s;
 
-	(void)state;
-	test_timeout(60);
 	TEST_EQUAL(ustack_preemptible(1), -EPERM);
 	TEST_EQUAL(ask_with(&(struct uprocs_conf){ .c_processors = 1 }), -ENOTSUP);
 	TEST_EQUAL(ask_with(&(struct uprocs_conf){ .c_embed = 1, .c_slice = SLICE }),
@@ -820,13 +783,11 @@ static size_t sleeps_of_a_while(void)
  * The monitor sleeps while nothing runs: nothing in this process does. It looks some
  * times before, and may be late with that.
  */
-static void test_idle(void **state)
+TEST(test_idle)
 {
 	static const struct uprocs_conf conf = { .c_slice = SLICE };
 	struct ustack *thread;
 
-	(void)state;
-	test_timeout(60);
 	TEST_EQUAL(over->o_create(&conf, &scheduler), 0);
 	TEST_EQUAL(over->o_start(scheduler, alone, NULL, &thread), 0);
 	TEST_EQUAL(ustack_join(thread, NULL, USCHED_NEVER), 0);
@@ -839,30 +800,6 @@ static void test_idle(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest preemption[] = {
-		cmocka_unit_test(test_vectors),
-		cmocka_unit_test(test_errno),
-		cmocka_unit_test(test_masks),
-		cmocka_unit_test(test_rounds),
-		cmocka_unit_test(test_shared),
-		cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_in_child),
-		cmocka_unit_test(test_opted_out),
-		cmocka_unit_test(test_chain),
-		cmocka_unit_test(test_handler),
-		cmocka_unit_test(test_stays),
-		cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_calls_named),
-		cmocka_unit_test(test_check),
-		cmocka_unit_test(test_unsliced),
-		cmocka_unit_test(test_grown),
-		cmocka_unit_test(test_embedded),
-		cmocka_unit_test(test_stale),
-		cmocka_unit_test(test_cancel),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_idle),
-	};
-
 	child_begin();
-	return OVER_RUN(preemption, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

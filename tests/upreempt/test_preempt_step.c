@@ -252,10 +252,8 @@ static void skip_unless_possible(void)
 	skip();
 }
 
-static void test_each_instruction(void **state)
+TEST(test_each_instruction)
 {
-	(void)state;
-	test_timeout(120);
 	skip_unless_possible();
 	for (int f = 0; f < FUNCTIONS; f++) {
 		function = functions[f];
@@ -269,10 +267,8 @@ static void test_each_instruction(void **state)
 }
 
 /* s_preempt decides. */
-static void test_declined(void **state)
+TEST(test_declined)
 {
-	(void)state;
-	test_timeout(60);
 	skip_unless_possible();
 	function = leaf;
 	gave = asked = 0;
@@ -340,12 +336,10 @@ static size_t run_two(void (*func)(void *))
 	return gave;
 }
 
-static void test_room(void **state)
+TEST(test_room)
 {
 	size_t deep, under;
 
-	(void)state;
-	test_timeout(60);
 	skip_unless_possible();
 	if (test_is_stressed())
 		skip();                 /* each block changes the image */
@@ -357,10 +351,8 @@ static void test_room(void **state)
 }
 
 /* Without s_preempt and s_yield there are no regions. */
-static void test_refused(void **state)
+TEST(test_refused)
 {
-	(void)state;
-	test_timeout(60);
 	setup(1, 0, NULL);
 	mini_start(&plain, &thread[0], try_enter, NULL);
 	run();
@@ -371,12 +363,5 @@ static void test_refused(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest stepping[] = {
-		cmocka_unit_test(test_each_instruction),
-		cmocka_unit_test(test_declined),
-		cmocka_unit_test(test_room),
-		cmocka_unit_test(test_refused),
-	};
-
-	return cmocka_run_group_tests(stepping, NULL, NULL);
+	return test_run_all();
 }

@@ -116,13 +116,12 @@ static void must_be_told(void)
 }
 
 /* The first test: the others need it. */
-static void test_install(void **state)
+TEST(test_install)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stall = LIMIT };
 	static bool installed;
 	void *s;
 
-	(void)state;
 	if (MONITORED && !CHECKED && !installed)
 		TEST_EQUAL(over->o_create(&conf, &s), -ENOTSUP);
 	installed = true;
@@ -203,12 +202,11 @@ static void run(void *s, void (*func)(void *), void *arg, const char *name)
 
 /* ---- Tests ---- */
 
-static void test_computes(void **state)
+TEST(test_computes)
 {
 	struct until until = { "\"squeeze\"", 1 };
 	void *s;
 
-	(void)state;
 	must_be_told();
 	s = begin(1, LIMIT);
 	run(s, compute_until, &until, "squeeze");
@@ -269,13 +267,12 @@ static void compute_beside(void *stretches)
 }
 
 /* What others had of the CPU is not said of the thread: it has computed for so long. */
-static void test_shares(void **state)
+TEST(test_shares)
 {
 	pthread_t native;
 	unsigned told = 0;
 	void *s;
 
-	(void)state;
 	must_be_told();
 	if (!knows_waits())
 		skip();
@@ -348,12 +345,11 @@ static void lose_descriptors(void *unused)
 }
 
 /* A wait for a CPU that was known at the beginning of a stretch only is no part of it. */
-static void test_without_descriptors(void **state)
+TEST(test_without_descriptors)
 {
 	pthread_t native;
 	void *s;
 
-	(void)state;
 	must_be_told();
 	if (!knows_waits())
 		skip();
@@ -366,12 +362,11 @@ static void test_without_descriptors(void **state)
 	TEST_EQUAL(pthread_join(native, NULL), 0);
 }
 
-static void test_sleeps(void **state)
+TEST(test_sleeps)
 {
 	struct until until = { is_emulated() ? "\"lazy\"" : ": it sleeps in ", 1 };
 	void *s;
 
-	(void)state;
 	must_be_told();
 	s = begin(1, LIMIT);
 	run(s, sleep_native, &until, "lazy");
@@ -379,12 +374,11 @@ static void test_sleeps(void **state)
 	TEST_TRUE(count("\"lazy\"", until.u_text) > 0);
 }
 
-static void test_unnamed(void **state)
+TEST(test_unnamed)
 {
 	struct until until = { "stall", 1 };
 	void *s;
 
-	(void)state;
 	must_be_told();
 	s = begin(2, LIMIT);
 	run(s, compute_until, &until, NULL);
@@ -394,14 +388,13 @@ static void test_unnamed(void **state)
 }
 
 /* Each message of a stretch comes after twice the time of the one before at least. */
-static void test_doubles(void **state)
+TEST(test_doubles)
 {
 	struct until until = { "\"long\"", DOUBLED };
 	long before = 0;
 	int64_t began;
 	void *s;
 
-	(void)state;
 	must_be_told();
 	s = begin(1, LIMIT);
 	began = now();
@@ -420,7 +413,7 @@ static void test_doubles(void **state)
 	TEST_TRUE(before >= LIMIT / 1000000 << (DOUBLED - 1));
 }
 
-static void test_several(void **state)
+TEST(test_several)
 {
 	static struct until untils[] = {
 		{ "\"one\"", 1 }, { "\"two\"", 1 }, { "\"three\"", 1 }
@@ -429,7 +422,6 @@ static void test_several(void **state)
 	struct ustack *threads[3];
 	void *s;
 
-	(void)state;
 	must_be_told();
 	s = begin(3, LIMIT);
 	for (int i = 0; i < 3; i++) {
@@ -465,12 +457,10 @@ static unsigned lines_of_short_turns(uintptr_t n, bool yield)
  * Threads that block and yield, alone or with others, are none that keep a processor. The
  * kernel may keep one from it for as long, amid its turn: then once more.
  */
-static void test_none(void **state)
+TEST(test_none)
 {
 	int64_t end = now() + PATIENCE;
 
-	(void)state;
-	test_timeout(60);
 	for (unsigned round = 0; round < 4; round++)
 		while (lines_of_short_turns(round / 2 ? 4 : 1, round % 2))
 			TEST_TRUE(now() < end);
@@ -486,7 +476,7 @@ static void give_way(void *unused)
 	}
 }
 
-static void test_slices(void **state)
+TEST(test_slices)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_slice = 100000,
 				    .c_stall = LIMIT, .c_log = keep_line };
@@ -495,7 +485,6 @@ static void test_slices(void **state)
 	struct ustack *threads[2];
 	void *s;
 
-	(void)state;
 	must_be_told();
 	begin_test();
 	TEST_EQUAL(over->o_create(&conf, &s), 0);
@@ -648,16 +637,14 @@ static void with_lock(void (*func)(void *))
 	TEST_TRUE(seen);
 }
 
-static void test_linker(void **state)
+TEST(test_linker)
 {
-	(void)state;
 	must_be_told();
 	with_lock(hold_linker);
 }
 
-static void test_allocator(void **state)
+TEST(test_allocator)
 {
-	(void)state;
 	must_be_told();
 	if (!MALLOC_OURS)
 		skip();
@@ -707,7 +694,7 @@ static size_t natives_of(const struct uprocs_conf *conf, size_t expected)
 	return n;
 }
 
-static void test_conf(void **state)
+TEST(test_conf)
 {
 	struct uprocs_conf quiet = { .c_processors = 1, .c_stall = USCHED_QUIET };
 	struct uprocs_conf given = { .c_processors = 1, .c_stall = 1000000 };
@@ -716,12 +703,10 @@ static void test_conf(void **state)
 	struct uprocs_conf standard = { .c_processors = 1 };
 	void *s;
 
-	(void)state;
 	TEST_EQUAL(over->o_create(&less, &s), -EINVAL);
 	s = create(&quiet);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	must_be_told();
-	test_timeout(100);
 	TEST_EQUAL(natives_of(&quiet, 1), 1);
 	TEST_EQUAL(natives_of(&given, 3), 3);           /* a monitor, and a reporter */
 	TEST_EQUAL(natives_of(&most, 3), 3);
@@ -731,15 +716,13 @@ static void test_conf(void **state)
 }
 
 /* Without reports: no monitor is there. */
-static void test_embedded(void **state)
+TEST(test_embedded)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stall = LIMIT, .c_embed = 1,
 				    .c_log = keep_line };
 	size_t before, n;
 	void *s;
 
-	(void)state;
-	test_timeout(100);
 	begin_test();
 	do {
 		before = natives();
@@ -778,13 +761,12 @@ static long long slept(const char *name)
 }
 
 /* The monitor sleeps while all processors are parked. */
-static void test_quiet(void **state)
+TEST(test_quiet)
 {
 	struct uprocs_conf conf = { .c_processors = 2, .c_stall = LIMIT };
 	long long before, after;
 	void *s;
 
-	(void)state;
 	must_be_told();
 	begin_test();
 	s = create(&conf);
@@ -800,23 +782,5 @@ static void test_quiet(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_install),
-		cmocka_unit_test(test_computes),
-		cmocka_unit_test(test_sleeps),
-		cmocka_unit_test(test_shares),
-		cmocka_unit_test(test_without_descriptors),
-		cmocka_unit_test(test_unnamed),
-		cmocka_unit_test(test_doubles),
-		cmocka_unit_test(test_several),
-		cmocka_unit_test(test_none),
-		cmocka_unit_test(test_slices),
-		cmocka_unit_test(test_linker),
-		cmocka_unit_test(test_allocator),
-		cmocka_unit_test(test_conf),
-		cmocka_unit_test(test_embedded),
-		cmocka_unit_test(test_quiet),
-	};
-
-	return OVER_RUN(tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

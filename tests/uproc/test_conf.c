@@ -32,12 +32,10 @@ static void come_and_go(size_t i)
 	assert_int_equal(over->o_destroy(s), i % 2 ? 0 : -EDEADLK);
 }
 
-static void test_create_destroy(void **state)
+TEST(test_create_destroy)
 {
 	size_t rounds = test_scale(1000, 20), mappings, descriptors;
 
-	(void)state;
-	test_timeout(120);
 	for (size_t i = 0; i < rounds / 10; i++)        /* libc fills its caches */
 		come_and_go(i);
 	mappings = test_mappings();
@@ -49,7 +47,7 @@ static void test_create_destroy(void **state)
 	assert_int_equal(test_descriptors(), descriptors);
 }
 
-static void test_create_errors(void **state)
+TEST(test_create_errors)
 {
 	struct uprocs_conf tiny  = { .c_processors = 1, .c_stack_size = 4096 };
 	struct uprocs_conf huge  = { .c_processors = 1, .c_stacks = 1,
@@ -60,8 +58,6 @@ static void test_create_errors(void **state)
 	size_t mappings;
 	void *s = NULL;
 
-	(void)state;
-	test_timeout(60);
 	mappings = test_mappings();
 	assert_int_equal(over->o_create(&image, &s), -EINVAL);
 #if SIZE_MAX == UINT32_MAX
@@ -100,12 +96,10 @@ static void destroy_inside(void *arg)
 	TEST_EQUAL(over->o_destroy(arg), -EPERM);
 }
 
-static void test_outside(void **state)
+TEST(test_outside)
 {
 	void *s;
 
-	(void)state;
-	test_timeout(20);
 	s = make(NULL);
 	assert_int_equal(ustack_yield(), -EPERM);
 	assert_int_equal(ustack_wait(), -EPERM);
@@ -198,12 +192,10 @@ static void grow_stacks(size_t n, unsigned stacks)
 	free(threads);
 }
 
-static void test_stacks_grow(void **state)
+TEST(test_stacks_grow)
 {
-	(void)state;
 	if (test_is_stressed())
 		skip();
-	test_timeout(60);
 	if (!test_has_stacks())
 		skip();
 	grow_stacks(65, 0);
@@ -217,14 +209,12 @@ static void test_stacks_grow(void **state)
 }
 
 /* Stacks that no thread needs take no memory, only address space. */
-static void test_stacks_unused(void **state)
+TEST(test_stacks_unused)
 {
 	struct uprocs_conf conf = { .c_processors = 2, .c_stacks = 4000 };
 	size_t before, after;
 	void *s;
 
-	(void)state;
-	test_timeout(20);
 	if (!test_has_stacks() || test_is_sanitized() || test_on_valgrind())
 		skip();
 	if (test_is_scaled())
@@ -321,13 +311,11 @@ static void try_all(void *unused)
 	TEST_EQUAL(ustack_stay(1), -ENOTSUP);
 }
 
-static void test_foreign_thread(void **state)
+TEST(test_foreign_thread)
 {
 	static struct mini plain;
 	struct ustack foreign;
 
-	(void)state;
-	test_timeout(10);
 	mini_init(&plain, 0, 0);
 	mini_start(&plain, &foreign, try_all, NULL);
 	assert_int_equal(usched_run(&plain.p_sched), 0);
@@ -336,16 +324,5 @@ static void test_foreign_thread(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest conf[] = {
-		cmocka_unit_test(test_create_destroy),
-		cmocka_unit_test(test_create_errors),
-		cmocka_unit_test(test_outside),
-		cmocka_unit_test(test_stats),
-		cmocka_unit_test(test_exchange),
-		cmocka_unit_test(test_stacks_grow),
-		cmocka_unit_test(test_stacks_unused),
-		cmocka_unit_test(test_foreign_thread),
-	};
-
-	return OVER_RUN(conf, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -157,7 +157,7 @@ static void deadlock_destroy(const struct uprocs_conf *conf)
 TEST_CASE(test_deadlock_destroy, each_conf, deadlock_destroy)
 
 /* The report works on the smallest stacks. */
-static void test_deadlock_small_stacks(void **state)
+TEST(test_deadlock_small_stacks)
 {
 	struct uprocs_conf conf = {
 		.c_processors = 1, .c_stacks = 16, .c_stack_size = 8192,
@@ -166,8 +166,6 @@ static void test_deadlock_small_stacks(void **state)
 	int copy = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY);
 	void *s = NULL;
 
-	(void)state;
-	test_timeout(20);
 	assert_int_equal(over->o_create(&conf, &s), 0);
 	for (size_t i = 0; i < 40; i++) {
 		takers[i].t_need = 1;
@@ -232,13 +230,11 @@ static void join_first(void *arg)
 		TEST_EQUAL(ustack_wake(t->t_between[i]), 0);
 }
 
-static void test_deadlock_told_together(void **state)
+TEST(test_deadlock_told_together)
 {
 	struct uprocs_conf conf = { .c_processors = 2 };
 	struct together *t = &together;
 
-	(void)state;
-	test_timeout(60);
 	*t = (struct together){ .t_sched = make(&conf) };
 	t->t_count = test_scale(200000, 100);
 	t->t_between = calloc(t->t_count, sizeof *t->t_between);
@@ -301,14 +297,12 @@ static void join_twice(void *arg)
 	TEST_EQUAL(ustack_join(t->t_stuck, NULL, USCHED_NEVER), 0);
 }
 
-static void test_deadlock_told_late(void **state)
+TEST(test_deadlock_told_late)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
 	struct told_late *t = &told_late;
 	void *s;
 
-	(void)state;
-	test_timeout(60);
 	s = make(&conf);
 	*t = (struct told_late){ .t_sched = s };
 	t->t_count = test_scale(100000, 100);
@@ -371,16 +365,5 @@ TEST_CASE(test_late_news, each_conf, late_news)
 
 int main(void)
 {
-	const struct CMUnitTest deadlock[] = {
-		cmocka_unit_test(test_deadlock_native),
-		cmocka_unit_test(test_deadlock_thread),
-		cmocka_unit_test(test_deadlock_cycle),
-		cmocka_unit_test(test_deadlock_told_late),
-		cmocka_unit_test(test_deadlock_told_together),
-		cmocka_unit_test(test_deadlock_destroy),
-		cmocka_unit_test(test_deadlock_small_stacks),
-		cmocka_unit_test(test_late_news),
-	};
-
-	return OVER_RUN(deadlock, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

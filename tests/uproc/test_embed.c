@@ -234,16 +234,5 @@ TEST_CASE(test_takes_turns, each, takes_turns)
 
 int main(void)
 {
-	const struct CMUnitTest embed_tests[] = {
-		cmocka_unit_test(test_sleeps),
-		cmocka_unit_test(test_timers),
-		cmocka_unit_test(test_late),
-		cmocka_unit_test(test_yields),
-		cmocka_unit_test(test_sockets),
-		cmocka_unit_test(test_from_outside),
-		cmocka_unit_test(test_by_loop),
-		cmocka_unit_test(test_takes_turns),
-	};
-
-	return OVER_RUN(embed_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -139,12 +139,10 @@ TEST_CASE(test_cancels, each, cancels)
 
 /* ---- Errors ---- */
 
-static void test_not_embedded(void **state)
+TEST(test_not_embedded)
 {
 	static const struct uprocs_conf conf = { .c_processors = 1, .c_log = count_line };
 
-	(void)state;
-	test_timeout(20);
 	assert_int_equal(over->o_create(&conf, &embedded), 0);
 	assert_int_equal(over->o_run(embedded), -EINVAL);
 	assert_int_equal(over->o_destroy(embedded), 0);
@@ -228,14 +226,12 @@ static void exhausted(void)
 	finish();
 }
 
-static void test_exhausted(void **state)
+TEST(test_exhausted)
 {
 	static const struct uprocs_conf conf = { .c_embed = 1 };
 	size_t before = test_descriptors();
 	int rc;
 
-	(void)state;
-	test_timeout(60);
 	each(exhausted);
 	exhaust();
 	rc = over->o_create(&conf, &embedded);
@@ -246,16 +242,5 @@ static void test_exhausted(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest end_tests[] = {
-		cmocka_unit_test(test_joins),
-		cmocka_unit_test(test_deadlocks),
-		cmocka_unit_test(test_held),
-		cmocka_unit_test(test_bounded),
-		cmocka_unit_test(test_cancels),
-		cmocka_unit_test(test_not_embedded),
-		cmocka_unit_test(test_depths),
-		cmocka_unit_test(test_exhausted),
-	};
-
-	return OVER_RUN(end_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

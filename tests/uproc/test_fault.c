@@ -60,23 +60,19 @@ static long sweep_create(const struct uprocs_conf *conf)
 	return n;
 }
 
-static void test_create(void **state)
+TEST(test_create)
 {
-	(void)state;
-	test_timeout(60);
 	for (size_t c = 0; c < CONFS; c++)
 		TEST_TRUE(sweep_create(&confs[c]) > 3);
 }
 
 /* Any native thread may be the one that cannot be made: the others must end. */
-static void test_native_threads(void **state)
+TEST(test_native_threads)
 {
 	struct uprocs_conf conf = { .c_processors = 4, .c_stacks = USCHED_NATIVE };
 	size_t rounds = test_scale(10000, 50);
 	void *s;
 
-	(void)state;
-	test_timeout(60);
 	fault_only = "pthread_create";
 	for (size_t i = 0; i < rounds; i++) {
 		fail_calls((long)(i % conf.c_processors) + 1, 1);
@@ -235,9 +231,8 @@ static void sweep_crew(const struct uprocs_conf *conf, long last, size_t stay)
 	}
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-	(void)state;
 	test_timeout(300);
 	for (long last = 1; last <= 7; last += 3)
 		for (size_t c = 0; c < CONFS; c++)
@@ -245,10 +240,8 @@ static void test_threads(void **state)
 }
 
 /* No memory at all for a while: the threads that were started go on. */
-static void test_famine(void **state)
+TEST(test_famine)
 {
-	(void)state;
-	test_timeout(60);
 	for (size_t c = 0; c < CONFS; c++)
 		for (long n = 40; n < 200; n += 20) {
 			fail_calls(n, 200);
@@ -264,7 +257,7 @@ static void wait_once(void *unused)
 }
 
 /* A start that fails because the run queue cannot grow loses no record. */
-static void test_failed_starts(void **state)
+TEST(test_failed_starts)
 {
 	enum { ROOM = 64 };                     /* of the first ring */
 	struct uprocs_conf conf = { .c_processors = 1, .c_log = no_log };
@@ -272,8 +265,6 @@ static void test_failed_starts(void **state)
 	size_t bytes;
 	void *s;
 
-	(void)state;
-	test_timeout(20);
 	assert_int_equal(over->o_create(&conf, &s), 0);
 	for (size_t i = 0; i < ROOM; i++)
 		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[i]), 0);
@@ -303,15 +294,13 @@ static int start_alone(void *s, struct ustack **thread)
 }
 
 /* A start that finds no stack, record or name, or no ring, counts no thread. */
-static void test_failed_alone(void **state)
+TEST(test_failed_alone)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_alone = 1, .c_log = no_log };
 	struct ustack *thread;
 	int rc, failures = 0;
 	void *s;
 
-	(void)state;
-	test_timeout(20);
 	if (!test_has_stacks())
 		skip();
 	for (long n = 1; n < 12; n++) {
@@ -360,10 +349,8 @@ static void fail_to_block(void *arg)
 	fail_deep(arg, 50000);
 }
 
-static void test_failed_blocks(void **state)
+TEST(test_failed_blocks)
 {
-	(void)state;
-	test_timeout(20);
 	for (size_t c = 0; c < CONFS; c++) {
 		struct uprocs_conf conf = confs[c];
 		struct failing f = { 0 };
@@ -387,15 +374,5 @@ static void test_failed_blocks(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest fault[] = {
-		cmocka_unit_test(test_create),
-		cmocka_unit_test(test_native_threads),
-		cmocka_unit_test(test_failed_starts),
-		cmocka_unit_test(test_failed_alone),
-		cmocka_unit_test(test_failed_blocks),
-		cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_famine),
-	};
-
-	return OVER_RUN(fault, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -100,13 +100,11 @@ static void start_hogs(void *arg)
 	TEST_EQUAL(ustack_start(hog_first, p, &p->p_threads[0]), 0);
 }
 
-static void test_mail_is_not_starved(void **state)
+TEST(test_mail_is_not_starved)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
 	struct pair p = { 0 };
 
-	(void)state;
-	test_timeout(20);
 	p.p_ll = make(&conf);
 	assert_int_equal(ll_start(ll_group(p.p_ll, 0), start_hogs, &p, NULL), 0);
 	sleep_ms(10);
@@ -317,12 +315,10 @@ static void no_atomics(const struct uprocs_conf *conf)
 		assert_int_equal(atomic_instructions, 1);
 }
 
-static void test_no_atomics(void **state)
+TEST(test_no_atomics)
 {
-	(void)state;
 	if (test_is_sanitized() || test_is_stressed() || test_is_counted())
 		skip();                 /* their instructions are atomic, too */
-	test_timeout(60);
 	stepper.s_steps = 0;
 	each_conf(no_atomics);
 	if (stepper.s_steps == 0) {
@@ -403,15 +399,5 @@ TEST_CASE(test_mixed, each_conf, mixed)
 
 int main(void)
 {
-	const struct CMUnitTest ll[] = {
-		cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_mail_is_not_starved),
-		cmocka_unit_test(test_run_next),
-		cmocka_unit_test(test_groups),
-		cmocka_unit_test(test_groups_on),
-		cmocka_unit_test(test_no_atomics),
-		cmocka_unit_test(test_mixed),
-	};
-
-	return OVER_RUN(ll, OVER_LL);
+	return over_all(OVER_LL);
 }

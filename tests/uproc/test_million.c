@@ -108,17 +108,15 @@ static void million(int is_local, const struct uprocs_conf *conf)
 	free(threads);
 }
 
-static void test_rr(void **state)
+TEST(test_rr)
 {
-	(void)state;
 	test_timeout(300);
 	million(0, &(struct uprocs_conf){ .c_processors = 1, .c_log = no_log });
 	million(0, &(struct uprocs_conf){ .c_processors = 2, .c_log = no_log });
 }
 
-static void test_ll(void **state)
+TEST(test_ll)
 {
-	(void)state;
 	test_timeout(300);
 	million(1, &(struct uprocs_conf){ .c_processors = 2, .c_log = no_log });
 	million(1, &(struct uprocs_conf){ .c_processors = 1, .c_stacks = USCHED_NATIVE,
@@ -127,10 +125,5 @@ static void test_ll(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rr),
-		cmocka_unit_test(test_ll),
-	};
-
-	return cmocka_run_group_tests_name("million", tests, NULL, NULL);
+	return test_run_all();
 }

@@ -120,9 +120,8 @@ static void start_many(void *unused)
 	}
 }
 
-static void test_new(void **state)
+TEST(test_new)
 {
-	(void)state;
 	begin(&two);
 	assert_int_equal(rr_start(rr, start_many, NULL, NULL), 0);
 	finish();
@@ -144,9 +143,8 @@ static void turn(void *unused)
 	}
 }
 
-static void test_running(void **state)
+TEST(test_running)
 {
-	(void)state;
 	need_moves();
 	begin(&two);
 	for (int i = 0; i < 3; i++)
@@ -182,9 +180,8 @@ static void pass_on(void *index)
 	}
 }
 
-static void test_together(void **state)
+TEST(test_together)
 {
-	(void)state;
 	need_moves();
 	for (int i = 0; i < 10; i++) {
 		begin(&two);
@@ -226,11 +223,10 @@ static int64_t hold_after(int64_t before, int64_t busy, uint32_t drew)
 }
 
 /* One that computes between its wakes is better off apart. */
-static void test_policy(void **state)
+TEST(test_policy)
 {
 	const uint32_t all = 256;
 
-	(void)state;
 	assert_true(is_drawn(0, 0, 0, 0));
 	assert_true(is_drawn(30, all, 30, all));
 	assert_false(is_drawn(1000, all, 30, all));
@@ -277,9 +273,8 @@ static void stay(void *other)
 	TEST_EQUAL(ustack_stay(0), 0);
 }
 
-static void test_stay(void **state)
+TEST(test_stay)
 {
-	(void)state;
 	need_moves();
 	begin(&two);
 	assert_int_equal(ustack_stay(1), -EPERM);
@@ -403,11 +398,10 @@ static void begin_movers(void)
 	assert_int_equal(usync_group_add(&sent, MANY), 0);
 }
 
-static void test_all(void **state)
+TEST(test_all)
 {
 	int fds[2];
 
-	(void)state;
 	need_moves();
 	begin_movers();
 	for (unsigned i = 0; i < MANY; i++) {
@@ -455,9 +449,8 @@ static void start_beside(void *unused)
 }
 
 /* A processor whose unshared stacks are all away could give no threads. */
-static void test_stacks_return(void **state)
+TEST(test_stacks_return)
 {
-	(void)state;
 	need_moves();
 	begin(&two);
 	assert_int_equal(rr_start_with(rr, TEST_ON(0), start_beside, NULL,
@@ -490,11 +483,10 @@ static void use_late(void *unused)
 }
 
 /* Threads that have ended, while the stacks that they had move with others. */
-static void test_late(void **state)
+TEST(test_late)
 {
 	struct ustack *user;
 
-	(void)state;
 	need_moves();
 	begin(&two);
 	ended = 0;
@@ -649,9 +641,8 @@ static void look(void *unused)
 	TEST_TRUE(!uproc__keeps_local(&l, &u));
 }
 
-static void test_look(void **state)
+TEST(test_look)
 {
-	(void)state;
 	begin(&two);
 	assert_int_equal(rr_start(rr, look, NULL, NULL), 0);
 	finish();
@@ -667,9 +658,8 @@ static void look_in_child(void)
 	TEST_TRUE(l.l_full);
 }
 
-static void test_look_in_child(void **state)
+TEST(test_look_in_child)
 {
-	(void)state;
 	begin(&two);
 	test_in_child_with_libraries_held(look_in_child);
 	finish();
@@ -714,11 +704,10 @@ static void start_these(void *unused)
 }
 
 /* A new thread has no address of its processor: one in a frame would keep it there. */
-static void test_launch(void **state)
+TEST(test_launch)
 {
 	struct ustack *starter;
 
-	(void)state;
 	need_moves();
 	begin(&two);
 	assert_int_equal(rr_start_with(rr, TEST_ON(0), start_these, NULL, &starter), 0);
@@ -727,11 +716,10 @@ static void test_launch(void **state)
 	finish();
 }
 
-static void test_local(void **state)
+TEST(test_local)
 {
 	void *library = dlopen("libstdc++.so.6", RTLD_NOW), *function = NULL;
 
-	(void)state;
 	need_moves();
 	if (library)
 		function = dlsym(library, "__cxa_get_globals");
@@ -752,20 +740,5 @@ static void test_local(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest move_tests[] = {
-		cmocka_unit_test(test_new),
-		cmocka_unit_test(test_running),
-		cmocka_unit_test(test_together),
-		cmocka_unit_test(test_policy),
-		cmocka_unit_test(test_stay),
-		cmocka_unit_test(test_all),
-		cmocka_unit_test(test_stacks_return),
-		cmocka_unit_test(test_late),
-		cmocka_unit_test(test_look),
-		cmocka_unit_test(test_look_in_child),
-		cmocka_unit_test(test_launch),
-		cmocka_unit_test(test_local),
-	};
-
-	return cmocka_run_group_tests(move_tests, NULL, NULL);
+	return test_run_all();
 }

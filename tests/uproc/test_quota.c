@@ -47,9 +47,8 @@ static unsigned cpus(const char *groups)
 	return quota_cpus(path, root);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
-	(void)state;
 	put("two/cpu.max", "max 100000\n");
 	put("two/a/cpu.max", "250000 100000\n");
 	put("two/a/b/cpu.max", "800000 100000\n");
@@ -67,9 +66,8 @@ static void limits(void **state)
 }
 
 /* What cannot be read is no limit. */
-static void nonsense(void **state)
+TEST(nonsense)
 {
-	(void)state;
 	put("odd/cpu.max", "many\n");
 	assert_int_equal(cpus("0::/odd\n"), UINT_MAX);
 	put("odd/cpu.max", "0 100000\n");
@@ -91,13 +89,12 @@ static void see(void *set)
 	TEST_EQUAL(sched_getaffinity(0, sizeof(cpu_set_t), set), 0);
 }
 
-static void pinned(void **state)
+TEST(pinned)
 {
 	static const struct uprocs_conf conf = { .c_processors = 2, .c_pin = 1 };
 	cpu_set_t all;
 	void *s;
 
-	(void)state;
 	if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) < 2)
 		skip();
 	assert_int_equal(over->o_create(&conf, &s), 0);
@@ -115,19 +112,12 @@ static void pinned(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest quota_tests[] = {
-		cmocka_unit_test(limits),
-		cmocka_unit_test(nonsense),
-#ifdef CPU_COUNT
-		cmocka_unit_test(pinned),
-#endif
-	};
 	char command[64];
 	int rc;
 
 	if (!mkdtemp(root))
 		return 1;
-	rc = OVER_RUN(quota_tests, OVER_PROCS);
+	rc = over_all(OVER_PROCS);
 	snprintf(command, sizeof command, "rm -r %s", root);
 	return system(command) ? 1 : rc;
 }

@@ -131,15 +131,13 @@ static void lock_and_end(void *mutex)
 	locked = 3;
 }
 
-static void test_told_ended(void **state)
+TEST(test_told_ended)
 {
 	static struct usync_mutex lost;
 	struct uprocs_conf conf = { .c_processors = 1 };
 	void *s = make_told(&conf, keep_line);
 	struct ustack *ends, *waits_for_it;
 
-	(void)state;
-	test_timeout(20);
 	locked = 0;
 	lost = (struct usync_mutex){ 0 };       /* an aborted waiter is still in it */
 	assert_int_equal(over->o_start(s, lock_and_end, &lost, &ends), 0);
@@ -326,14 +324,12 @@ static void tell_ring(const struct uprocs_conf *conf)
 TEST_CASE(test_told_ring, each_conf, tell_ring)
 
 /* All ways, by so many that nothing may take the square of their number. */
-static void test_told_thousands(void **state)
+TEST(test_told_thousands)
 {
 	size_t n = test_scale(2000, 50) * WAITS + 1;
 	struct uprocs_conf conf = { .c_processors = 2 };
 	struct ustack **u;
 
-	(void)state;
-	test_timeout(60);
 	u = tell_many(&conf, n, in_pairs);
 	assert_int_equal(line_count, 1 + LISTED + 1 + LISTED);
 	for (size_t i = 1; i <= LISTED; i++)
@@ -343,14 +339,5 @@ static void test_told_thousands(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest cycle_tests[] = {
-		cmocka_unit_test(test_told_cycle),
-		cmocka_unit_test(test_told_mixed_cycle),
-		cmocka_unit_test(test_told_ended),
-		cmocka_unit_test(test_told_chain),
-		cmocka_unit_test(test_told_ring),
-		cmocka_unit_test(test_told_thousands),
-	};
-
-	return OVER_RUN(cycle_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -375,16 +375,5 @@ TEST_CASE(test_left_stuck, each_conf, leave_stuck)
 
 int main(void)
 {
-	const struct CMUnitTest wait_tests[] = {
-		cmocka_unit_test(test_told_each),
-		cmocka_unit_test(test_told_joins),
-		cmocka_unit_test(test_told_scope),
-		cmocka_unit_test(test_told_after_read),
-		cmocka_unit_test(test_told_standstill),
-		cmocka_unit_test(test_left),
-		cmocka_unit_test(test_left_busy),
-		cmocka_unit_test(test_left_stuck),
-	};
-
-	return OVER_RUN(wait_tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -405,24 +405,13 @@ static void least(const struct uprocs_conf *conf)
 	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
-static void test_spread(void **state)
+TEST(test_spread)
 {
-	(void)state;
-	test_timeout(60);
 	each_conf(spread);
 	each_conf(least);
 }
 
 int main(void)
 {
-	const struct CMUnitTest rr[] = {
-		cmocka_unit_test(test_fifo),
-		cmocka_unit_test(test_queue_up),
-		cmocka_unit_test(test_any_order),
-		cmocka_unit_test(test_mail_before_yield),
-		cmocka_unit_test(test_on),
-		cmocka_unit_test(test_spread),
-	};
-
-	return OVER_RUN(rr, OVER_RR);
+	return over_all(OVER_RR);
 }

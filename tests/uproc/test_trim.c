@@ -141,15 +141,13 @@ static void use_late(const struct uprocs_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_stale(void **state)
+TEST(test_stale)
 {
 	static const struct uprocs_conf confs[] = {
 		{ .c_processors = 1 }, { .c_processors = 2 },
 		{ .c_processors = 2, .c_stacks = USCHED_NATIVE, .c_image = 4096 },
 	};
 
-	(void)state;
-	test_timeout(60);
 	for (size_t i = 0; i < 3; i++)
 		use_late(&confs[i]);
 }
@@ -224,10 +222,8 @@ static void storm_over(const struct uprocs_conf *conf)
 	assert_int_equal(storm.s_ended, starts);
 }
 
-static void test_storm(void **state)
+TEST(test_storm)
 {
-	(void)state;
-	test_timeout(120);
 	storm_over(&(struct uprocs_conf){ .c_processors = 2 });
 	storm_over(&(struct uprocs_conf){ .c_processors = 3 });
 }
@@ -259,13 +255,11 @@ static void trim_here(void *s)
  * A record of which there may be a handle stays marked, for its next thread gets mail by
  * that; others need no atomic instruction.
  */
-static void test_known(void **state)
+TEST(test_known)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
 	void *s;
 
-	(void)state;
-	test_timeout(60);
 	for (int told = 0; told < 2; told++) {
 		known = unknown = 0;
 		s = make(&conf);
@@ -293,13 +287,12 @@ static void test_known(void **state)
 /* ---- Reports ---- */
 
 /* The walk over records meets those without memory. */
-static void test_report(void **state)
+TEST(test_report)
 {
 	struct uprocs_conf conf = { .c_processors = 2 };
 	struct ustack *t;
 	void *s;
 
-	(void)state;
 	s = begin(&conf);
 	over->o_hold(s);
 	start_waiter(s, &t);
@@ -365,27 +358,21 @@ static void give_back(bool at_once, size_t threads, bool pause)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_at_once(void **state)
+TEST(test_at_once)
 {
-	(void)state;
-	test_timeout(60);
 	give_back(true, 0, false);
 	give_back(true, 4, false);
 }
 
 /* Nothing runs; a few threads sleep, or are always ready. */
-static void test_idle(void **state)
+TEST(test_idle)
 {
-	(void)state;
-	test_timeout(60);
 	give_back(false, 0, false);
 	give_back(false, 3, true);
 }
 
-static void test_busy(void **state)
+TEST_OVER(OVER_RR, test_busy)
 {
-	(void)state;
-	test_timeout(60);
 	give_back(false, 2, false);
 }
 
@@ -399,12 +386,11 @@ static void trim_own(void *s)
 		TEST_TRUE(test_resident() + 20 * MIB < before);
 }
 
-static void test_own(void **state)
+TEST(test_own)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
 	void *s;
 
-	(void)state;
 	s = begin(&conf);
 	peak(s, test_scale(20000, 500), NULL);
 	run_to_end(s, trim_own, s);
@@ -412,13 +398,12 @@ static void test_own(void **state)
 }
 
 /* In a loop of the program: in uprocs_run(). */
-static void test_embed(void **state)
+TEST(test_embed)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_embed = 1 };
 	size_t n = test_scale(20000, 500), before;
 	void *s;
 
-	(void)state;
 	s = begin(&conf);
 	over->o_hold(s);
 	for (size_t i = 0; i < n; i++)
@@ -440,17 +425,5 @@ static void test_embed(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_stale),
-		cmocka_unit_test(test_storm),
-		cmocka_unit_test(test_known),
-		cmocka_unit_test(test_report),
-		cmocka_unit_test(test_at_once),
-		cmocka_unit_test(test_own),
-		cmocka_unit_test(test_embed),
-		cmocka_unit_test(test_idle),
-	};
-	const struct CMUnitTest busy[] = { cmocka_unit_test(test_busy) };
-
-	return OVER_RUN(tests, OVER_PROCS) + OVER_RUN(busy, OVER_RR);
+	return over_all(OVER_PROCS);
 }

@@ -278,14 +278,12 @@ static void run_at(char *home)
 	usched__current = outer;
 }
 
-static void test_frames(void **state)
+TEST(test_frames)
 {
 	char *home = stack_deeper(stack_first(memory, MEMORY, 0), HOME);
 	char *callers = stack_first(memory, MEMORY, HOME);
 	struct usched_stats stats;
 
-	(void)state;
-	test_timeout(60);
 	if (WATCHED) {
 		print_message("sanitizers follow real frames only\n");
 		skip();
@@ -309,9 +307,5 @@ static void test_frames(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_frames),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

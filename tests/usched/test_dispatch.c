@@ -11,12 +11,11 @@
 
 /* ---- Dispatchers ---- */
 
-static void init_wants_call_backs(void **state)
+TEST(init_wants_call_backs)
 {
 	struct usched_calls calls = { .s_next = mini_next, .s_alloc = mini_alloc };
 	struct usched s;
 
-	(void)state;
 	assert_int_equal(usched_init(&s, &calls), -EINVAL);
 	calls.s_free = mini_free;
 	calls.s_alloc = NULL;
@@ -32,12 +31,11 @@ static void init_wants_call_backs(void **state)
 	assert_int_equal(usched_init(&s, &calls), -EINVAL);
 }
 
-static void lend_wants_a_stack(void **state)
+TEST(lend_wants_a_stack)
 {
 	static char memory[PLAIN_STACK];
 	struct usched *s = &plain.p_sched;
 
-	(void)state;
 	setup(0, 1, stopper);
 	rounds = 1;
 	if (!test_has_stacks()) {
@@ -82,9 +80,8 @@ static int run_native(void)
 	return rc;
 }
 
-static void run_again_on_lent_stacks(void **state)
+TEST(run_again_on_lent_stacks)
 {
-	(void)state;
 	if (!test_has_stacks())
 		skip();
 	rounds = 3;
@@ -100,9 +97,8 @@ static void run_again_on_lent_stacks(void **state)
 	mini_fini(&plain);
 }
 
-static void run_again_on_the_native_stack(void **state)
+TEST(run_again_on_the_native_stack)
 {
-	(void)state;
 	rounds = 3;
 	setup(0, 2, stopper);
 	for (unsigned i = 0; i < 2 * rounds; i++) {
@@ -132,9 +128,8 @@ static void run_itself(void *unused)
 	TEST_TRUE(ustack_self() == &thread[0]);
 }
 
-static void busy_while_running(void **state)
+TEST(busy_while_running)
 {
-	(void)state;
 	rounds = 1;
 	setup(0, 1, run_itself);
 	mini_start(&plain, &thread[1], stopper, NULL);
@@ -177,9 +172,8 @@ static void run_inner(void *unused)
 	mini_fini(&inner);
 }
 
-static void dispatchers_nest(void **state)
+TEST(dispatchers_nest)
 {
-	(void)state;
 	rounds = 20;
 	for (unsigned stacks = 0; stacks < 3; stacks++) {
 		setup(stacks, 1, run_inner);
@@ -203,9 +197,8 @@ static void hand_over(void *next)
 		mini_push(&plain, next);
 }
 
-static void switch_asks_no_call_back(void **state)
+TEST(switch_asks_no_call_back)
 {
-	(void)state;
 	rounds = 100;
 	for (unsigned stacks = 0; stacks < 3; stacks++) {
 		setup(stacks, 0, NULL);
@@ -233,9 +226,8 @@ struct arch_jump __wrap_usched__go(struct ustack *u, struct usched *s)
 }
 
 /* With a stack for each of three threads, only launches by a thread take the long way. */
-static void switch_between_residents_is_short(void **state)
+TEST(switch_between_residents_is_short)
 {
-	(void)state;
 	rounds = 100;
 	for (unsigned stacks = 1; stacks <= 3; stacks += 2) {
 		setup(stacks, 0, NULL);
@@ -264,9 +256,8 @@ static void switch_errors(void *other)
 	TEST_EQUAL(plain.p_nexts, nexts);
 }
 
-static void switch_wants_a_thread(void **state)
+TEST(switch_wants_a_thread)
 {
-	(void)state;
 	setup(0, 1, once);
 	mini_init(&inner, 0, 0);
 	assert_int_equal(ustack_init(&inner.p_sched, &inner_thread[0], once, NULL), 0);
@@ -304,9 +295,8 @@ static void abort_others(void *unused)
 	plain.p_head = plain.p_tail;
 }
 
-static void abort_in_every_state(void **state)
+TEST(abort_in_every_state)
 {
-	(void)state;
 	rounds = 10;
 	for (unsigned stacks = 0; stacks < 3; stacks++) {
 		setup(stacks, 1, abort_self);
@@ -341,9 +331,8 @@ static void free_and_abort(struct usched *s, struct ustack *u, void *image, size
 	mini_free(s, u, image, size);
 }
 
-static void abort_while_ending(void **state)
+TEST(abort_while_ending)
 {
-	(void)state;
 	rounds = 3;
 	setup(0, 1, blocker);
 	mini_start(&plain, &thread[1], stopper, NULL);
@@ -363,9 +352,8 @@ static int count_wake(struct usched *s, struct ustack *u)
 	return (int)++steps;
 }
 
-static void wake_is_the_scheduler_s(void **state)
+TEST(wake_is_the_scheduler_s)
 {
-	(void)state;
 	setup(0, 1, once);
 	assert_int_equal(ustack_wake(&thread[0]), -ENOTSUP);
 	plain.p_sched.s_calls.s_wake = count_wake;
@@ -417,29 +405,12 @@ static void overwrite_unused(void *number)
 		TEST_EQUAL(locals[i], (char)(uintptr_t)number);
 }
 
-static void unused_has_no_frames(void **state)
+TEST(unused_has_no_frames)
 {
-	(void)state;
 	run_five(overwrite_unused);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(init_wants_call_backs),
-		cmocka_unit_test(lend_wants_a_stack),
-		cmocka_unit_test(run_again_on_lent_stacks),
-		cmocka_unit_test(run_again_on_the_native_stack),
-		cmocka_unit_test(busy_while_running),
-		cmocka_unit_test(dispatchers_nest),
-		cmocka_unit_test(switch_asks_no_call_back),
-		cmocka_unit_test(switch_between_residents_is_short),
-		cmocka_unit_test(switch_wants_a_thread),
-		cmocka_unit_test(abort_in_every_state),
-		cmocka_unit_test(abort_while_ending),
-		cmocka_unit_test(wake_is_the_scheduler_s),
-		cmocka_unit_test(unused_has_no_frames),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

@@ -77,7 +77,10 @@ static void run_noisily(void (*func)(void *))
 	}
 }
 
-TEST_CASE(errno_is_each_threads_own, run_noisily, keep_errno)
+TEST_ONCE(errno_is_each_threads_own)
+{
+	run_noisily(keep_errno);
+}
 
 /* Threads that end or are aborted without a block leave no value to others. */
 static void end_noisily(void *arg)
@@ -88,7 +91,10 @@ static void end_noisily(void *arg)
 		ustack_abort(ustack_self());
 }
 
-TEST_CASE(errno_of_the_ended_is_dropped, run_noisily, end_noisily)
+TEST_ONCE(errno_of_the_ended_is_dropped)
+{
+	run_noisily(end_noisily);
+}
 
 /* ustack_reserve() and a block that fails return without a switch. */
 static void fail_to_block(void *arg)
@@ -105,7 +111,10 @@ static void fail_to_block(void *arg)
 	TEST_EQUAL(errno, OWN);
 }
 
-TEST_CASE(errno_is_kept_by_what_fails, run_noisily, fail_to_block)
+TEST_ONCE(errno_is_kept_by_what_fails)
+{
+	run_noisily(fail_to_block);
+}
 
 /* A thread may call usched_run() for another dispatcher. */
 static void run_inner(void *arg)
@@ -126,10 +135,8 @@ static void run_inner(void *arg)
 	free(u);
 }
 
-static void errno_is_kept_by_an_inner_dispatcher(void **state)
+TEST_ONCE(errno_is_kept_by_an_inner_dispatcher)
 {
-	(void)state;
-	test_timeout(60);
 	mini_init(&plain, 1, PLAIN_STACK);
 	for (uintptr_t k = 0; k < FIVE; k++)
 		mini_start(&plain, &thread[k], run_inner, (void *)k);
@@ -345,7 +352,7 @@ static void end_ring(void)
 }
 
 /* With few stacks frames move; with the default number they stay. */
-static void errno_is_kept_by_all_waits(void **state)
+TEST(errno_is_kept_by_all_waits)
 {
 	static const struct uprocs_conf confs[] = {
 		{ .c_processors = 1, .c_stacks = USCHED_NATIVE },
@@ -354,8 +361,6 @@ static void errno_is_kept_by_all_waits(void **state)
 		{ .c_processors = 2 },
 	};
 
-	(void)state;
-	test_timeout(60);
 	for (size_t c = 0; c < sizeof confs / sizeof *confs; c++) {
 		TEST_EQUAL(over->o_create(&confs[c], &scheduler), 0);
 		make_ring();
@@ -373,16 +378,5 @@ static void errno_is_kept_by_all_waits(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest plain_errno[] = {
-		cmocka_unit_test(errno_is_each_threads_own),
-		cmocka_unit_test(errno_of_the_ended_is_dropped),
-		cmocka_unit_test(errno_is_kept_by_what_fails),
-		cmocka_unit_test(errno_is_kept_by_an_inner_dispatcher),
-	};
-	const struct CMUnitTest over_errno[] = {
-		cmocka_unit_test(errno_is_kept_by_all_waits),
-	};
-
-	return cmocka_run_group_tests(plain_errno, NULL, NULL)
-		+ OVER_RUN(over_errno, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

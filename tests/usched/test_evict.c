@@ -35,9 +35,8 @@ static void block_without_memory(void *unused)
 	plain.p_no_memory = false;
 }
 
-static void r4_failure_changes_nothing(void **state)
+TEST(r4_failure_changes_nothing)
 {
-	(void)state;
 	rounds = 3;
 	setup(0, 1, block_without_memory);
 	mini_start(&plain, &thread[1], blocker, NULL);
@@ -69,9 +68,8 @@ static void reserve_then_block(void *unused)
 	plain.p_no_memory = false;
 }
 
-static void r4_reserved_block_cannot_fail(void **state)
+TEST(r4_reserved_block_cannot_fail)
 {
-	(void)state;
 	rounds = 200;
 	setup(0, 0, NULL);
 	mini_start(&plain, &thread[1], blocker, NULL);  /* gets its image first */
@@ -92,9 +90,8 @@ static void reserve_again(void *unused)
 	TEST_EQUAL(usched__image(ustack_self()) != image, test_is_stressed());
 }
 
-static void r4_an_image_that_is_reserved_stays(void **state)
+TEST(r4_an_image_that_is_reserved_stays)
 {
-	(void)state;
 	setup(0, 1, reserve_again);
 	run();
 	mini_fini(&plain);
@@ -131,9 +128,8 @@ static void reserve_around(void *unused)
 	}
 }
 
-static void r4_what_is_reserved_has_a_margin(void **state)
+TEST(r4_what_is_reserved_has_a_margin)
 {
-	(void)state;
 	setup(0, 1, reserve_around);
 	run();
 	mini_fini(&plain);
@@ -141,9 +137,8 @@ static void r4_what_is_reserved_has_a_margin(void **state)
 
 /* ---- Images ---- */
 
-static void never_blocks_no_image(void **state)
+TEST(never_blocks_no_image)
 {
-	(void)state;
 	setup(0, 10, once);
 	run();
 	assert_int_equal(steps, 10);
@@ -171,9 +166,8 @@ static void block_without_image(void *unused)
 	TEST_EQUAL(mini_stats(&plain).s_images, 0);
 }
 
-static void small_images_are_refused(void **state)
+TEST(small_images_are_refused)
 {
-	(void)state;
 	setup(0, 1, block_without_image);
 	plain.p_sched.s_calls.s_alloc = alloc_too_small;
 	run();
@@ -191,9 +185,8 @@ static struct wide {
 enum { WIDE_ROOM = offsetof(struct wide, w_canary) - offsetof(struct ustack, u_image) };
 
 /* Frames that fit the record need no other image. */
-static void first_image_is_used(void **state)
+TEST(first_image_is_used)
 {
-	(void)state;
 	rounds = 10;
 	setup(0, 0, NULL);
 	plain.p_sched.s_room = WIDE_ROOM;
@@ -228,9 +221,8 @@ static void deep_and_back(void *unused)
 	TEST_EQUAL(ustack_block(), 0);
 }
 
-static void first_image_is_used_again(void **state)
+TEST(first_image_is_used_again)
 {
-	(void)state;
 	rounds = 10;
 	outside = 0;
 	setup(0, 0, NULL);
@@ -258,9 +250,8 @@ static void deep_then_shallow(void *unused)
 }
 
 /* Large images are exchanged when another thread evicts. */
-static void large_images_are_exchanged(void **state)
+TEST(large_images_are_exchanged)
 {
-	(void)state;
 	rounds = 10;
 	setup(1, 1, deep_then_shallow);
 	mini_start(&plain, &thread[1], blocker, NULL);
@@ -270,11 +261,10 @@ static void large_images_are_exchanged(void **state)
 	mini_fini(&plain);
 }
 
-static void deepest_is_counted(void **state)
+TEST(deepest_is_counted)
 {
 	struct usched_stats s;
 
-	(void)state;
 	setup(0, 1, deep_then_shallow);
 	run();
 	s = mini_stats(&plain);
@@ -284,11 +274,10 @@ static void deepest_is_counted(void **state)
 }
 
 /* A thread that never outgrew its image is counted when it is evicted. */
-static void deepest_is_counted_of_the_evicted(void **state)
+TEST(deepest_is_counted_of_the_evicted)
 {
 	struct usched_stats s;
 
-	(void)state;
 	rounds = 1;
 	setup(1, 0, NULL);
 	plain.p_sched.s_room = WIDE_ROOM;
@@ -304,19 +293,5 @@ static void deepest_is_counted_of_the_evicted(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(r4_failure_changes_nothing),
-		cmocka_unit_test(r4_reserved_block_cannot_fail),
-		cmocka_unit_test(r4_an_image_that_is_reserved_stays),
-		cmocka_unit_test(r4_what_is_reserved_has_a_margin),
-		cmocka_unit_test(never_blocks_no_image),
-		cmocka_unit_test(small_images_are_refused),
-		cmocka_unit_test(first_image_is_used),
-		cmocka_unit_test(first_image_is_used_again),
-		cmocka_unit_test(large_images_are_exchanged),
-		cmocka_unit_test(deepest_is_counted),
-		cmocka_unit_test(deepest_is_counted_of_the_evicted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

@@ -34,9 +34,8 @@ static void keep_rounding(void *arg)
 	}
 }
 
-static void rounding_is_kept_and_inherited(void **state)
+TEST(rounding_is_kept_and_inherited)
 {
-	(void)state;
 	fesetround(FE_UPWARD);
 	run_five_by_each(keep_rounding);
 	assert_int_equal(fegetround(), FE_UPWARD);
@@ -68,9 +67,8 @@ static void round_own_way(void *arg)
 		}
 }
 
-static void divisions_round_in_each_threads_way(void **state)
+TEST(divisions_round_in_each_threads_way)
 {
-	(void)state;
 	run_five(round_own_way);
 	assert_int_equal(fegetround(), FE_TONEAREST);
 }
@@ -107,9 +105,8 @@ static void end_at_once(void *arg)
 	}
 }
 
-static void the_ended_leave_none_to_new_threads(void **state)
+TEST(the_ended_leave_none_to_new_threads)
 {
-	(void)state;
 	run_five(end_at_once);
 	assert_int_equal(fegetround(), FE_TONEAREST);
 }
@@ -139,10 +136,8 @@ static void abort_others(void *own)
 	}
 }
 
-static void the_aborted_leave_none(void **state)
+TEST(the_aborted_leave_none)
 {
-	(void)state;
-	test_timeout(20);
 	for (size_t i = 0; i < 2 * LENTS; i++) {
 		mini_init(&plain, lent[i / 2], FIVE_STACK);
 		mini_start(&plain, &thread[0], abort_others, i % 2 ? &plain : NULL);
@@ -196,9 +191,8 @@ static void change_or_keep(void *arg)
 	TEST_EQUAL(fegetround(), shared);
 }
 
-static void others_share(void **state)
+TEST(others_share)
 {
-	(void)state;
 	if (!may_change())
 		skip();
 	shared = FE_TONEAREST;
@@ -239,10 +233,8 @@ static void launch_others(void *own)
 	}
 }
 
-static void launches_inherit_the_shared(void **state)
+TEST(launches_inherit_the_shared)
 {
-	(void)state;
-	test_timeout(20);
 	for (size_t i = 0; i < 2 * LENTS; i++) {
 		shared = FE_TONEAREST;
 		mini_init(&plain, lent[i / 2], FIVE_STACK);
@@ -315,10 +307,8 @@ static struct ustack *next_outside(struct usched *s)
 	return mini_next(s);
 }
 
-static void control_is_for_threads(void **state)
+TEST(control_is_for_threads)
 {
-	(void)state;
-	test_timeout(20);
 	assert_int_equal(ustack_control(1), -EPERM);
 	assert_int_equal(ustack_control(0), -EPERM);
 	mini_init(&plain, 1, FIVE_STACK);
@@ -344,10 +334,8 @@ static void stop_with_words(void *own)
 	TEST_EQUAL(fegetround(), FE_TOWARDZERO);
 }
 
-static void run_gives_its_caller_its_words(void **state)
+TEST(run_gives_its_caller_its_words)
 {
-	(void)state;
-	test_timeout(20);
 	for (size_t i = 0; i < 2 * LENTS; i++) {
 		mini_init(&plain, lent[i / 2], FIVE_STACK);
 		mini_start(&plain, &thread[0], stop_with_words, i % 2 ? &plain : NULL);
@@ -438,9 +426,8 @@ static void each_its_own(void *arg)
 	mini_start(&plain, &thread[number + FIVE + 3], each_its_own, NULL);
 }
 
-static void all_may_have_their_own(void **state)
+TEST(all_may_have_their_own)
 {
-	(void)state;
 	fesetround(FE_UPWARD);
 	for (size_t i = 0; i < LENTS; i++) {
 		test_timeout(20);
@@ -472,9 +459,8 @@ static void fail_to_block(void *unused)
 	TEST_EQUAL(fegetround(), FE_TONEAREST);
 }
 
-static void failed_blocks_keep_the_words(void **state)
+TEST(failed_blocks_keep_the_words)
 {
-	(void)state;
 	for (unsigned stacks = 0; stacks < 2; stacks++) {
 		setup(stacks, 2, fail_to_block);
 		run();
@@ -507,9 +493,8 @@ static void reserve(void *unused)
 	}
 }
 
-static void what_is_reserved_suffices(void **state)
+TEST(what_is_reserved_suffices)
 {
-	(void)state;
 	for (unsigned stacks = 0; stacks < 2; stacks++) {
 		setup(stacks, 1, reserve);
 		run();
@@ -583,9 +568,8 @@ static void control_words(void *arg)
 
 #endif
 
-static void control_words_are_kept_and_inherited(void **state)
+TEST(control_words_are_kept_and_inherited)
 {
-	(void)state;
 #if defined(__x86_64__)
 	uint32_t mxcsr = get_mxcsr();
 	uint16_t x87 = get_x87();
@@ -682,9 +666,8 @@ static void keep_environment(void *arg)
 	}
 }
 
-static void environments_are_each_threads_own(void **state)
+TEST(environments_are_each_threads_own)
 {
-	(void)state;
 	if (!HAS_ENVIRONMENT || !test_has_stacks())
 		skip();                 /* portable C keeps the rounding only */
 	if (test_on_valgrind())
@@ -718,9 +701,8 @@ static void divide_by_zero(void *arg)
 	TEST_EQUAL(environment(), 0);
 }
 
-static void traps_are_for_a_threads_own_exceptions(void **state)
+TEST(traps_are_for_a_threads_own_exceptions)
 {
-	(void)state;
 	if (!HAS_ENVIRONMENT || !test_has_stacks() || test_on_valgrind())
 		skip();                 /* as above */
 	run_five(divide_by_zero);
@@ -728,26 +710,5 @@ static void traps_are_for_a_threads_own_exceptions(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rounding_is_kept_and_inherited),
-		cmocka_unit_test(divisions_round_in_each_threads_way),
-		cmocka_unit_test(the_ended_leave_no_rounding),
-		cmocka_unit_test(the_ended_leave_none_to_new_threads),
-		cmocka_unit_test(the_aborted_leave_none),
-		cmocka_unit_test(others_share),
-		cmocka_unit_test(launches_inherit_the_shared),
-		cmocka_unit_test(control_says_what_was_before),
-		cmocka_unit_test(only_owners_go_the_long_way),
-		cmocka_unit_test(control_is_for_threads),
-		cmocka_unit_test(run_gives_its_caller_its_words),
-		cmocka_unit_test(dispatchers_nest),
-		cmocka_unit_test(all_may_have_their_own),
-		cmocka_unit_test(failed_blocks_keep_the_words),
-		cmocka_unit_test(what_is_reserved_suffices),
-		cmocka_unit_test(control_words_are_kept_and_inherited),
-		cmocka_unit_test(environments_are_each_threads_own),
-		cmocka_unit_test(traps_are_for_a_threads_own_exceptions),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

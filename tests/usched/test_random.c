@@ -209,14 +209,12 @@ static void one_program(uint32_t first)
 	mini_fini(&plain);
 }
 
-static void random_programs(void **state)
+TEST(random_programs)
 {
 	const char *text = getenv("USCHED_TEST_SEED");
 	uint32_t first = text ? (uint32_t)strtoul(text, NULL, 10) : 1;
 	size_t n = test_scale(PROGRAMS, 3);
 
-	(void)state;
-	test_timeout(120);
 	for (uint32_t i = 0; i < n; i++) {
 		test_seed = first + i;
 		one_program(first + i);
@@ -225,9 +223,5 @@ static void random_programs(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_programs),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

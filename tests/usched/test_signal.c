@@ -337,16 +337,14 @@ static void flood(unsigned stacks)
  * Memcheck knows one current stack for all native threads. After a switch between these
  * it misses the beginning of a large frame of a handler.
  */
-static void test_flood(void **state)
+TEST(test_flood)
 {
-	(void)state;
 	if (test_on_valgrind()) {
 		print_message("memcheck takes large frames of handlers for wrong\n");
 		skip();
 	}
 	if (test_emulator_fails("handlers"))
 		skip();
-	test_timeout(120);
 	if (test_has_stacks())
 		flood(1);
 	flood(USCHED_NATIVE);
@@ -354,9 +352,5 @@ static void test_flood(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest signals[] = {
-		cmocka_unit_test(test_flood),
-	};
-
-	return OVER_RUN(signals, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -118,26 +118,23 @@ static void toss(void *other)
 	TEST_EQUAL(ustack_wake(other), 0);
 }
 
-static void open_slot(void **state)
+TEST(open_slot)
 {
-	(void)state;
 	run(toss, true);
 	assert_true(tosses >= TOSSES);
 	assert_int_equal(readies, 0);
 	assert_in_range(picks, SWITCHES / TURN, SWITCHES / TURN + 2);
 }
 
-static void closed_slot(void **state)
+TEST(closed_slot)
 {
-	(void)state;
 	run(toss, false);
 	assert_in_range(picks, SWITCHES - 2, SWITCHES + 2);
 	assert_in_range(readies, SWITCHES - 2, SWITCHES + 2);
 }
 
-static void mail_is_the_scheduler_s(void **state)
+TEST(mail_is_the_scheduler_s)
 {
-	(void)state;
 	mail = &mail;
 	run(toss, true);
 	mail = NULL;
@@ -174,9 +171,8 @@ static void fail_to_wait(void *other)
 	TEST_TRUE(queue[head % 4] == other);
 }
 
-static void failed_wait(void **state)
+TEST(failed_wait)
 {
-	(void)state;
 	run(fail_to_wait, true);
 	assert_int_equal(picks, 1);
 	assert_int_equal(unpicks, 1);
@@ -193,7 +189,7 @@ static int wake(struct usched *s, struct ustack *u)
 	return 0;
 }
 
-static void wake_without_ready(void **state)
+TEST(wake_without_ready)
 {
 	const struct usched_calls calls = {
 		.s_next = take, .s_pick = pick, .s_unpick = unpick,
@@ -201,7 +197,6 @@ static void wake_without_ready(void **state)
 	};
 	struct usched_stack k = { .k_sched = &sched };
 
-	(void)state;
 	assert_int_equal(usched_init(&sched, &calls), 0);
 	pair[0].record.u_stack = &k;
 	pair[0].record.u_tokens = USTACK_WAITING;
@@ -212,13 +207,5 @@ static void wake_without_ready(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(open_slot),
-		cmocka_unit_test(closed_slot),
-		cmocka_unit_test(mail_is_the_scheduler_s),
-		cmocka_unit_test(failed_wait),
-		cmocka_unit_test(wake_without_ready),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

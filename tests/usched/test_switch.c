@@ -87,9 +87,8 @@ static void all_callee_saved(void *arg)
 
 #endif
 
-static void callee_saved_registers_are_kept(void **state)
+TEST(callee_saved_registers_are_kept)
 {
-	(void)state;
 #if defined(__x86_64__)
 	run_five_by_each(all_callee_saved);
 #else
@@ -114,9 +113,8 @@ static void alignment(void *arg)
 	}
 }
 
-static void alignment_is_kept(void **state)
+TEST(alignment_is_kept)
 {
-	(void)state;
 	for (volatile size_t size = 1; size < 256; size += 16) {
 		volatile char deeper[size];     /* moves the native bottom */
 
@@ -167,11 +165,10 @@ static void depths(void *arg)
 		go_deep(depth, test_random(&seed));
 }
 
-static void frames_are_kept_at_every_depth(void **state)
+TEST(frames_are_kept_at_every_depth)
 {
 	struct rlimit native;
 
-	(void)state;
 	assert_int_equal(getrlimit(RLIMIT_STACK, &native), 0);
 	deepest = native.rlim_cur / 4 < 1 << 20 ? native.rlim_cur / 4 : 1 << 20;
 	run_five_by_each(depths);
@@ -245,7 +242,7 @@ static void no_block_with(char *memory, size_t size)
 	assert_int_equal(sigaltstack(&alternate, NULL), 0);
 }
 
-static void no_block_on_an_alternate_stack(void **state)
+TEST(no_block_on_an_alternate_stack)
 {
 	static char memory[65536];
 	char above[65536];
@@ -253,7 +250,6 @@ static void no_block_on_an_alternate_stack(void **state)
 		.sa_handler = blocking_handler, .sa_flags = SA_ONSTACK,
 	};
 
-	(void)state;
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	no_block_with(above, sizeof above);
 	if ((uintptr_t)&action - (uintptr_t)memory < 64 << 20)
@@ -305,15 +301,13 @@ static void set_trap_flag(int on)
 
 #endif
 
-static void signals_at_every_instruction(void **state)
+TEST(signals_at_every_instruction)
 {
-	(void)state;
 #if defined(__x86_64__)
 	struct sigaction action = { .sa_handler = trap };
 
 	if (test_on_valgrind() || test_is_sanitized())
 		skip();                 /* other traps; too many instructions */
-	test_timeout(60);
 	rounds = (unsigned)test_scale(6, 2);
 	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
 	for (size_t i = 0; i < 2 * LENTS; i++) {
@@ -402,13 +396,11 @@ static void keep_za(void *arg)
 
 #endif
 
-static void lazy_registers_are_saved(void **state)
+TEST(lazy_registers_are_saved)
 {
-	(void)state;
 #if defined(__aarch64__)
 	if (!(getauxval(AT_HWCAP2) & HWCAP2_WITH_SME) || !test_has_stacks())
 		skip();
-	test_timeout(60);
 	run_five_by_each(keep_za);
 #else
 	skip();
@@ -429,9 +421,8 @@ static __attribute__((noinline)) void unwind(void *arg)
 #endif
 }
 
-static void backtraces_end(void **state)
+TEST(backtraces_end)
 {
-	(void)state;
 #if defined(__GLIBC__)
 	void *frames[4];
 
@@ -446,17 +437,5 @@ static void backtraces_end(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(registers_are_kept),
-		cmocka_unit_test(callee_saved_registers_are_kept),
-		cmocka_unit_test(alignment_is_kept),
-		cmocka_unit_test(frames_are_kept_at_every_depth),
-		cmocka_unit_test(own_longjmp_works),
-		cmocka_unit_test(no_block_on_an_alternate_stack),
-		cmocka_unit_test(signals_at_every_instruction),
-		cmocka_unit_test(lazy_registers_are_saved),
-		cmocka_unit_test(backtraces_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

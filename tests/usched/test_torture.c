@@ -246,19 +246,14 @@ static void each_conf(void)
 	}
 }
 
-TEST_CASE(over_the_dispatcher, each_program, dispatcher)
+TEST_ONCE(over_the_dispatcher)
+{
+	each_program(dispatcher);
+}
 
 TEST_CASE(over_processors, each_program, each_conf)
 
 int main(void)
 {
-	const struct CMUnitTest dispatched[] = {
-		cmocka_unit_test(over_the_dispatcher),
-	};
-	const struct CMUnitTest scheduled[] = {
-		cmocka_unit_test(over_processors),
-	};
-
-	return cmocka_run_group_tests(dispatched, NULL, NULL)
-		+ OVER_RUN(scheduled, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

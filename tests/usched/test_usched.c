@@ -29,12 +29,11 @@ static void same_place(void *arg)
 	}
 }
 
-static void r1_same_addresses(void **state)
+TEST(r1_same_addresses)
 {
 	static struct place place[7];           /* not on a shared stack */
 	static const unsigned stacks[] = { 0, 1, 3 };
 
-	(void)state;
 	for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
 		setup(stacks[i], 0, NULL);
 		for (int k = 0; k < 7; k++)
@@ -49,9 +48,8 @@ static void r1_same_addresses(void **state)
 
 /* ---- R2 ---- */
 
-static void r2_alone_nothing_is_copied(void **state)
+TEST(r2_alone_nothing_is_copied)
 {
-	(void)state;
 	rounds = 1000;
 	for (unsigned stacks = 0; stacks < 2; stacks++) {
 		setup(stacks, 1, blocker);
@@ -64,9 +62,8 @@ static void r2_alone_nothing_is_copied(void **state)
 	}
 }
 
-static void r2_two_on_one_stack_one_each_a_switch(void **state)
+TEST(r2_two_on_one_stack_one_each_a_switch)
 {
-	(void)state;
 	rounds = 1000;
 	for (unsigned stacks = 0; stacks < 2; stacks++) {
 		struct usched_stats s;
@@ -84,9 +81,8 @@ static void r2_two_on_one_stack_one_each_a_switch(void **state)
 }
 
 /* Threads on other stacks run meanwhile: the images stay as they are. */
-static void r2_images_of_residents_are_untouched(void **state)
+TEST(r2_images_of_residents_are_untouched)
 {
-	(void)state;
 	if (test_is_stressed())
 		skip();
 	if (!test_has_stacks())
@@ -118,9 +114,8 @@ static void clobber(void)
 	TEST_EQUAL(((volatile char *)below)[sizeof below - 1], (char)0xee);
 }
 
-static void r2_native_resident_is_saved_on_return(void **state)
+TEST(r2_native_resident_is_saved_on_return)
 {
-	(void)state;
 	rounds = 10;
 	setup(0, 1, stopper);
 	for (unsigned i = 0; i <= rounds; i++) {
@@ -149,9 +144,8 @@ static void check_next_frame(void *unused)
 	}
 }
 
-static void r3_next_runs_below_the_top(void **state)
+TEST(r3_next_runs_below_the_top)
 {
-	(void)state;
 	for (unsigned stacks = 0; stacks < 2; stacks++) {
 		setup(stacks, 1, check_next_frame);
 		run();
@@ -175,9 +169,8 @@ static void resume_often(void *unused)
 	TEST_EQUAL(after.s_loads, before.s_loads);
 }
 
-static void r3_self_resume_moves_nothing(void **state)
+TEST(r3_self_resume_moves_nothing)
 {
-	(void)state;
 	setup(0, 3, resume_often);
 	run();
 	assert_int_equal(plain.p_nexts, 1 + 3 * 100 + 3);
@@ -186,9 +179,8 @@ static void r3_self_resume_moves_nothing(void **state)
 
 /* ---- R6 ---- */
 
-static void r6_ended_threads_are_not_evicted(void **state)
+TEST(r6_ended_threads_are_not_evicted)
 {
-	(void)state;
 	rounds = 1;
 	for (unsigned stacks = 0; stacks < 2; stacks++) {
 		setup(stacks, 1, blocker);
@@ -211,9 +203,8 @@ static void free_thread(struct usched *s, struct ustack *u)
 	free(u);
 }
 
-static void r6_done_may_free_the_thread(void **state)
+TEST(r6_done_may_free_the_thread)
 {
-	(void)state;
 	rounds = 2;
 	setup(1, 0, NULL);
 	plain.p_sched.s_calls.s_done = free_thread;
@@ -227,11 +218,10 @@ static void r6_done_may_free_the_thread(void **state)
 
 /* ---- R7 ---- */
 
-static void r7_threads_that_fit_do_not_copy(void **state)
+TEST(r7_threads_that_fit_do_not_copy)
 {
 	enum { STACKS = 5 };
 
-	(void)state;
 	if (test_is_stressed())
 		skip();
 	if (!test_has_stacks())
@@ -256,11 +246,10 @@ static void r7_threads_that_fit_do_not_copy(void **state)
  * vacant later. The third thread shares a stack with one of the first two. That one
  * stays, evicted, and the others end.
  */
-static void r7_prefers_a_stack_without_threads(void **state)
+TEST(r7_prefers_a_stack_without_threads)
 {
 	int stays;
 
-	(void)state;
 	if (test_is_stressed())
 		skip();
 	if (!test_has_stacks())
@@ -288,14 +277,13 @@ static void r7_prefers_a_stack_without_threads(void **state)
 }
 
 /* The bottoms of 16 stacks of whole pages fall on different parts of a page. */
-static void r7_bottoms_are_spread(void **state)
+TEST(r7_bottoms_are_spread)
 {
 	static _Alignas(4096) char memory[16][PLAIN_STACK];
 	struct usched s;
 	const struct usched_stack *k;
 	int seen[4096 / 64] = { 0 };
 
-	(void)state;
 	if (!test_has_stacks())
 		skip();
 	assert_int_equal(usched_init(&s, &mini_calls), 0);
@@ -327,12 +315,11 @@ static void block_deep_alone(void *unused)
 	TEST_EQUAL(block_deep(4096), 0);
 }
 
-static void r7_few_stacks_are_shared(void **state)
+TEST(r7_few_stacks_are_shared)
 {
 	enum { SHARED = 64, OWN = 16, ALL = 2 * (SHARED + OWN) };
 	static struct ustack many[ALL];
 
-	(void)state;
 	if (test_is_stressed())
 		skip();
 	if (!test_has_stacks())
@@ -358,21 +345,5 @@ static void r7_few_stacks_are_shared(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(r1_same_addresses),
-		cmocka_unit_test(r2_alone_nothing_is_copied),
-		cmocka_unit_test(r2_two_on_one_stack_one_each_a_switch),
-		cmocka_unit_test(r2_images_of_residents_are_untouched),
-		cmocka_unit_test(r2_native_resident_is_saved_on_return),
-		cmocka_unit_test(r3_next_runs_below_the_top),
-		cmocka_unit_test(r3_self_resume_moves_nothing),
-		cmocka_unit_test(r6_ended_threads_are_not_evicted),
-		cmocka_unit_test(r6_done_may_free_the_thread),
-		cmocka_unit_test(r7_threads_that_fit_do_not_copy),
-		cmocka_unit_test(r7_prefers_a_stack_without_threads),
-		cmocka_unit_test(r7_bottoms_are_spread),
-		cmocka_unit_test(r7_few_stacks_are_shared),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return test_run_all();
 }

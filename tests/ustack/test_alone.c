@@ -140,9 +140,8 @@ static void pointers(const struct uprocs_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_pointers(void **state)
+TEST(test_pointers)
 {
-	(void)state;
 	begin();
 	if (test_is_single())
 		skip();
@@ -188,7 +187,7 @@ static void ask_too_much(void *unused)
 				     NULL, &thread), -EINVAL);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
 	static const size_t sizes[] = { USTACK_OWN, 3 * 4096, SIZE, LARGE + 1, 100 };
 	struct uprocs_conf conf = { .c_processors = 2, .c_stack_size = SIZE };
@@ -196,7 +195,6 @@ static void test_sizes(void **state)
 	struct ustack *thread;
 	void *s;
 
-	(void)state;
 	begin();
 	assert_int_equal(ustack_start_with(TEST_HOW(.h_stack = USTACK_OWN),
 					   nothing, NULL, NULL), -EPERM);
@@ -221,11 +219,10 @@ static void test_sizes(void **state)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_without_stacks(void **state)
+TEST(test_without_stacks)
 {
 	void *s;
 
-	(void)state;
 	if (test_has_stacks())
 		skip();
 	s = make(NULL);
@@ -238,14 +235,13 @@ static void test_without_stacks(void **state)
 enum { LIMIT = 5, TIMES = 300 };
 
 /* After a join there is room at once, and no more is mapped than two a processor. */
-static void test_limit(void **state)
+TEST(test_limit)
 {
 	struct uprocs_conf conf = { .c_processors = 2, .c_alone = LIMIT };
 	struct ustack *threads[LIMIT], *none = (struct ustack *)1;
 	size_t mappings;
 	void *s;
 
-	(void)state;
 	begin();
 	s = make(&conf);
 	over->o_hold(s);
@@ -269,14 +265,13 @@ static void test_limit(void **state)
 }
 
 /* Of changing sizes, also more than are looked at: the number stays bounded. */
-static void test_changing(void **state)
+TEST(test_changing)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_alone = 40 };
 	struct ustack *threads[40];
 	size_t mappings;
 	void *s;
 
-	(void)state;
 	begin();
 	s = make(&conf);
 	over->o_hold(s);
@@ -303,14 +298,13 @@ static void touch_and_wait(void *unused)
 }
 
 /* Vacant stacks are unmapped. */
-static void test_trim(void **state)
+TEST(test_trim)
 {
 	struct uprocs_conf conf = { .c_processors = 2 };
 	struct ustack *threads[MANY];
 	size_t mappings, bytes;
 	void *s;
 
-	(void)state;
 	begin();
 	s = make(&conf);
 	over->o_hold(s);
@@ -336,14 +330,13 @@ static void test_trim(void **state)
 }
 
 /* By themselves, after some time without use; those in use stay. */
-static void test_idle(void **state)
+TEST(test_idle)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
 	struct ustack *threads[MANY];
 	size_t mappings;
 	void *s;
 
-	(void)state;
 	begin();
 	if (test_is_sanitized() || test_is_single())
 		skip();
@@ -426,20 +419,18 @@ static void ends(const struct uprocs_conf *conf)
 }
 
 /* With values, and inside of coroutines, whose frames are elsewhere. */
-static void test_ends(void **state)
+TEST(test_ends)
 {
-	(void)state;
 	begin();
 	each_conf(ends);
 }
 
 /* A destroy aborts those that wait, and all is unmapped. */
-static void test_aborted(void **state)
+TEST(test_aborted)
 {
 	struct uprocs_conf conf = { .c_processors = 2, .c_log = log_line };
 	size_t mappings = 0;
 
-	(void)state;
 	begin();
 	for (int round = 0; round < 3; round++) {
 		void *s;
@@ -503,11 +494,10 @@ static void breed(void *arg)
 	TEST_EQUAL(mine, (size_t)&threads);
 }
 
-static void test_storm(void **state)
+TEST(test_storm)
 {
 	struct storm m;
 
-	(void)state;
 	begin();
 	for (unsigned i = 0; i < 6; i++) {
 		struct uprocs_conf conf = {
@@ -550,13 +540,12 @@ static unsigned places(const char *const *at, size_t n)
 }
 
 /* Those of the first stacks differ, for the caches; later ones are high in a page. */
-static void test_bottoms(void **state)
+TEST(test_bottoms)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_alone = CROWD };
 	static struct ustack *threads[CROWD];
 	void *s;
 
-	(void)state;
 	begin();
 	s = make(&conf);
 	for (size_t i = 0; i < CROWD; i++)
@@ -609,13 +598,12 @@ static void resume_elsewhere(void *unused)
 }
 
 /* They are on stacks of the processor, as those of other threads. */
-static void test_coroutines(void **state)
+TEST(test_coroutines)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
 	struct ustack *t;
 	void *s;
 
-	(void)state;
 	begin();
 	s = make(&conf);
 	assert_int_equal(start_alone(s, LARGE, resume_elsewhere, NULL, &t), 0);
@@ -625,20 +613,5 @@ static void test_coroutines(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest alone[] = {
-		cmocka_unit_test(test_pointers),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_without_stacks),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_changing),
-		cmocka_unit_test(test_trim),
-		cmocka_unit_test(test_idle),
-		cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_aborted),
-		cmocka_unit_test(test_bottoms),
-		cmocka_unit_test(test_storm),
-		cmocka_unit_test(test_coroutines),
-	};
-
-	return OVER_RUN(alone, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -170,9 +170,8 @@ static void end_pair(struct pair *p)
 	usync_chan_destroy(p->p_chan);
 }
 
-static void own_words_are_kept_in_each_wait(void **state)
+TEST(own_words_are_kept_in_each_wait)
 {
-	(void)state;
 	for (size_t k = 0; k < CONFS; k++) {
 		test_timeout(60);
 		assert_int_equal(over->o_create(&confs[k], &scheduler), 0);
@@ -245,9 +244,8 @@ static void run_first(const struct uprocs_conf *conf, void (*func)(void *))
 	TEST_EQUAL(over->o_destroy(scheduler), 0);
 }
 
-static void others_share(void **state)
+TEST(others_share)
 {
-	(void)state;
 	if (CHECKED)
 		skip();                         /* it reports that */
 	for (size_t k = 0; k < 2; k++) {
@@ -297,9 +295,8 @@ static void begin_tree(void *unused)
 	TEST_EQUAL(fegetround(), FE_TOWARDZERO);
 }
 
-static void each_may_have_its_own(void **state)
+TEST(each_may_have_its_own)
 {
-	(void)state;
 	for (size_t k = 0; k < CONFS; k++) {
 		struct uprocs_conf conf = confs[k];
 
@@ -320,12 +317,10 @@ static void begin_with_loops(void *arg)
 	ran++;
 }
 
-static void embedded_begin_with_the_loops(void **state)
+TEST(embedded_begin_with_the_loops)
 {
 	struct uprocs_conf conf = { .c_embed = 1, .c_control = 1 };
 
-	(void)state;
-	test_timeout(60);
 	assert_int_equal(over->o_create(&conf, &scheduler), 0);
 	ran = 0;
 	fesetround(FE_UPWARD);
@@ -423,12 +418,10 @@ static void assert_reported(void (*then)(void))
 #endif
 }
 
-static void changes_are_reported(void **state)
+TEST(changes_are_reported)
 {
 	void (*right)(void) = restore;
 
-	(void)state;
-	test_timeout(60);
 	child_begin();
 	assert_survived(in_child(run_changes, &right));
 	if (!CHECKED)
@@ -460,10 +453,8 @@ static void run_plain(void *unused)
 	TEST_EQUAL(usched_run(&plain.p_sched), 0);
 }
 
-static void changes_are_found(void **state)
+TEST(changes_are_found)
 {
-	(void)state;
-	test_timeout(20);
 	if (!CHECKED)
 		skip();
 	child_begin();
@@ -473,14 +464,5 @@ static void changes_are_found(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(own_words_are_kept_in_each_wait),
-		cmocka_unit_test(others_share),
-		cmocka_unit_test(each_may_have_its_own),
-		cmocka_unit_test(embedded_begin_with_the_loops),
-		cmocka_unit_test(changes_are_reported),
-		cmocka_unit_test(changes_are_found),
-	};
-
-	return OVER_RUN(tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

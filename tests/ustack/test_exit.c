@@ -149,23 +149,19 @@ static void values(unsigned stacks)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_values(void **state)
+TEST(test_values)
 {
-	(void)state;
-	test_timeout(60);
 	values(1);
 	values(USCHED_NATIVE);
 	values(70);
 }
 
 /* A later thread with the same record has no value, and errors leave it alone. */
-static void test_forgotten(void **state)
+TEST(test_forgotten)
 {
 	struct ender e = { .e_value = &e, .e_depth = DEEP, .e_gives_way = 1 }, f = { 0 };
 	void *s = make(1), *value;
 
-	(void)state;
-	test_timeout(20);
 	for (int i = 0; i < 50; i++) {
 		start(s, &e, end_deep);
 		if (i % 2) {
@@ -187,9 +183,8 @@ static void test_forgotten(void **state)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_outside(void **state)
+TEST(test_outside)
 {
-	(void)state;
 	assert_int_equal(ustack_exit(NULL), -EPERM);
 }
 
@@ -233,14 +228,12 @@ static void start_in_scope(void *ender)
  * Destructors run, and wait; scopes are left, and threads that were started in one have
  * ended for it.
  */
-static void test_keys_and_scopes(void **state)
+TEST(test_keys_and_scopes)
 {
 	struct usync_scope *scope;
 	struct ender e = { 0 };
 	void *s = make(1);
 
-	(void)state;
-	test_timeout(20);
 	if (!over->o_procs)
 		skip();                         /* no s_start */
 	destroyed = entered = 0;
@@ -264,13 +257,11 @@ static void end_with_key(void *ender)
 }
 
 /* Joined while its destructors wait; also one that was cancelled. */
-static void test_destructors(void **state)
+TEST(test_destructors)
 {
 	struct ender e = { .e_value = &e, .e_depth = DEEP, .e_gives_way = 0 };
 	void *s = make(2), *value;
 
-	(void)state;
-	test_timeout(20);
 	destroyed = 0;
 	for (int i = 0; i < 6; i++) {
 		start(s, &e, end_with_key);
@@ -317,13 +308,11 @@ static void run_coroutine(void *ender)
 }
 
 /* The thread ends, and its coroutines with it. */
-static void test_coroutines(void **state)
+TEST(test_coroutines)
 {
 	struct ender e = { .e_value = &e, .e_gives_way = 2 };
 	void *value;
 
-	(void)state;
-	test_timeout(20);
 	for (unsigned i = 0; i < 6; i++) {
 		void *s = make(i % 2 ? 1 : 3);
 
@@ -340,14 +329,5 @@ static void test_coroutines(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest exit_tests[] = {
-		cmocka_unit_test(test_values),
-		cmocka_unit_test(test_forgotten),
-		cmocka_unit_test(test_outside),
-		cmocka_unit_test(test_keys_and_scopes),
-		cmocka_unit_test(test_destructors),
-		cmocka_unit_test(test_coroutines),
-	};
-
-	return OVER_RUN(exit_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -116,10 +116,8 @@ static void join_in_flight(void (*func)(void *))
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_join_in_flight(void **state)
+TEST(test_join_in_flight)
 {
-	(void)state;
-	test_timeout(20);
 	join_in_flight(join_it);
 	join_in_flight(detach_it);
 }
@@ -217,14 +215,12 @@ static void join_then_wait(void *arg)
 	TEST_EQUAL(ustack_wait(), 0);
 }
 
-static void test_join_overtaken(void **state)
+TEST(test_join_overtaken)
 {
 	struct uprocs_conf conf = { .c_processors = 2 };
 
-	(void)state;
 	if (test_is_sanitized() || test_is_stressed())
 		skip();                 /* their instructions would be stepped, too */
-	test_timeout(20);
 	overtaken = (struct overtaken){ .o_sched = make(&conf) };
 	assert_int_equal(over->o_start(overtaken.o_sched, join_then_wait, &overtaken,
 				       &overtaken.o_self), 0);
@@ -251,14 +247,12 @@ static void be_brief(void *arg)
 	spin(b->b_spins);
 }
 
-static void test_join_then_destroy(void **state)
+TEST(test_join_then_destroy)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(10000, 100);
 	uint32_t seed = 1;
 
-	(void)state;
-	test_timeout(120);
 	for (size_t i = 0; i < rounds; i++) {
 		struct brief b = { .b_spins = test_random(&seed) % 200 };
 		void *s = make(&conf);
@@ -274,13 +268,11 @@ static void test_join_then_destroy(void **state)
 }
 
 /* The scheduler cannot be destroyed before a native thread has left its join. */
-static void test_destroy_while_joined(void **state)
+TEST(test_destroy_while_joined)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(2000, 50);
 
-	(void)state;
-	test_timeout(60);
 	for (size_t i = 0; i < rounds; i++) {
 		struct taker t = { .t_need = 1 };
 		struct joins j = { 0 };
@@ -305,14 +297,5 @@ static void test_destroy_while_joined(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest join[] = {
-		cmocka_unit_test(test_join),
-		cmocka_unit_test(test_join_by_natives),
-		cmocka_unit_test(test_join_in_flight),
-		cmocka_unit_test(test_join_overtaken),
-		cmocka_unit_test(test_join_then_destroy),
-		cmocka_unit_test(test_destroy_while_joined),
-	};
-
-	return OVER_RUN(join, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -81,13 +81,11 @@ static void return_inside(void *arg)
 	start_and_return(arg, false);
 }
 
-static void test_records_return(void **state)
+TEST(test_records_return)
 {
 	struct uprocs_conf conf = { .c_processors = 2 };
 	struct returns r = { .r_rounds = test_scale(100000, 10000) };
 
-	(void)state;
-	test_timeout(60);
 	r.r_sched = make(&conf);
 	start_and_return(&r, true);
 	assert_in_range(pool_bytes(r.r_sched), r.r_early, r.r_early + (256 << 10));
@@ -205,14 +203,12 @@ static void *hold_and_start(void *arg)
 }
 
 /* A release may be the last use of a scheduler: it may end at that moment. */
-static void test_hold_and_destroy(void **state)
+TEST(test_hold_and_destroy)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1 };
 	size_t rounds = test_scale(5000, 100);
 	uint32_t seed = 1;
 
-	(void)state;
-	test_timeout(120);
 	for (size_t i = 0; i < rounds; i++) {
 		struct holder h = {
 			.h_sched = make(&conf), .h_spins = test_random(&seed) % 500,
@@ -238,15 +234,13 @@ static double seconds(clockid_t clock)
 }
 
 /* Without joins, threads that wait are not reported, and the processors sleep. */
-static void test_idle(void **state)
+TEST(test_idle)
 {
 	struct uprocs_conf conf = { .c_processors = 4 };
 	struct taker takers[100] = { 0 };
 	double cpu, wall;
 	void *s;
 
-	(void)state;
-	test_timeout(60);
 	s = make(&conf);
 	for (size_t i = 0; i < 100; i++) {
 		takers[i].t_need = 2;
@@ -270,14 +264,5 @@ static void test_idle(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest lifetime[] = {
-		cmocka_unit_test(test_detach),
-		cmocka_unit_test(test_records_return),
-		cmocka_unit_test(test_tree),
-		cmocka_unit_test(test_hold),
-		cmocka_unit_test(test_hold_and_destroy),
-		cmocka_unit_test(test_idle),
-	};
-
-	return OVER_RUN(lifetime, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -57,7 +57,7 @@ static void take_none(void *arg)
 }
 
 /* Any number, also where threads that take one and threads that do not come in turns. */
-static void test_start_fd(void **state)
+TEST(test_start_fd)
 {
 	static struct call calls[] = { { .c_fd = 0 }, { .c_fd = 3 },
 				      { .c_fd = INT_MAX - 1 },
@@ -66,8 +66,6 @@ static void test_start_fd(void **state)
 	struct ustack *threads[8];
 	void *s = make();
 
-	(void)state;
-	test_timeout(10);
 	for (int i = 0; i < 4; i++) {
 		calls[i].c_got = -1;
 		assert_int_equal(over->o_start_with(s, TEST_FD(take_fd, calls[i].c_fd),
@@ -84,13 +82,11 @@ static void test_start_fd(void **state)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_start_fd_errors(void **state)
+TEST(test_start_fd_errors)
 {
 	struct ustack *thread;
 	void *s = make();
 
-	(void)state;
-	test_timeout(10);
 	if (over->o_procs) {
 		struct ustack_how how = { .h_serve = take_fd, .h_fd = -1 };
 
@@ -111,15 +107,13 @@ static void test_start_fd_errors(void **state)
 
 /* ---- Names ---- */
 
-static void test_name(void **state)
+TEST(test_name)
 {
 	char text[USTACK_NAME_MAX + 8] = "untouched";
 	char longer[USTACK_NAME_MAX + 8];
 	struct ustack *one, *other;
 	void *s = make();
 
-	(void)state;
-	test_timeout(10);
 	memset(longer, 'x', sizeof longer);
 	longer[sizeof longer - 1] = '\0';
 	assert_int_equal(over->o_start(s, wait_to_end, NULL, &one), 0);
@@ -155,7 +149,7 @@ static void test_name(void **state)
 }
 
 /* Names are printed as they are: they have whole characters, and none that controls. */
-static void test_name_text(void **state)
+TEST(test_name_text)
 {
 	static const char *const names[][2] = {
 		{ "plain ~", "plain ~" },
@@ -180,8 +174,6 @@ static void test_name_text(void **state)
 	struct ustack *u;
 	void *s;
 
-	(void)state;
-	test_timeout(10);
 	if (!over->o_procs)
 		skip();
 	s = make();
@@ -197,14 +189,12 @@ static void test_name_text(void **state)
 }
 
 /* The next thread with the record has no name, and one that has ended gets none. */
-static void test_name_ends(void **state)
+TEST(test_name_ends)
 {
 	struct ustack *old, *new;
 	char text[USTACK_NAME_MAX];
 	void *s;
 
-	(void)state;
-	test_timeout(10);
 	if (!over->o_procs)
 		skip();
 	s = make();
@@ -247,7 +237,7 @@ static void keep(int fd, void *arg)
  * A descriptor, a name, a stack, a processor, and detached with a handle. What is
  * refused leaves nothing behind: neither a stack that counts, nor a name.
  */
-static void test_how(void **state)
+TEST(test_how)
 {
 	struct uprocs_conf conf = { .c_processors = 2, .c_stack_size = 16 << 10,
 				    .c_alone = 1 };
@@ -257,8 +247,6 @@ static void test_how(void **state)
 	struct usync_sem go = { 0 };
 	void *s;
 
-	(void)state;
-	test_timeout(10);
 	if (!over->o_procs)
 		skip();
 	if (test_has_stacks())
@@ -304,14 +292,12 @@ static void wait_for_ever(void *unused)
 }
 
 /* A deadlock is reported with the names of threads. */
-static void test_name_reported(void **state)
+TEST(test_name_reported)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_log = log_line };
 	struct ustack *one, *other;
 	void *s;
 
-	(void)state;
-	test_timeout(10);
 	if (!over->o_procs)
 		skip();
 	reported[0] = '\0';
@@ -351,14 +337,12 @@ static void join_other(void *arg)
 }
 
 /* A join without a deadline ends, whether the thread has waited before or not. */
-static void test_cancel_join(void **state)
+TEST(test_cancel_join)
 {
 	static struct pair p;
 	struct ustack *thread;
 	void *s = make();
 
-	(void)state;
-	test_timeout(10);
 	for (int i = 0; i < 4; i++) {
 		p = (struct pair){ .p_attach = i % 2 };
 		assert_int_equal(over->o_start(s, wait_to_end, NULL, &p.p_other), 0);
@@ -385,14 +369,12 @@ static void join_shielded(void *arg)
 	TEST_EQUAL(ustack_cancelled(), 1);
 }
 
-static void test_cancel_shielded_join(void **state)
+TEST(test_cancel_shielded_join)
 {
 	static struct pair p;
 	struct ustack *thread;
 	void *s = make();
 
-	(void)state;
-	test_timeout(10);
 	p = (struct pair){ .p_rc = 1 };
 	assert_int_equal(over->o_start(s, wait_to_end, NULL, &p.p_other), 0);
 	assert_int_equal(over->o_start(s, join_shielded, &p, &thread), 0);
@@ -419,14 +401,12 @@ static void join_at_once(void *arg)
 }
 
 /* Nothing runs between a join with deadline 0 and its return. */
-static void test_join_at_once(void **state)
+TEST(test_join_at_once)
 {
 	static struct pair p;
 	struct ustack *thread, *detached;
 	void *s = make();
 
-	(void)state;
-	test_timeout(10);
 	p = (struct pair){ .p_rc = 1 };
 	assert_int_equal(over->o_start(s, wait_to_end, NULL, &p.p_other), 0);
 	assert_int_equal(over->o_start(s, join_at_once, &p, &thread), 0);
@@ -441,10 +421,8 @@ static void test_join_at_once(void **state)
 
 /* ---- Outside ---- */
 
-static void test_outside(void **state)
+TEST(test_outside)
 {
-	(void)state;
-	test_timeout(10);
 	assert_null(ustack_self());
 	assert_int_equal(ustack_wait(), -EPERM);
 	assert_int_equal(ustack_yield(), -EPERM);
@@ -488,13 +466,11 @@ static void error_texts(void *unused)
 }
 
 /* In a thread and outside: the library's texts, and else the system's. */
-static void test_error_texts(void **state)
+TEST(test_error_texts)
 {
 	struct ustack *thread;
 	void *s = make();
 
-	(void)state;
-	test_timeout(10);
 	error_texts(NULL);
 	assert_int_equal(over->o_start(s, error_texts, NULL, &thread), 0);
 	assert_int_equal(ustack_join(thread, NULL, USCHED_NEVER), 0);
@@ -503,20 +479,5 @@ static void test_error_texts(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest ustack_tests[] = {
-		cmocka_unit_test(test_start_fd),
-		cmocka_unit_test(test_start_fd_errors),
-		cmocka_unit_test(test_name),
-		cmocka_unit_test(test_name_text),
-		cmocka_unit_test(test_name_ends),
-		cmocka_unit_test(test_how),
-		cmocka_unit_test(test_name_reported),
-		cmocka_unit_test(test_cancel_join),
-		cmocka_unit_test(test_cancel_shielded_join),
-		cmocka_unit_test(test_join_at_once),
-		cmocka_unit_test(test_outside),
-		cmocka_unit_test(test_error_texts),
-	};
-
-	return OVER_RUN(ustack_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

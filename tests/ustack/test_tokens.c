@@ -152,13 +152,11 @@ static void hand_over(void *arg)
 	s->s_calls = h->h_calls;
 }
 
-static void test_waits_hand_over(void **state)
+TEST(test_waits_hand_over)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
 	struct handover *h = &handover;
 
-	(void)state;
-	test_timeout(20);
 	*h = (struct handover){ .h_rounds = test_scale(10000, 1000) };
 	h->h_sched = make(&conf);
 	assert_int_equal(over->o_start(h->h_sched, hand_back, h, &h->h_other), 0);
@@ -237,16 +235,14 @@ static void refuse(const struct uprocs_conf *conf)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_refused_wait(void **state)
+TEST(test_refused_wait)
 {
 	struct sigaction act = {
 		.sa_handler = block_elsewhere, .sa_flags = SA_ONSTACK,
 	}, old;
 
-	(void)state;
 	if (test_is_stressed())
 		skip();
-	test_timeout(60);
 	sigaction(SIGUSR1, &act, &old);
 	each_conf_of_one(refuse);
 	sigaction(SIGUSR1, &old, NULL);
@@ -306,14 +302,5 @@ TEST_CASE(test_token_limits, each_conf_of_one, tokens_up_to_the_limit)
 
 int main(void)
 {
-	const struct CMUnitTest tokens[] = {
-		cmocka_unit_test(test_tokens),
-		cmocka_unit_test(test_wake_before_wait),
-		cmocka_unit_test(test_tokens_survive_join),
-		cmocka_unit_test(test_waits_hand_over),
-		cmocka_unit_test(test_refused_wait),
-		cmocka_unit_test(test_token_limits),
-	};
-
-	return OVER_RUN(tokens, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

@@ -75,7 +75,7 @@ static void *wake_stale(void *arg)
 	return NULL;
 }
 
-static void test_wake_stale(void **state)
+TEST(test_wake_stale)
 {
 	struct uprocs_conf conf = { .c_processors = 2 };
 	size_t rounds = test_scale(100000, 1000);
@@ -84,8 +84,6 @@ static void test_wake_stale(void **state)
 	pthread_t native;
 	void *s;
 
-	(void)state;
-	test_timeout(60);
 	s = stale.s_sched = make(&conf);
 	over->o_hold(s);
 	assert_int_equal(pthread_create(&native, NULL, wake_stale, &stale), 0);
@@ -135,15 +133,13 @@ static void start_untold(void *arg)
 	}
 }
 
-static void test_wake_untold(void **state)
+TEST(test_wake_untold)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
 	struct stale stale = { .s_rounds = test_scale(100000, 1000) };
 	struct ustack *t;
 	pthread_t native;
 
-	(void)state;
-	test_timeout(60);
 	stale.s_sched = make(&conf);
 	over->o_hold(stale.s_sched);
 	assert_int_equal(pthread_create(&native, NULL, wake_stale, &stale), 0);
@@ -292,16 +288,14 @@ static size_t call_reused(void *s, int (*call)(struct ustack *u), size_t first,
 	return reused.r_steps;
 }
 
-static void test_wake_reused(void **state)
+TEST(test_wake_reused)
 {
 	static int (*const calls[])(struct ustack *) = { ustack_wake, ustack_cancel };
 	struct uprocs_conf conf = { .c_processors = 2 };
 	void *s;
 
-	(void)state;
 	if (test_is_sanitized() || test_is_stressed())
 		skip();                 /* their instructions would be stepped, too */
-	test_timeout(60);
 	s = make(&conf);
 	for (size_t i = 0; i < 2; i++) {
 		size_t all = call_reused(s, calls[i], SIZE_MAX, SIZE_MAX);
@@ -364,7 +358,7 @@ static void foreign_wakes(const struct uprocs_conf *conf, size_t wakes)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_foreign_wakes(void **state)
+TEST(test_foreign_wakes)
 {
 	static const struct uprocs_conf confs[] = {
 		{ .c_processors = 1 },
@@ -375,7 +369,6 @@ static void test_foreign_wakes(void **state)
 	};
 	size_t wakes = test_scale(10000000, 10000);
 
-	(void)state;
 	test_timeout(300);
 	for (size_t i = 0; i < sizeof confs / sizeof *confs; i++)
 		foreign_wakes(&confs[i], wakes / 5);
@@ -464,14 +457,5 @@ TEST_CASE(test_wakes_between, each_conf, between)
 
 int main(void)
 {
-	const struct CMUnitTest wake[] = {
-		cmocka_unit_test(test_wake_after_end),
-		cmocka_unit_test(test_wake_stale),
-		cmocka_unit_test(test_wake_untold),
-		cmocka_unit_test(test_wake_reused),
-		cmocka_unit_test(test_foreign_wakes),
-		cmocka_unit_test(test_wakes_between),
-	};
-
-	return OVER_RUN(wake, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

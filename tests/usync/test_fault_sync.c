@@ -243,12 +243,10 @@ static void *use_native_key(void *unused)
 }
 
 /* A process makes its native key once, so this must be the first test. */
-static void test_key(void **state)
+TEST_ONCE(test_key)
 {
 	pthread_t native;
 
-	(void)state;
-	test_timeout(20);
 	assert_int_equal(pthread_create(&native, NULL, use_native_key, NULL), 0);
 	assert_int_equal(pthread_join(native, NULL), 0);
 }
@@ -292,10 +290,8 @@ static void block_in_vain(void *unused)
 	TEST_EQUAL(ustack_wait(), 0);
 }
 
-static void test_failed_block(void **state)
+TEST(test_failed_block)
 {
-	(void)state;
-	test_timeout(20);
 	for (size_t c = 0; c < SWEEP_CONFS; c++) {
 		struct uprocs_conf conf = sweep_confs[c];
 		struct ustack *u;
@@ -310,45 +306,29 @@ static void test_failed_block(void **state)
 	}
 }
 
-static void test_used_up(void **state)
+TEST(test_used_up)
 {
-	(void)state;
 	sweep(&all_waits, FAULT_USED_UP, 1);
 	sweep(&all_served, FAULT_USED_UP, 1);
 }
 
-static void test_famine(void **state)
+TEST(test_famine)
 {
-	(void)state;
 	sweep(&all_waits, FAULT_USED_UP, 40);
 	sweep(&all_served, FAULT_USED_UP, 40);
 }
 
-static void test_broken(void **state)
+TEST(test_broken)
 {
-	(void)state;
 	sweep(&all_waits, FAULT_BROKEN, 1);
 }
 
-static void test_interrupted(void **state)
+TEST(test_interrupted)
 {
-	(void)state;
 	sweep(&all_waits, FAULT_INTERRUPTED, 1);
 }
 
 int main(void)
 {
-	const struct CMUnitTest once[] = {
-		cmocka_unit_test(test_key),
-	};
-	const struct CMUnitTest fault_sync[] = {
-		cmocka_unit_test(test_failed_block),
-		cmocka_unit_test(test_used_up),
-		cmocka_unit_test(test_famine),
-		cmocka_unit_test(test_broken),
-		cmocka_unit_test(test_interrupted),
-	};
-
-	return cmocka_run_group_tests(once, NULL, NULL)
-		+ OVER_RUN(fault_sync, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

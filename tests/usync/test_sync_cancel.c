@@ -225,10 +225,8 @@ static void cancel_without_wait(void *s)
 	free_place(p);
 }
 
-static void test_cancel_without_wait(void **state)
+TEST(test_cancel_without_wait)
 {
-	(void)state;
-	test_timeout(60);
 	each_scheduler(cancel_without_wait);
 	assert_int_equal(ustack_cancelled(), 0);        /* a native thread never is */
 }
@@ -319,24 +317,13 @@ static void destroy_cancelled(const struct uprocs_conf *conf)
 	assert_ptr_equal(done, s);
 }
 
-static void test_cancel_caller(void **state)
+TEST(test_cancel_caller)
 {
-	(void)state;
-	test_timeout(60);
 	if (over->o_procs)
 		each_conf(destroy_cancelled);
 }
 
 int main(void)
 {
-	const struct CMUnitTest cancel_tests[] = {
-		cmocka_unit_test(test_cancel),
-		cmocka_unit_test(test_cancel_new),
-		cmocka_unit_test(test_cancel_granted),
-		cmocka_unit_test(test_cancel_without_wait),
-		cmocka_unit_test(test_cancel_native),
-		cmocka_unit_test(test_cancel_caller),
-	};
-
-	return OVER_RUN(cancel_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -87,13 +87,11 @@ static void buffers(void *s)
 		end_worker(&w[i]);
 }
 
-static void test_buffers(void **state)
+TEST(test_buffers)
 {
 	const size_t gib = (size_t)1 << 30;
 	struct usync_chan *c = NULL;
 
-	(void)state;
-	test_timeout(60);
 	assert_int_equal(usync_chan_create(gib + 1, 0, &c), -EINVAL);
 	assert_int_equal(usync_chan_create(0, gib + 1, &c), -EINVAL);
 	assert_int_equal(usync_chan_create(gib / 2, 3, &c), -EINVAL);
@@ -655,10 +653,8 @@ static void lingering(void (*func)(struct worker *w), unsigned processors)
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-static void test_linger(void **state)
+TEST(test_linger)
 {
-	(void)state;
-	test_timeout(60);
 	if (!over->o_procs)
 		return;
 	lingering(linger_alone, 2);
@@ -668,18 +664,5 @@ static void test_linger(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest chan_tests[] = {
-		cmocka_unit_test(test_buffers),
-		cmocka_unit_test(test_streams),
-		cmocka_unit_test(test_close),
-		cmocka_unit_test(test_budgets),
-		cmocka_unit_test(test_cancel_busy),
-		cmocka_unit_test(test_meet),
-		cmocka_unit_test(test_end_far),
-		cmocka_unit_test(test_in_vain),
-		cmocka_unit_test(test_far_budget),
-		cmocka_unit_test(test_linger),
-	};
-
-	return OVER_RUN(chan_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

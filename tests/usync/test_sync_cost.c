@@ -187,18 +187,17 @@ static bool is_usual(void)
 		&& !test_is_stressed() && !test_is_counted();
 }
 
-static void test_waiter(void **state)
+TEST(test_waiter)
 {
 	/* Granters read these, so they are in no word that the waiter's side writes. */
 	_Static_assert(offsetof(struct uwaiter, w_outside)
 		       != offsetof(struct uwaiter, w_tag), "no bits");
 
-	(void)state;
 	if (sizeof(void *) == 8)
 		assert_true(sizeof(struct uwaiter) <= WAITER);
 }
 
-static void test_frames(void **state)
+TEST(test_frames)
 {
 	static void (*const waits[])(void *unused) = {
 		wait_sem, wait_sem_until, lock_mutex, lock_to_read, lock_to_write,
@@ -206,8 +205,6 @@ static void test_frames(void **state)
 	};
 	uint64_t least, join_least;
 
-	(void)state;
-	test_timeout(20);
 	if (!is_usual())
 		skip();
 	least = measure(plain).s_deepest;
@@ -218,15 +215,13 @@ static void test_frames(void **state)
 }
 
 /* The image is the smallest that will do. */
-static void test_images(void **state)
+TEST(test_images)
 {
 	static void (*const waits[])(void *unused) = {
 		wait_sem, wait_sem_until, lock_mutex, lock_to_read, lock_to_write,
 		wait_group, receive, send, sleep_long,
 	};
 
-	(void)state;
-	test_timeout(20);
 	if (!is_usual())
 		skip();
 	for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
@@ -247,15 +242,13 @@ static void test_images(void **state)
  * What a condition reserves is enough to wait for the mutex again: the thread gets no
  * other image there.
  */
-static void test_retake(void **state)
+TEST(test_retake)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stacks = 1, .c_embed = 1,
 				    .c_image = IMAGE };
 	struct usched_stats first, second;
 	struct ustack *waiter;
 
-	(void)state;
-	test_timeout(20);
 	if (!test_has_stacks() || test_is_stressed())
 		skip();
 	cond = (struct usync_cond){ 0 };
@@ -298,13 +291,11 @@ static void wait_own(void *unused)
 	TEST_EQUAL(uwait_queue_up(w, &own_lock, &own_queue), 7);
 }
 
-static void test_own(void **state)
+TEST(test_own)
 {
 	struct uwaiter *w = NULL;
 	struct ustack *waiter;
 
-	(void)state;
-	test_timeout(20);
 	assert_int_equal(rr_create(NULL, &rr), 0);
 	uprocs_hold(rr);
 	assert_int_equal(rr_start(rr, wait_own, NULL, &waiter), 0);
@@ -326,13 +317,5 @@ static void test_own(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest cost_tests[] = {
-		cmocka_unit_test(test_waiter),
-		cmocka_unit_test(test_frames),
-		cmocka_unit_test(test_images),
-		cmocka_unit_test(test_retake),
-		cmocka_unit_test(test_own),
-	};
-
-	return cmocka_run_group_tests(cost_tests, NULL, NULL);
+	return test_run_all();
 }

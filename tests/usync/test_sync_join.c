@@ -201,12 +201,5 @@ TEST_CASE(test_join_storm, each_scheduler, join_storm)
 
 int main(void)
 {
-	const struct CMUnitTest join_tests[] = {
-		cmocka_unit_test(test_joins),
-		cmocka_unit_test(test_cancel_joins),
-		cmocka_unit_test(test_join_and_come_back),
-		cmocka_unit_test(test_join_storm),
-	};
-
-	return OVER_RUN(join_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

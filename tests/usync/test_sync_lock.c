@@ -418,14 +418,5 @@ TEST_CASE(test_rwlock, each_scheduler, readers_behind)
 
 int main(void)
 {
-	const struct CMUnitTest lock_tests[] = {
-		cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_hand_over),
-		cmocka_unit_test(test_overtaking),
-		cmocka_unit_test(test_contention),
-		cmocka_unit_test(test_relock),
-		cmocka_unit_test(test_rwlock),
-	};
-
-	return OVER_RUN(lock_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -376,12 +376,10 @@ TEST_CASE(test_shield, each_scheduler, shield_each)
 
 /* ---- Arguments ---- */
 
-static void bad_arguments(void **state)
+TEST(bad_arguments)
 {
 	struct usync_scope *c = NULL;
 
-	(void)state;
-	test_timeout(60);
 	assert_int_equal(usync_scope_create(NULL, &c, 0), -ETIMEDOUT);
 	assert_int_equal(usync_scope_create(NULL, &c, -1), -ETIMEDOUT);
 	assert_null(c);
@@ -394,14 +392,12 @@ static void bad_arguments(void **state)
 }
 
 /* A tree that is as deep as memory allows is no recursion. */
-static void test_deep(void **state)
+TEST(test_deep)
 {
 	enum { DEEP = 100000 };
 	size_t n = test_scale(DEEP, 100);
 	struct usync_scope *top = make_scope(NULL, USCHED_NEVER), *c = top, *inner;
 
-	(void)state;
-	test_timeout(60);
 	for (size_t i = 0; i < n; i++) {
 		inner = make_scope(c, USCHED_NEVER);
 		if (c != top)
@@ -820,20 +816,5 @@ TEST_CASE(test_storm, each_scheduler, storms)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_cancel),
-		cmocka_unit_test(test_deadline),
-		cmocka_unit_test(test_nested),
-		cmocka_unit_test(test_begin),
-		cmocka_unit_test(test_shield),
-		cmocka_unit_test(bad_arguments),
-		cmocka_unit_test(test_deep),
-		cmocka_unit_test(test_crew),
-		cmocka_unit_test(test_own_scope),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_outside),
-		cmocka_unit_test(test_storm),
-	};
-
-	return OVER_RUN(tests, OVER_PROCS);
+	return over_all(OVER_PROCS);
 }

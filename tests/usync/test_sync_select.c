@@ -86,7 +86,6 @@ static void selects(void *s)
 
 TEST_CASE(test_select, each_scheduler, selects)
 
-
 /* ---- Traffic ---- */
 
 /*
@@ -291,11 +290,5 @@ TEST_CASE(test_trade, each_scheduler, trading)
 
 int main(void)
 {
-	const struct CMUnitTest select_tests[] = {
-		cmocka_unit_test(test_select),
-		cmocka_unit_test(test_traffic),
-		cmocka_unit_test(test_trade),
-	};
-
-	return OVER_RUN(select_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -38,10 +38,8 @@ static void sleeping(void *s)
 	assert_int_equal(sleeps.s_awake, 8);
 }
 
-static void test_sleep(void **state)
+TEST(test_sleep)
 {
-	(void)state;
-	test_timeout(60);
 	assert_true(usync_after(0) >= uevents_now() - 1000 * USYNC_SECOND);
 	assert_true(usync_after(5000 * USYNC_SECOND)
 		    >= uevents_now() + 4000 * USYNC_SECOND);
@@ -196,10 +194,8 @@ static void lose_values(const struct uprocs_conf *conf)
 	assert_int_equal(owner.o_rounds, 0);
 }
 
-static void test_keys(void **state)
+TEST(test_keys)
 {
-	(void)state;
-	test_timeout(60);
 	for (size_t i = 0; i < KEYS; i++)
 		keys[i].k_destroy = destroy_value;
 	each_scheduler(each_has_its_own);
@@ -208,11 +204,5 @@ static void test_keys(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest self_tests[] = {
-		cmocka_unit_test(test_sleep),
-		cmocka_unit_test(test_yield),
-		cmocka_unit_test(test_keys),
-	};
-
-	return OVER_RUN(self_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -348,12 +348,5 @@ TEST_CASE(test_trading, each_scheduler, trading)
 
 int main(void)
 {
-	const struct CMUnitTest storm_tests[] = {
-		cmocka_unit_test(test_storms),
-		cmocka_unit_test(test_tokens),
-		cmocka_unit_test(test_end_at_once),
-		cmocka_unit_test(test_trading),
-	};
-
-	return OVER_RUN(storm_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -223,24 +223,14 @@ static void reserve(void *s, const struct point *o, bool past)
 	free_place(v.v_place);
 }
 
-static void test_reserve(void **state)
+TEST_OVER(OVER_FOREIGN, test_reserve)
 {
-	(void)state;
 	if (test_is_stressed())
 		skip();
-	test_timeout(20);
 	each_point(reserve);
 }
 
 int main(void)
 {
-	const struct CMUnitTest wait_tests[] = {
-		cmocka_unit_test(test_deadlines),
-		cmocka_unit_test(test_order),
-		cmocka_unit_test(test_give_up),
-		cmocka_unit_test(test_deadlock),
-	};
-	const struct CMUnitTest reserve_tests[] = { cmocka_unit_test(test_reserve) };
-
-	return OVER_RUN(wait_tests, OVER_ALL) + OVER_RUN(reserve_tests, OVER_FOREIGN);
+	return over_all(OVER_ALL);
 }
