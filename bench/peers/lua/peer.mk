@@ -9,8 +9,8 @@ lua_programs := ring counters pingpong create memory
 $(eval $(call offer,lua,$(lua_programs),$(shell $(LUA) -v 2>/dev/null),lua5.4))
 $(eval $(call offer,luajit,$(lua_programs),$(shell $(LUAJIT) -v 2>/dev/null),luajit))
 
-$(P)/lua-%: lua/%.lua lua/peer.lua lua/peer.mk
-	$(call script,exec $(LUA) '$(abspath $<)' "$$@")
+$(P)/lua-%: lua/threads.lua lua/peer.mk
+	$(call script,exec $(LUA) '$(abspath $<)' $* "$$@")
 
-$(P)/luajit-%: lua/%.lua lua/peer.lua lua/peer.mk
-	$(call script,exec $(LUAJIT) '$(abspath $<)' "$$@")
+$(P)/luajit-%: lua/threads.lua lua/peer.mk
+	$(call script,exec $(LUAJIT) '$(abspath $<)' $* "$$@")
