@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "../src/base/check.h"
 #include "../src/core/direction.h"
@@ -23,26 +22,6 @@ enum usched_place usched_onstack(const void *address, struct ustack **whose)
 static bool is_running(const struct ustack *u)
 {
 	return u == ustack_sched(u)->s_current;
-}
-
-int ustack_peek(const struct ustack *u, const void *address, void *buffer, size_t n)
-{
-	char *at;
-	int rc = is_running(u) ? -EBUSY : usched__frames(u, (uintptr_t)address, n, &at);
-
-	if (rc == 0)
-		memcpy(buffer, at, n);
-	return rc;
-}
-
-int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n)
-{
-	char *at;
-	int rc = is_running(u) ? -EBUSY : usched__frames(u, (uintptr_t)address, n, &at);
-
-	if (rc == 0)
-		memcpy(at, buffer, n);
-	return rc;
 }
 
 int ustack_visit(struct ustack *u, void (*f)(void *), void *arg)

@@ -57,22 +57,13 @@ extern "C" {
 enum usched_place usched_onstack(const void *address, struct ustack **whose);
 
 /*
- * Copy `n' bytes from the frames of a blocked thread, or to them. `address' is the
- * thread's own. The bytes are found in place or in its image. After an error nothing was
- * copied.
- * 0; -EFAULT: some bytes are not in its frames; -EBUSY: it is running, or in s_next;
- * -EINVAL: it has not begun to run, or has ended.
- */
-int ustack_peek(const struct ustack *u, const void *address, void *buffer, size_t n);
-int ustack_poke(struct ustack *u, void *address, const void *buffer, size_t n);
-
-/*
- * Calls f(arg) below the top of a blocked thread, with its frames in place: backtrace(3)
- * and other unwinders find the call that has blocked it above f(). ustack_self() is `u'
- * there. `f' must not block, start or wake threads, throw, or leave by longjmp(3), and
- * `arg' is not in the frames of the caller, which blocks meanwhile. No other thread
- * runs. Another thread of the stack may be evicted for it. After an error nothing was
- * called.
+ * Calls f(arg) below the top of a blocked thread, with its frames in place: f() can read
+ * the thread's locals at their addresses, and backtrace(3) and other unwinders find the
+ * call that has blocked it above f(). What f() writes to the frames may be lost.
+ * ustack_self() is `u' there. `f' must not block, start or wake threads, throw, or leave
+ * by longjmp(3), and `arg' is not in the frames of the caller, which blocks meanwhile. No
+ * other thread runs. Another thread of the stack may be evicted for it. After an error
+ * nothing was called.
  * 0; -EPERM: the caller is no thread; -EINVAL: `u' is new, has ended, or is of another
  * dispatcher; -EBUSY: it is the caller; -ENOSPC: there is less than USTACK_VISIT_ROOM
  * below its top; -ENOMEM, -EFAULT as ustack_block().

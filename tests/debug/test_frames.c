@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_frames.c: the owner of an address, over one stack, several, and the native one;
- * reads and writes of blocked threads' frames; the address where a thread blocks.
+ * the address where a thread blocks.
  *
  * The data is from alloca(), of an unknown size: sanitizers may put locals elsewhere.
  */
@@ -188,80 +188,6 @@ TEST(test_remote)
 	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
 
-/* ---- Peek and poke ---- */
-
-static void be_looked_at(void *unused)
-{
-	char *local = alloca(unknown(SIZE));
-
-	(void)unused;
-	memset(local, 'a', SIZE);
-	shallow = local;
-	TEST_EQUAL(ustack_block(), 0);
-	TEST_EQUAL(local[0], 'a');
-	for (int i = 1; i < SIZE; i++)
-		TEST_EQUAL(local[i], 'b');
-	plain.p_stop = true;
-	TEST_EQUAL(ustack_block(), 0);
-	TEST_EQUAL(local[SIZE - 1], 'c');
-}
-
-static void be_refused(struct ustack *u)
-{
-	const struct usched_stack *k = u->u_stack;
-	char *beyond = byte(k, stack_depth(k->k_bottom, usched__top(u))), one = 0;
-
-	TEST_EQUAL(ustack_peek(u, beyond, &one, 1), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, byte(k, (size_t)-1), &one, 1), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &one, 2), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, k->k_bottom - 1, &one, SIZE_MAX), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, &plain, &one, 1), -EFAULT);
-	TEST_EQUAL(ustack_poke(u, beyond, &one, 1), -EFAULT);
-	TEST_EQUAL(ustack_poke(u, k->k_bottom - 1, &one, 2), -EFAULT);
-	TEST_EQUAL(ustack_peek(u, k->k_bottom, &one, 0), 0);
-	TEST_EQUAL(ustack_peek(u, byte(k, 0), &one, 1), 0);
-}
-
-static void look_into(void *unused)
-{
-	char *buffer = alloca(unknown(SIZE));
-
-	(void)unused;
-	TEST_EQUAL(ustack_peek(&thread[0], shallow, buffer, SIZE), 0);
-	for (int i = 0; i < SIZE; i++)
-		TEST_EQUAL(buffer[i], 'a');
-	memset(buffer, 'b', SIZE);
-	TEST_EQUAL(ustack_poke(&thread[0], shallow + 1, buffer, SIZE - 1), 0);
-	be_refused(&thread[0]);
-	TEST_EQUAL(ustack_peek(ustack_self(), buffer, buffer, 1), -EBUSY);
-	TEST_EQUAL(ustack_poke(ustack_self(), buffer, buffer, 1), -EBUSY);
-	TEST_EQUAL(ustack_peek(&thread[2], buffer, buffer, 1), -EINVAL);        /* new */
-	TEST_TRUE(!ustack_where(&thread[2]));
-	TEST_TRUE(!ustack_where(ustack_self()));
-}
-
-static void peek(unsigned stacks)
-{
-	char c = 'c', got = 0;
-
-	(void)stacks;
-	mini_start(&plain, &thread[0], be_looked_at, NULL);
-	mini_start(&plain, &thread[1], look_into, NULL);
-	TEST_EQUAL(ustack_init(&plain.p_sched, &thread[2], look_into, NULL), 0);
-	run();
-	assert_true(ustack_func(&thread[0]));           /* blocked where the run ended */
-	assert_int_equal(ustack_peek(&thread[0], shallow, &got, 1), 0);
-	assert_int_equal(got, 'a');
-	assert_int_equal(ustack_poke(&thread[0], shallow + SIZE - 1, &c, 1), 0);
-	run();
-	assert_int_equal(plain.p_dones, 2);
-	assert_int_equal(ustack_peek(&thread[0], shallow, &got, 1), -EINVAL);
-	assert_int_equal(ustack_poke(&thread[0], shallow, &c, 1), -EINVAL);
-	assert_null(ustack_where(&thread[0]));
-}
-
-TEST_CASE(test_peek, each_count, peek)
-
 /* ---- Where ---- */
 
 IN(block_here) static void block_here(void *unused)
@@ -288,6 +214,8 @@ static void check_where(void)
 static void look_where(void *unused)
 {
 	(void)unused;
+	TEST_TRUE(!ustack_where(ustack_self()));
+	TEST_TRUE(!ustack_where(&thread[2]));           /* new */
 	check_where();
 	TEST_EQUAL(ustack_block(), 0);
 	check_where();                                  /* it is in ustack_switch() now */
@@ -299,8 +227,10 @@ static void where(unsigned stacks)
 	(void)stacks;
 	mini_start(&plain, &thread[0], block_here, NULL);
 	mini_start(&plain, &thread[1], look_where, NULL);
+	TEST_EQUAL(ustack_init(&plain.p_sched, &thread[2], look_where, NULL), 0);
 	run();
 	assert_int_equal(plain.p_dones, 2);
+	assert_null(ustack_where(&thread[0]));
 }
 
 TEST_CASE(test_where, each_count, where)
