@@ -571,10 +571,10 @@ static void onces(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup(name, setup)
+#define CASE(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		TEST(has_handlers), TEST(leaves_pollers), TEST(copies), TEST(copies_over),
-		TEST(creates), TEST(attaches), TEST(onces), TEST(has_locks),
+		CASE(has_handlers), CASE(leaves_pollers), CASE(copies), CASE(copies_over),
+		CASE(creates), CASE(attaches), CASE(onces), CASE(has_locks),
 	};
 
 	ok(pthread_atfork(prepare, NULL, NULL));

@@ -527,11 +527,11 @@ static void has_kinds(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup(name, setup)
+#define CASE(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		TEST(wakes_some), TEST(wakes_all), TEST(makes_locks), TEST(has_times),
-		TEST(has_bits), TEST(does_more), TEST(interrupts), TEST(wakes_processes),
-		TEST(forks), TEST(passes_others), TEST(has_threads), TEST(has_kinds),
+		CASE(wakes_some), CASE(wakes_all), CASE(makes_locks), CASE(has_times),
+		CASE(has_bits), CASE(does_more), CASE(interrupts), CASE(wakes_processes),
+		CASE(forks), CASE(passes_others), CASE(has_threads), CASE(has_kinds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2816,27 +2816,27 @@ static void has_a_limit(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup(name, setup)
+#define CASE(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-		TEST(has_a_limit), TEST(joins), TEST(joins_each_other),
-		TEST(joins_cancelled), TEST(detaches), TEST(exits), TEST(has_self),
-		TEST(has_name), TEST(has_stack), TEST(shows_locals), TEST(has_sched),
-		TEST(has_rounding), TEST(has_locale),
-		TEST(has_keys), TEST(deletes_keys), TEST(runs_once), TEST(cancels),
-		TEST(cancels_later), TEST(cancels_no_lock), TEST(interrupts),
-		TEST(blocks_signals), TEST(awaits_signals), TEST(inherits_mask),
-		TEST(unblocks_in_processes), TEST(handles_for_process),
-		TEST(acts_by_default), TEST(prefers_main), TEST(knows_pending),
-		TEST(handles_late),
-		TEST(handles_elsewhere), TEST(handles_in_child), TEST(locks),
-		TEST(has_kinds), TEST(times_out), TEST(tells_misuse), TEST(waits),
-		TEST(wakes_main), TEST(waits_for_a_time), TEST(cond_and_signal),
-		TEST(reads_and_writes), TEST(rwlock_inits), TEST(semaphores),
-		TEST(interrupts_main), TEST(named_semaphore), TEST(barriers),
-		TEST(barrier_and_signal), TEST(joins_native), TEST(spins), TEST(sleeps),
-		TEST(shares), TEST(shares_kinds), TEST(shares_owned), TEST(shares_robust),
-		TEST(shares_cancelled), TEST(shares_clock), TEST(forks),
-		TEST(forks_in_thread),
+		CASE(has_a_limit), CASE(joins), CASE(joins_each_other),
+		CASE(joins_cancelled), CASE(detaches), CASE(exits), CASE(has_self),
+		CASE(has_name), CASE(has_stack), CASE(shows_locals), CASE(has_sched),
+		CASE(has_rounding), CASE(has_locale),
+		CASE(has_keys), CASE(deletes_keys), CASE(runs_once), CASE(cancels),
+		CASE(cancels_later), CASE(cancels_no_lock), CASE(interrupts),
+		CASE(blocks_signals), CASE(awaits_signals), CASE(inherits_mask),
+		CASE(unblocks_in_processes), CASE(handles_for_process),
+		CASE(acts_by_default), CASE(prefers_main), CASE(knows_pending),
+		CASE(handles_late),
+		CASE(handles_elsewhere), CASE(handles_in_child), CASE(locks),
+		CASE(has_kinds), CASE(times_out), CASE(tells_misuse), CASE(waits),
+		CASE(wakes_main), CASE(waits_for_a_time), CASE(cond_and_signal),
+		CASE(reads_and_writes), CASE(rwlock_inits), CASE(semaphores),
+		CASE(interrupts_main), CASE(named_semaphore), CASE(barriers),
+		CASE(barrier_and_signal), CASE(joins_native), CASE(spins), CASE(sleeps),
+		CASE(shares), CASE(shares_kinds), CASE(shares_owned), CASE(shares_robust),
+		CASE(shares_cancelled), CASE(shares_clock), CASE(forks),
+		CASE(forks_in_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
