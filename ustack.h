@@ -271,7 +271,8 @@ int ustack_shield(int on);
  * and no other thread sees them. With 0, it has those that the others share. Either way
  * sticky exception flags are cleared when that changes something. Switches to and from
  * such a thread cost more, others nothing. With c_control each thread of a scheduler has
- * its own; there 0 has it begin again with those of the native thread.
+ * its own; there 0 has it begin again with those of the native thread. libusched-check
+ * reports a thread that has changed the shared words when it blocks or ends, and aborts.
  * Returns the value before; -EPERM: the caller is no thread.
  * Does not switch.
  */
