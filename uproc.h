@@ -119,6 +119,16 @@ static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
 	return (struct uproc_rest *)uimage_rest(t);
 }
 
+/*
+ * Returns the y_room bytes that the scheduler has for a thread, aligned to 8 bytes. They
+ * begin as h_room says (ustack.h). From anywhere; who may change them is the scheduler's
+ * decision.
+ */
+static inline void *uproc_room(const struct uproc_thread *t)
+{
+	return uproc_rest(t) + 1;
+}
+
 /* Own stacks, those of h_stack: see uproc_alone.c. */
 struct uproc_alone;
 
@@ -258,6 +268,7 @@ struct uprocs {
 	struct uimage_pool r_images;
 	struct uproc_alones r_alones;
 	size_t             r_stride;     /* bytes of an element of r_proc */
+	size_t             r_room;       /* y_room */
 	struct uproc      *r_moving;     /* threads on their way belong to this one, the
 					    last in the array, that never runs */
 	uint64_t          *r_asking;     /* atomic: bits of those that ask for threads */
@@ -293,6 +304,8 @@ struct uprocs {
 	uint64_t           r_said[UPROC_SAID];  /* hashes of what the last report has */
 };
 
+#define UPROC_ROOM_MAX ((size_t)1024)   /* bytes */
+
 /* A scheduler over processors: its call-backs, see usched.h. */
 struct uproc_policy {
 	size_t           y_size;        /* bytes of an element, see uprocs_create() */
@@ -301,6 +314,7 @@ struct uproc_policy {
 	struct ustack *(*y_next)(struct usched *s);
 	struct ustack *(*y_pick)(struct usched *s, struct ustack *self);
 	void           (*y_ready)(struct usched *s, struct ustack *u);
+	size_t           y_room;        /* bytes for each thread: uproc_room() */
 	int              y_slot;        /* 1: it has the slot */
 	int              y_moves;       /* 1: its threads may run anywhere: an idle
 					   processor gets new ones of others, and unless
@@ -310,7 +324,8 @@ struct uproc_policy {
 /*
  * Makes a scheduler, and starts its processors. The policy's size is that of an element:
  * a struct uproc, and the scheduler's part after it, zeroed. uprocs_destroy() frees all.
- * What rr_create() returns.
+ * What rr_create() returns; -EINVAL also: y_room is over UPROC_ROOM_MAX;
+ * -ENOTSUP also: a simulation has another scheduler, with another y_room.
  * From any native thread. Does not switch.
  */
 int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *policy,

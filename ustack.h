@@ -176,6 +176,11 @@ struct ustack_how {
 	   caller's. */
 	void      (*h_serve)(int fd, void *arg);
 	int         h_fd;
+
+	/* What a scheduler of the program's own has for each thread (uproc_room()), such
+	   as a priority: copied. NULL: what it has for the calling thread, if that is one
+	   of its threads; else zeros. rr and ll have nothing. */
+	const void *h_room;
 };
 
 #define USTACK_OWN ((size_t)1)

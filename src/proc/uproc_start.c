@@ -5,6 +5,7 @@
  * processor, and nothing here touches it.
  */
 #include <limits.h>
+#include <string.h>
 
 #include "../base/check.h"
 #include "policy.h"
@@ -119,6 +120,19 @@ static void tell_created(struct uproc_thread *t, const void *where)
 	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
 }
 
+/* The scheduler's part of a new record; `from' may be NULL. */
+static void fill_room(const struct uprocs *r, struct uproc_thread *t, const void *from)
+{
+	struct uproc *self = uproc_self();
+
+	if (!from && self && self->p_procs == r)
+		from = uproc_room(uproc_thread(self->p_sched.s_current));
+	if (from)
+		memcpy(uproc_room(t), from, r->r_room);
+	else
+		memset(uproc_room(t), 0, r->r_room);
+}
+
 /* Hands a new thread to its processor; `how' may be NULL. */
 static void start_thread(struct uproc_place place, struct uproc_thread *t,
 			 const struct ustack_how *how, struct ustack **thread)
@@ -139,6 +153,8 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
 		mail |= UPROC_MAIL_START | UPROC_MAIL_MOVED;
+	if (p->p_procs->r_room > 0)
+		fill_room(p->p_procs, t, how ? how->h_room : NULL);
 	if (SIMULATED)
 		sim__started(t);
 	/* Until now it was not LIVE, which refuses stale handles. */

@@ -240,7 +240,7 @@ static int begin(struct uprocs *r, const struct uproc_policy *policy)
 {
 	int rc = uimage_pool_init(&r->r_images,
 				  offsetof(struct ustack, u_image) + r->r_conf.c_image,
-				  sizeof(struct uproc_rest));
+				  sizeof(struct uproc_rest) + (r->r_room + 7) / 8 * 8);
 
 	if (rc)
 		return rc;
@@ -268,13 +268,16 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 {
 	struct uprocs_conf all;
 	struct uprocs *r;
+	size_t room = policy->y_room;
 	int rc = complete(&all, conf);
 
 	*procs = NULL;
 	if (rc)
 		return rc;
-	if (SIMULATED && sim__joins(conf, procs))
-		return 0;
+	if (room > UPROC_ROOM_MAX)
+		return -EINVAL;
+	if (SIMULATED && sim__joins(conf, procs))       /* all share records */
+		return room && room != (*procs)->r_room ? -ENOTSUP : 0;
 	if (SIMULATED)
 		sim__conform(&all, &policy);
 	r = (struct uprocs *)malloc(sizeof *r);
@@ -283,6 +286,7 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 	*r = (struct uprocs){
 		.r_conf    = all,
 		.r_alones  = { .o_lock = PTHREAD_MUTEX_INITIALIZER },
+		.r_room    = room,
 		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
 			      * CACHE_LINES,
 		.r_unused  = UNUSED,

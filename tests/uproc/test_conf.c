@@ -8,6 +8,7 @@
 
 #include "../help/mini.h"
 #include "../help/procs.h"
+#include "../../uproc.h"
 
 /* ---- Create and destroy ---- */
 
@@ -320,6 +321,78 @@ TEST(test_foreign_thread)
 	mini_start(&plain, &foreign, try_all, NULL);
 	assert_int_equal(usched_run(&plain.p_sched), 0);
 	mini_fini(&plain);
+}
+
+/* ---- Room for a policy ---- */
+
+struct room {
+	char r_text[20];                /* no multiple of 8 */
+};
+
+static struct ustack *next_of_room(struct usched *s)
+{
+	return uproc_next(uproc_from(s), uproc_pop);
+}
+
+static struct ustack *pick_of_room(struct usched *s, struct ustack *self)
+{
+	return uproc_wait(s, self, uproc_pop);
+}
+
+static void ready_of_room(struct usched *s, struct ustack *u)
+{
+	uproc_push(uproc_from(s), uproc_thread(u));
+}
+
+static struct room *room_of_self(void)
+{
+	return uproc_room(uproc_thread(ustack_self()));
+}
+
+static void check_room(void *expected)
+{
+	TEST_EQUAL(strcmp(room_of_self()->r_text, expected), 0);
+	strcpy(room_of_self()->r_text, "used");         /* the record's next thread */
+}
+
+static void start_and_join(struct uprocs *r, const struct ustack_how *how,
+			   void (*func)(void *), void *arg)
+{
+	struct ustack *u;
+
+	TEST_EQUAL(uproc_start(uprocs_place(r, how), how, func, arg, &u), 0);
+	TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
+}
+
+static void start_with_rooms(void *procs)
+{
+	const struct room mine = { "of the starter" }, given = { "given" };
+	const struct ustack_how how = { .h_room = &given };
+
+	*room_of_self() = mine;
+	for (int i = 0; i < 50; i++) {
+		start_and_join(procs, NULL, check_room, "of the starter");
+		start_and_join(procs, &how, check_room, "given");
+	}
+}
+
+/* A room is what h_room says, or that of the starting thread, or zeros. */
+TEST_ONCE(test_room)
+{
+	struct uproc_policy policy = {
+		.y_size = sizeof(struct uproc), .y_room = UPROC_ROOM_MAX + 1,
+		.y_next = next_of_room, .y_pick = pick_of_room, .y_ready = ready_of_room,
+	};
+	struct uprocs *r;
+
+	test_timeout(20);
+	assert_int_equal(uprocs_create(NULL, &policy, &r), -EINVAL);
+	policy.y_room = sizeof(struct room);
+	assert_int_equal(uprocs_create(NULL, &policy, &r), 0);
+	for (int i = 0; i < 50; i++)
+		start_and_join(r, NULL, check_room, "");
+	start_and_join(r, NULL, start_with_rooms, r);
+	assert_int_equal(uprocs_destroy(r, USCHED_NEVER), 0);
 }
 
 int main(void)
