@@ -1111,7 +1111,7 @@ int usched_init(struct usched *s, const struct usched_calls *calls)
 	if (calls->s_record < sizeof(struct ustack))
 		room = sizeof(struct usched_image);
 	if (!calls->s_next || !calls->s_alloc || !calls->s_free
-	    || room > USCHED_IMAGE_MAX)
+	    || !calls->s_pick != !calls->s_unpick || room > USCHED_IMAGE_MAX)
 		return -EINVAL;
 	*s = (struct usched){ .s_calls = *calls, .s_stress = (uint8_t)stressed(),
 			      .s_room = room, .s_caught = &none_caught,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usched.h: the dispatcher, for authors of schedulers. Authors of threads start from
- * ustack.h and a scheduler: rr.h or ll.h.
+ * usched.h: the dispatcher, for authors of schedulers. Their threads call what ustack.h
+ * declares. usched.c, src/core/, src/wait/ustack.c and a file of arch/ link alone.
  *
  *   thread      struct ustack: a cooperative user-space thread.
  *   dispatcher  struct usched: blocks and resumes threads, inside usched_run() and on one
@@ -35,7 +35,6 @@
 #ifndef USCHED_H
 #define USCHED_H
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -75,8 +74,8 @@ struct usched_calls {
 	/*
 	 * Returns the next thread to run, blocked or new; NULL ends usched_run(). If
 	 * s_next returns ustack_self(), the thread that blocks, nothing moves and
-	 * ustack_block() returns. May sleep until a thread is ready. The thread that
-	 * blocks has its image by now, so s_next may put that thread in a queue.
+	 * ustack_block() returns. May sleep until a thread is ready. The block cannot
+	 * fail any more, so s_next may queue a thread that yields.
 	 */
 	struct ustack *(*s_next)(struct usched *s);
 
@@ -93,27 +92,29 @@ struct usched_calls {
 	   the same coroutine (uco.h). */
 	void (*s_free)(struct usched *s, struct ustack *u, void *image, size_t size);
 
-	/* `u' has ended or was aborted, and has no image. The dispatcher does not touch
-	   *u again: the owner may free *u here, and nowhere else (R6). */
+	/* `u' has ended or was aborted, and has no image. From now on, and not before,
+	   the record may be freed or used again (R6 of usched.c). */
 	void (*s_done)(struct usched *s, struct ustack *u);
 
 	/*
-	 * Makes `u' runnable, or has its next wait return at once. ustack_wake() calls
-	 * s_wake, from the native threads that the scheduler allows; with s_pick, only if
-	 * ustack_wake() can neither count the token nor make `u' runnable itself.
+	 * Makes `u' runnable if it waits; else counts, for s_next to return `u' at once
+	 * when it waits next. ustack_wake() calls s_wake, from the native threads that
+	 * the scheduler allows; with s_pick, only from outside of usched_run(), and if
+	 * u_tokens is negative and not USTACK_WAITING.
 	 */
 	int (*s_wake)(struct usched *s, struct ustack *u);
 
-	/* Tokens, as drawn below. s_unpick comes with s_pick. */
+	/* TOKENS, below. s_unpick comes with s_pick. Without s_ready there is s_wake. */
 	struct ustack *(*s_pick)(struct usched *s, struct ustack *self);
 	void (*s_unpick)(struct usched *s);
 	void (*s_ready)(struct usched *s, struct ustack *u);
 
-	/* While *s_mail is not NULL, s_next or s_pick is to be called. */
+	/* While *s_mail is not NULL, ustack_wait() leaves the slot and calls s_pick. */
 	const usched_mail *s_mail;
 
-	/* Bytes of a record, from its struct ustack to its end. What is behind the struct
-	   is the first image of the thread. 0: a record is a struct ustack. */
+	/* 0, or bytes from the struct ustack to the end of each record: those behind the
+	   struct are then the thread's first image, and the dispatcher writes there. The
+	   scheduler's own fields are in front of the struct, or behind it with 0. */
 	size_t s_record;
 
 	/* 1: s_next drives timers and descriptors, as uevents.h says. */
@@ -152,23 +153,21 @@ struct usched_calls {
 	void (*s_interrupt)(struct usched *s, struct ustack *u);
 
 	/*
-	 * Decides whether `u', the running thread, gives way: 1; 0: `u' goes on. Called
-	 * by upreempt(), in a signal handler that has interrupted `u' in a region of
-	 * ustack_preemptible(); `context' is the handler's third argument. s_preempt may
-	 * only read *u and *s.
+	 * Returns 1 if `u', the running thread, is to give way. Called by upreempt(), in
+	 * a signal handler that has interrupted `u' in a region of ustack_preemptible();
+	 * `context' is the handler's third argument. s_preempt may only read *u and *s.
 	 */
 	int (*s_preempt)(struct usched *s, struct ustack *u, void *context);
 };
 
 /*
- * A struct usched is the first member of the scheduler's struct, and a struct ustack the
- * first of a thread's record; arch/ulayout.h has their layouts. A scheduler may use
+ * A scheduler's struct has a struct usched, and each record a struct ustack, which need
+ * not be zeroed; arch/ulayout.h has their layouts. A scheduler may use
  *
  *   s->s_current  the running thread; in s_next the thread that blocks; NULL: no thread.
  *   s->s_over     set to 1, atomically, by any native thread: the slice of the running
- *                 thread is over, and ustack_check() calls s_yield.
- *   u->u_mail     a word that ustack_init() leaves alone.
- *   s->s_slot, s->s_turn, s->s_chosen, u->u_tokens: TOKENS.
+ *                 thread is over. Its next ustack_check() makes that 0, and yields.
+ *   s->s_slot, s->s_turn, u->u_tokens: TOKENS.
  *
  * TOKENS make waits and wakes on one native thread as cheap as a switch. A wake gives a
  * thread a token; a wait takes one, or blocks. Without s_pick each ustack_wake() calls
@@ -183,12 +182,13 @@ struct usched_calls {
  *
  * Other negative values are the scheduler's, and have ustack_wake() call s_wake.
  *
- * s_pick returns the thread that is to run while `self' waits, or NULL: then `self'
- * blocks and s_next is asked. If the block fails, s_unpick undoes the last s_pick, which
- * returned s_chosen. s_ready makes `u', which waited, runnable.
+ * s_pick stores USTACK_WAITING, and returns the thread that is to run while `self' waits;
+ * or NULL: then `self' blocks and s_next is asked. If the block fails, s_unpick stores 0
+ * and makes s->s_chosen, what s_pick had returned, the next thread again. s_ready makes
+ * `u', which waited, runnable.
  *
- * The slot is for schedulers that run the thread next that was woken last. usched_init()
- * leaves USCHED_CLOSED in s_slot: no slot. While s_slot is NULL, ustack_wake() puts its
+ * The slot is for schedulers that run next what was woken last. usched_init() leaves
+ * USCHED_CLOSED in s_slot: no slot. While s_slot is NULL, ustack_wake() puts its
  * thread there instead of calling s_ready, and ustack_wait() runs that thread without
  * s_pick, while *s_mail is NULL and s_switches of usched_stats() below s_turn. So s_pick
  * and s_next must look into the slot, too.
@@ -213,9 +213,9 @@ struct usched_stats {
 
 /*
  * Makes *s a dispatcher with the native stack as its one stack. *calls is copied.
- * 0; -EINVAL: a required call-back is missing, or s_record is too large; -ENOTSUP: this
- * machine keeps a shadow stack, which cannot be copied, or code of the program was
- * compiled with -fsplit-stack, which moves frames to stacks of its own.
+ * 0; -EINVAL: a required call-back or s_unpick is missing, or s_record is too large;
+ * -ENOTSUP: this machine keeps a shadow stack, which cannot be copied, or code of the
+ * program was compiled with -fsplit-stack, which moves frames to stacks of its own.
  * From any native thread. Does not switch.
  */
 int usched_init(struct usched *s, const struct usched_calls *calls);

@@ -6,6 +6,7 @@
 #ifndef USCHED_ULAYOUT_H
 #define USCHED_ULAYOUT_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 

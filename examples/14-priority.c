@@ -3,9 +3,10 @@
  * A scheduler of the program's own, over two native threads: of the threads that are
  * ready, the one with the highest priority runs first. Build it with
  *
- *   cc -O2 examples/14-priority.c build/libusched.a -I. -pthread -o priority
+ *   cc -O2 examples/14-priority.c build/one/usched-all.c -Ibuild/one -pthread \
+ *     -o priority
  *
- * It prints who ran, in that order, on each processor:
+ * after `make one'. It prints:
  *
  *   processor 0: high high high normal normal normal low low low
  *   processor 1: high high high normal normal normal low low low
@@ -21,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "uproc.h"
+#include "usched-all.h"
 
 enum priority { LOW, NORMAL, HIGH, PRIORITIES };
 

@@ -11,6 +11,11 @@
 
 /* ---- Dispatchers ---- */
 
+static void undo_nothing(struct usched *s)
+{
+	(void)s;
+}
+
 TEST(init_wants_call_backs)
 {
 	struct usched_calls calls = { .s_next = mini_next, .s_alloc = mini_alloc };
@@ -24,6 +29,9 @@ TEST(init_wants_call_backs)
 	calls.s_next = NULL;
 	assert_int_equal(usched_init(&s, &calls), -EINVAL);
 	calls.s_next = mini_next;
+	calls.s_unpick = undo_nothing;
+	assert_int_equal(usched_init(&s, &calls), -EINVAL);
+	calls.s_unpick = NULL;
 	assert_int_equal(usched_init(&s, &calls), 0);
 	assert_int_equal(ustack_init(&s, &thread[0], NULL, NULL), -EINVAL);
 	assert_int_equal(usched_fini(&s), 0);
