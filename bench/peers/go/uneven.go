@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
 // Short requests beside long ones, a goroutine for each connection. To compute for some
-// time is done as in bench/chain.h.
+// time is done as in bench/uneven.c.
 package main
 
 import (
