@@ -341,7 +341,7 @@ USCHED_INLINE int ustack_check(void)
  * interrupted if ustack_reserve() was called before. A signal handler of the program
  * that runs in a region may be interrupted likewise, if it leaves the signal mask as it
  * is. Protection keys (pkeys(7)) are not kept. A thread that was interrupted stays on
- * its processor at least until it blocks by a call. In upreempt.c.
+ * its processor at least until it blocks by a call. In upreempt_region.c.
  *
  * Returns the value before; -ENOTSUP: the scheduler has no slices (c_slice), or cannot
  * interrupt threads here: c_embed, SINGLE_THREAD, the portable switch, static programs,

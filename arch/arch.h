@@ -148,8 +148,8 @@ ARCH_CALLED struct arch_jump usched__finish(void);      /* after its end */
 ARCH_CALLED struct arch_jump usched__visited(int loaded);
 
 /*
- * For upreempt.c. Whether the running thread can block with frames down to `top' without
- * more memory (R4).
+ * For upreempt_region.c. Whether the running thread can block with frames down to `top'
+ * without more memory (R4).
  */
 ARCH_PRIVATE int usched__fits(const struct usched *s, const char *top);
 

@@ -144,7 +144,7 @@ struct usched {
 	   one. */
 	int (*s_has_stack)(const struct usched *s, const void *address);
 
-	/* upreempt.c: the thread that ends is in a preemptible region, and leaves it. */
+	/* upreempt_region.c: the thread that ends is in a region, and leaves it. */
 	void (*s_leave)(struct usched *s);
 
 	/* usched_hook.c: tells s_hook what usched__go(s, u) will do, and does it. */

@@ -19,7 +19,7 @@ enum { IS_CHECKED = 0 };
 
 struct usched_observer {
 	/* `call', which no preemptible region may contain, was called. In builds with
-	   USCHED_CHECK; upreempt.c's. */
+	   USCHED_CHECK; upreempt_region.c's. */
 	void (*o_called)(const char *call);
 
 	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * upreempt.c: slices of time: the monitor of processors, and threads that are interrupted
- * by a signal. upreempt.h has the picture. The monitor also has debug/ustall.c look at
- * threads that keep their processor for too long: src/proc/stall.h.
+ * upreempt.c: slices of time, and the monitor of processors. upreempt_region.c has the
+ * regions that a signal interrupts. The monitor also has debug/ustall.c look at threads
+ * that keep their processor for too long: src/proc/stall.h.
  *
  * The monitor. No switch notes the time: that would cost each of them. But each counts,
  * and so does each time that a thread gives way. So the monitor looks at these counters
@@ -17,25 +17,6 @@
  * Where there is no monitor, s_over is always 1, and ustack_check() keeps the same notes.
  * Without c_slice there is none either: a slice is BUDGET_SPELL then, as for calls that
  * never wait (src/wait/budget.h).
- *
- * The signal. A region is where usched__current is the stand-in, l_blind. Only then does
- * the handler do anything, so code of usched, which begins and ends regions, is never
- * interrupted, wherever its text is. The handler yields if
- *
- *  - the interrupted instruction is in the main program, which is linked dynamically:
- *    other code may hold locks, of malloc() for example, that the next thread needs;
- *  - the signal mask is that of the beginning of the region, so this is not inside
- *    another handler;
- *  - SP is in the thread's stack, and its image has room (R4): nothing is allocated for
- *    the thread.
- *
- * The kernel has set other control words and another mask for the handler. These belong
- * to the native thread, so others get those of the beginning of the region. When the
- * thread runs again the signal is blocked until the handler returns: there is one frame
- * of a signal at most.
- *
- * The state of a region is the running thread's: one place for each dispatcher is enough,
- * and upreempt() keeps it in its frame meanwhile.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -43,17 +24,14 @@
 #include "../../upreempt.h"
 
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "../../arch/arch.h"
@@ -62,20 +40,12 @@
 #include "../base/native.h"
 #include "../core/core.h"
 #include "../core/observer.h"
+#include "slice.h"
 #include "stall.h"
 #include "../base/when.h"
 #include "../../ustack.h"
 
-#ifndef AT_MINSIGSTKSZ
-#define AT_MINSIGSTKSZ 51
-#endif
-
 enum {
-	SIGNAL_MIN  = 4096,     /* bytes of a signal's frame, if the kernel is silent */
-	HANDLER     = 2048,     /* bytes: frames from the handler to the switch */
-	DEEPER      = 2048,     /* bytes: frames of functions in a region */
-	ON_VALGRIND = 0x1001,   /* a request: memcheck does not know signal frames */
-	MASK_BYTES  = 8,        /* of a sigset_t: what the kernel has of it */
 	SIGNALS     = 65,
 	EARLY       = 8,        /* this part of a slice may be missing at a look */
 	QUIET       = 8,        /* looks at idle processors before it sleeps */
@@ -87,98 +57,15 @@ enum {
 	STALL_LOOKS = 2,        /* looks in the time of a stall */
 };
 
-/* Not inlined, for the reason in uabi.h. */
-#define BY_THREADS __attribute__((noinline))
-
-/* Why regions cannot be interrupted in this build, whatever the program is. */
-#if defined(USCHED_TSAN) || USCHED_HAS(memory_sanitizer) \
-	|| USCHED_HAS(address_sanitizer)        /* clang's: linked into the program */
-enum { BY_SIGNAL = 0 };
-#else
-enum { BY_SIGNAL = 1 };
-#endif
 #ifdef USCHED_TSAN
 enum { MONITORED = 0 };
 #else
 enum { MONITORED = 1 };
 #endif
 
-struct slice {
-	struct upreempt l_head;         /* first */
-	struct usched   l_blind;        /* the stand-in */
-	struct ustack   l_none;         /* its thread, in check builds: it asks s_pick */
-	int64_t         l_length;       /* ns; constant, as the next one */
-	int             l_signal;       /* 0: none, and no monitor of slices */
-	int64_t         l_stall;        /* ns; 0: none is reported; constant */
-	int             l_ask;          /* the signal for that; constant */
-	struct ustall  *l_reporter;     /* the monitor's, or NULL; constant */
-	clockid_t       l_clock;        /* CPU time of its native thread, before l_tid */
-	pid_t           l_tid;          /* atomic: of its native thread */
-
-	/* Of the running thread, which is in a region. */
-	uint32_t        l_region;       /* atomic: 1: it is */
-	sigset_t        l_mask;         /* at the beginning of that, */
-	uint64_t        l_words;        /* and the control words */
-
-	/* The program's code, written when the first region begins. */
-	uintptr_t       l_text, l_text_end;
-
-	/* The monitor's; without one, of the dispatcher's native thread. */
-	uint64_t        l_seen;         /* a count, and the time since when */
-	int64_t         l_since;
-	int64_t         l_longest;      /* atomic: the longest time seen without change */
-	uint64_t        l_over;         /* atomic: the count when the slice was over */
-	uint64_t        l_gave;         /* atomic: when a thread gave way last: */
-	int64_t         l_gave_at;      /* the count before the next ran, and the time */
-	int64_t         l_looked;       /* the last look at the clock, */
-	unsigned        l_calls;        /* calls since then, */
-	unsigned        l_skip;         /* and how many until the next */
-};
-
 extern inline int ustack_check(void);
 
 /* ---- Slices of a dispatcher ---- */
-
-static struct slice *slice_of(const struct usched *s)
-{
-	return (struct slice *)(void *)s->s_slice;
-}
-
-static bool is_blind(const struct usched *s)
-{
-	const struct slice *l = slice_of(s);
-
-	return l && s == &l->l_blind;
-}
-
-/* Changes with each switch, and with each time that a thread gives way. */
-static uint64_t count(const struct usched *s)
-{
-	return GET(s->s_stats.s_switches) + GET(s->s_stats.s_preempted);
-}
-
-/* In check builds: `call' is one that no region may contain. */
-static void called(const char *call)
-{
-	const struct usched *s = usched__here();
-	const struct ustack *u;
-
-	if (!is_blind(s))
-		return;
-	u = slice_of(s)->l_head.q_sched->s_current;
-	fprintf(stderr, "usched: %s was called in a preemptible region, by thread %p, "
-		"function %p\n", call, (const void *)u,
-		(void *)(uintptr_t)ustack_func(u));
-	abort();
-}
-
-/* ustack_wait() is inlined into programs, which were compiled without checks. */
-static struct ustack *called_wait(struct usched *s, struct ustack *self)
-{
-	(void)s;
-	called("ustack_wait");
-	return self;
-}
 
 /* Of ustall_install(), or NULL. */
 static const struct upreempt_stalls *stalls;
@@ -189,29 +76,16 @@ void upreempt__report(const struct upreempt_stalls *table)
 }
 
 /* The policy of processors: what the monitor has found still holds. */
-static int is_over(struct usched *s, struct ustack *u, void *context)
+int slice__is_over(struct usched *s, struct ustack *u, void *context)
 {
 	(void)u;
 	(void)context;
 	return GET(slice_of(s)->l_over) == count(s);
 }
 
-/* ---- Signals ---- */
-
-static bool may_give_way(const struct slice *l, const ucontext_t *context)
-{
-	uintptr_t at = usched__interrupted(context);
-
-	return at >= l->l_text && at < l->l_text_end
-		&& memcmp(&context->uc_sigmask, &l->l_mask, MASK_BYTES) == 0
-		&& usched__fits(l->l_head.q_sched,
-				(char *)__builtin_frame_address(0) - HANDLER);
-}
-
 /* ---- ustack_check() ---- */
 
-/* The running thread gives way now. */
-static void count_given(struct usched *s)
+void slice__count_given(struct usched *s)
 {
 	struct slice *l = slice_of(s);
 
@@ -276,75 +150,10 @@ static int yield_slice(struct usched *s)
 		if (GET(l->l_over) != count(s))
 			return 0;               /* it was another thread's */
 	}
-	count_given(s);
+	slice__count_given(s);
 	rc = ustack_yield();
 	begin_turn();
 	return rc;
-}
-
-/* ---- Regions ---- */
-
-/* Compilers move nothing of the program across these. */
-#define BARRIER() __asm__ volatile("" : : : "memory")
-
-static void enter_region(struct slice *l)
-{
-	SET(l->l_region, 1);
-	BARRIER();
-	usched__current = &l->l_blind;
-	BARRIER();
-}
-
-/* The s_leave of the stand-in, for threads that end in a region, too. */
-static void leave_region(struct usched *s)
-{
-	struct slice *l = slice_of(s);
-
-	BARRIER();
-	usched__current = l->l_head.q_sched;
-	BARRIER();
-	SET(l->l_region, 0);
-}
-
-/* Below the frame of the signal. Blocks the thread until its next turn. */
-static void give_way(struct slice *l)
-{
-	struct usched *s = l->l_head.q_sched;
-	struct usched_stack *k = s->s_current->u_stack;
-	sigset_t mask = l->l_mask, all;
-	uint64_t words = l->l_words;
-	uint8_t stays = k->k_stays;
-
-	leave_region(s);
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
-	if (!(s->s_owns & USCHED_OWNS))
-		usched__set_control(words);
-	SET(s->s_over, 0);
-	count_given(s);
-	k->k_stays = stays | USCHED_INTERRUPTED;
-	s->s_calls.s_yield(s);                  /* if it cannot, the thread goes on */
-	k->k_stays = stays;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, NULL);
-	l->l_mask = mask;
-	l->l_words = words;
-	enter_region(l);
-}
-
-BY_THREADS int upreempt(void *context)
-{
-	struct usched *s = usched__current;
-	struct slice *l = slice_of(s);
-	int error = errno, gives;
-
-	if (!is_blind(s) || !may_give_way(l, (const ucontext_t *)context))
-		return 0;
-	s = l->l_head.q_sched;
-	gives = s->s_calls.s_preempt(s, s->s_current, context) != 0;
-	if (gives)
-		give_way(l);
-	errno = error;
-	return gives;
 }
 
 static void end_slices(struct upreempt *q)
@@ -352,7 +161,7 @@ static void end_slices(struct upreempt *q)
 	free(q);
 }
 
-static int begin_slice(struct usched *s, struct slice **slice)
+int slice__begin(struct usched *s, struct slice **slice)
 {
 	struct slice *l = (struct slice *)calloc(1, sizeof *l);
 
@@ -360,13 +169,6 @@ static int begin_slice(struct usched *s, struct slice **slice)
 		return -ENOMEM;
 	l->l_head = (struct upreempt){ s, end_slices };
 	l->l_blind.s_slice = &l->l_head;
-	l->l_blind.s_leave = leave_region;
-	if (IS_CHECKED) {
-		l->l_blind.s_current = &l->l_none;
-		l->l_blind.s_inside = &l->l_none;
-		l->l_blind.s_calls.s_pick = called_wait;
-		__atomic_store_n(&usched__observer.o_called, &called, __ATOMIC_RELAXED);
-	}
 	__atomic_store_n(&usched__observer.o_give_way, &yield_slice, __ATOMIC_RELAXED);
 	s->s_slice = &l->l_head;
 	*slice = l;
@@ -375,7 +177,6 @@ static int begin_slice(struct usched *s, struct slice **slice)
 
 int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 {
-	const uintptr_t request[6] = { ON_VALGRIND };
 	struct slice *l;
 	int rc;
 
@@ -391,10 +192,10 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 			return -ENOTSUP;
 		stall = 0;
 	}
-	rc = begin_slice(s, &l);
+	rc = slice__begin(s, &l);
 	if (rc)
 		return rc;
-	if (MONITORED && signal && !usched__valgrind(request)) {
+	if (MONITORED && signal && !slice_on_valgrind()) {
 		l->l_stall = stall;
 		l->l_ask = signal;
 	}
@@ -405,7 +206,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 	l->l_skip = 1;
 	if (!l->l_signal)
 		s->s_over = 1;
-	s->s_calls.s_preempt = is_over;
+	s->s_calls.s_preempt = slice__is_over;
 	return 0;
 }
 
@@ -414,83 +215,6 @@ int64_t upreempt__longest(const struct usched *s)
 	const struct slice *l = slice_of(s);
 
 	return l->l_signal ? GET(l->l_longest) : -1;
-}
-
-/*
- * Finds the code of the main program, without dl_iterate_phdr(), whose lock may stay
- * closed in the child of a fork. Parts between its first and its last instruction that
- * are not code are never interrupted. Without an interpreter the program is static: libc
- * is a part of it, and the two cannot be told apart.
- */
-static bool find_text(struct slice *l)
-{
-	const ElfW(Phdr) *parts = (const ElfW(Phdr) *)getauxval(AT_PHDR);
-	uintptr_t at = 0, first = 0, end = 0;
-	bool dynamic = false;
-
-	for (unsigned i = 0; i < getauxval(AT_PHNUM); i++) {
-		const ElfW(Phdr) *part = &parts[i];
-		uintptr_t from = at + part->p_vaddr;
-
-		if (part->p_type == PT_PHDR)            /* before all that are loaded */
-			at = (uintptr_t)parts - part->p_vaddr;
-		dynamic |= part->p_type == PT_INTERP;
-		if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
-			continue;
-		if (end == 0)
-			first = from;
-		end = from + part->p_memsz;             /* they are in order */
-	}
-	l->l_text = first;
-	l->l_text_end = dynamic ? end : 0;
-	return dynamic;
-}
-
-/* What can fail. */
-static int prepare_region(struct usched *s)
-{
-	const uintptr_t request[6] = { ON_VALGRIND };
-	size_t frame = getauxval(AT_MINSIGSTKSZ);
-	struct slice *l = slice_of(s);
-	int rc = 0;
-
-	if (!BY_SIGNAL || !s->s_calls.s_preempt || !s->s_calls.s_yield
-	    || usched__probe() <= 0 || usched__valgrind(request)
-	    || (s->s_calls.s_preempt == is_over && !l->l_signal))
-		return -ENOTSUP;
-	if (!l)
-		rc = begin_slice(s, &l);
-	if (rc)
-		return rc;
-	if (l->l_text_end == 0 && !find_text(l))
-		return -ENOTSUP;
-	return ustack_reserve((frame ? frame : SIGNAL_MIN) + HANDLER + DEEPER);
-}
-
-BY_THREADS int ustack_preemptible(int on)
-{
-	struct usched *s = usched__current;
-	int rc;
-
-	if (is_blind(s)) {
-		if (on > 0)
-			return 1;
-		leave_region(s);
-		if (GET(slice_of(s)->l_head.q_sched->s_over))
-			usched__give_way();
-		return 1;
-	}
-	if (!s->s_current)
-		return -EPERM;
-	if (on <= 0)
-		return 0;
-	rc = prepare_region(s);
-	if (rc)
-		return rc;
-	pthread_sigmask(SIG_SETMASK, NULL, &slice_of(s)->l_mask);
-	slice_of(s)->l_words = usched__control();
-	enter_region(slice_of(s));
-	return 0;
 }
 
 struct upreempt_monitor {

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * upreempt_region.c: threads that are interrupted by a signal. upreempt.h has the
+ * picture, upreempt.c sends the signal.
+ *
+ * A region is where usched__current is the stand-in, l_blind. Only then does the handler
+ * do anything, so code of usched, which begins and ends regions, is never interrupted,
+ * wherever its text is. The handler yields if
+ *
+ *  - the interrupted instruction is in the main program, which is linked dynamically:
+ *    other code may hold locks, of malloc() for example, that the next thread needs;
+ *  - the signal mask is that of the beginning of the region, so this is not inside
+ *    another handler;
+ *  - SP is in the thread's stack, and its image has room (R4): nothing is allocated for
+ *    the thread.
+ *
+ * The kernel has set other control words and another mask for the handler. These belong
+ * to the native thread, so others get those of the beginning of the region. When the
+ * thread runs again the signal is blocked until the handler returns: there is one frame
+ * of a signal at most.
+ *
+ * The state of a region is the running thread's: one place for each dispatcher is enough,
+ * and upreempt() keeps it in its frame meanwhile.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* sigset_t */
+#endif
+#include "../../upreempt.h"
+
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <ucontext.h>
+
+#include "../../ustack.h"
+#include "../core/core.h"
+#include "../core/observer.h"
+#include "slice.h"
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+
+enum {
+	SIGNAL_MIN = 4096,      /* bytes of a signal's frame, if the kernel is silent */
+	HANDLER    = 2048,      /* bytes: frames from the handler to the switch */
+	DEEPER     = 2048,      /* bytes: frames of functions in a region */
+	MASK_BYTES = 8,         /* of a sigset_t: what the kernel has of it */
+};
+
+/* Why regions cannot be interrupted in this build, whatever the program is. */
+#if defined(USCHED_TSAN) || USCHED_HAS(memory_sanitizer) \
+	|| USCHED_HAS(address_sanitizer)        /* clang's: linked into the program */
+enum { BY_SIGNAL = 0 };
+#else
+enum { BY_SIGNAL = 1 };
+#endif
+
+static bool is_blind(const struct usched *s)
+{
+	const struct slice *l = slice_of(s);
+
+	return l && s == &l->l_blind;
+}
+
+/* In check builds: `call' is one that no region may contain. */
+static void called(const char *call)
+{
+	const struct usched *s = usched__here();
+	const struct ustack *u;
+
+	if (!is_blind(s))
+		return;
+	u = slice_of(s)->l_head.q_sched->s_current;
+	fprintf(stderr, "usched: %s was called in a preemptible region, by thread %p, "
+		"function %p\n", call, (const void *)u,
+		(void *)(uintptr_t)ustack_func(u));
+	abort();
+}
+
+/* ustack_wait() is inlined into programs, which were compiled without checks. */
+static struct ustack *called_wait(struct usched *s, struct ustack *self)
+{
+	(void)s;
+	called("ustack_wait");
+	return self;
+}
+
+static bool may_give_way(const struct slice *l, const ucontext_t *context)
+{
+	uintptr_t at = usched__interrupted(context);
+
+	return at >= l->l_text && at < l->l_text_end
+		&& memcmp(&context->uc_sigmask, &l->l_mask, MASK_BYTES) == 0
+		&& usched__fits(l->l_head.q_sched,
+				(char *)__builtin_frame_address(0) - HANDLER);
+}
+
+/* Compilers move nothing of the program across these. */
+#define BARRIER() __asm__ volatile("" : : : "memory")
+
+static void enter_region(struct slice *l)
+{
+	SET(l->l_region, 1);
+	BARRIER();
+	usched__current = &l->l_blind;
+	BARRIER();
+}
+
+/* The s_leave of the stand-in, for threads that end in a region, too. */
+static void leave_region(struct usched *s)
+{
+	struct slice *l = slice_of(s);
+
+	BARRIER();
+	usched__current = l->l_head.q_sched;
+	BARRIER();
+	SET(l->l_region, 0);
+}
+
+/* Below the frame of the signal. Blocks the thread until its next turn. */
+static void give_way(struct slice *l)
+{
+	struct usched *s = l->l_head.q_sched;
+	struct usched_stack *k = s->s_current->u_stack;
+	sigset_t mask = l->l_mask, all;
+	uint64_t words = l->l_words;
+	uint8_t stays = k->k_stays;
+
+	leave_region(s);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (!(s->s_owns & USCHED_OWNS))
+		usched__set_control(words);
+	SET(s->s_over, 0);
+	slice__count_given(s);
+	k->k_stays = stays | USCHED_INTERRUPTED;
+	s->s_calls.s_yield(s);                  /* if it cannot, the thread goes on */
+	k->k_stays = stays;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	l->l_mask = mask;
+	l->l_words = words;
+	enter_region(l);
+}
+
+BY_THREADS int upreempt(void *context)
+{
+	struct usched *s = usched__current;
+	struct slice *l = slice_of(s);
+	int error = errno, gives;
+
+	if (!is_blind(s) || !may_give_way(l, (const ucontext_t *)context))
+		return 0;
+	s = l->l_head.q_sched;
+	gives = s->s_calls.s_preempt(s, s->s_current, context) != 0;
+	if (gives)
+		give_way(l);
+	errno = error;
+	return gives;
+}
+
+/*
+ * Finds the code of the main program, without dl_iterate_phdr(), whose lock may stay
+ * closed in the child of a fork. Parts between its first and its last instruction that
+ * are not code are never interrupted. Without an interpreter the program is static: libc
+ * is a part of it, and the two cannot be told apart.
+ */
+static bool find_text(struct slice *l)
+{
+	const ElfW(Phdr) *parts = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+	uintptr_t at = 0, first = 0, end = 0;
+	bool dynamic = false;
+
+	for (unsigned i = 0; i < getauxval(AT_PHNUM); i++) {
+		const ElfW(Phdr) *part = &parts[i];
+		uintptr_t from = at + part->p_vaddr;
+
+		if (part->p_type == PT_PHDR)            /* before all that are loaded */
+			at = (uintptr_t)parts - part->p_vaddr;
+		dynamic |= part->p_type == PT_INTERP;
+		if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
+			continue;
+		if (end == 0)
+			first = from;
+		end = from + part->p_memsz;             /* they are in order */
+	}
+	l->l_text = first;
+	l->l_text_end = dynamic ? end : 0;
+	return dynamic;
+}
+
+/* Before the first region: what the stand-in needs. */
+static int begin_stand_in(struct usched *s)
+{
+	struct slice *l = slice_of(s);
+	int rc = l ? 0 : slice__begin(s, &l);
+
+	if (rc)
+		return rc;
+	l->l_blind.s_leave = leave_region;
+	if (IS_CHECKED) {
+		l->l_blind.s_current = &l->l_none;
+		l->l_blind.s_inside = &l->l_none;
+		l->l_blind.s_calls.s_pick = called_wait;
+		__atomic_store_n(&usched__observer.o_called, &called, __ATOMIC_RELAXED);
+	}
+	return find_text(l) ? 0 : -ENOTSUP;
+}
+
+/* What can fail. */
+static int prepare_region(struct usched *s)
+{
+	size_t frame = getauxval(AT_MINSIGSTKSZ);
+	const struct slice *l = slice_of(s);
+	int rc = 0;
+
+	if (!BY_SIGNAL || !s->s_calls.s_preempt || !s->s_calls.s_yield
+	    || usched__probe() <= 0 || slice_on_valgrind()
+	    || (s->s_calls.s_preempt == slice__is_over && !l->l_signal))
+		return -ENOTSUP;
+	if (!l || l->l_text_end == 0)
+		rc = begin_stand_in(s);
+	return rc ? rc : ustack_reserve((frame ? frame : SIGNAL_MIN) + HANDLER + DEEPER);
+}
+
+BY_THREADS int ustack_preemptible(int on)
+{
+	struct usched *s = usched__current;
+	int rc;
+
+	if (is_blind(s)) {
+		if (on > 0)
+			return 1;
+		leave_region(s);
+		if (GET(slice_of(s)->l_head.q_sched->s_over))
+			usched__give_way();
+		return 1;
+	}
+	if (!s->s_current)
+		return -EPERM;
+	if (on <= 0)
+		return 0;
+	rc = prepare_region(s);
+	if (rc)
+		return rc;
+	pthread_sigmask(SIG_SETMASK, NULL, &slice_of(s)->l_mask);
+	slice_of(s)->l_words = usched__control();
+	enter_region(slice_of(s));
+	return 0;
+}
