@@ -29,7 +29,8 @@ fi
 # shellcheck disable=SC2034,SC2154
 logs=$dir
 . scripts/lib.sh
-export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-40}" delays_dir="$dir"
+[ "${LONG-}" ] && scale=40 || scale=100
+export USCHED_TEST_SCALE="${USCHED_TEST_SCALE:-$scale}" delays_dir="$dir"
 $CC -std=c11 -O2 -o "$dir/delays" tests/help/delays.c || die "does not build"
 "$dir/delays" 1000 1 true >"$dir/log" 2>&1 || skip "$(head -n 1 "$dir/log")"
 
