@@ -28,17 +28,17 @@
 #ifdef __i386__
 #define S_FUNC          304
 #define S_ARG           308
-#define S_SWITCHES      376
-#define S_ERRNO         344
-#define S_CAUGHT        348
-#define S_CURRENT       352
+#define S_SWITCHES      372
+#define S_ERRNO         340
+#define S_CAUGHT        344
+#define S_CURRENT       348
 #else
 #define S_FUNC          308
 #define S_ARG           312
 #define S_SWITCHES      384
-#define S_ERRNO         348
-#define S_CAUGHT        352
-#define S_CURRENT       356
+#define S_ERRNO         344
+#define S_CAUGHT        348
+#define S_CURRENT       352
 #endif
 #define K_BOTTOM        0
 #define K_SCHED         8
