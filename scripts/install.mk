@@ -10,6 +10,9 @@ man_page = @mkdir -p $(@D) && awk -f scripts/man.awk $< $(filter %.in,$^) >$@
 $(B)/doc/%.3: %.h doc/%.3.in scripts/man.awk
 	$(man_page)
 
+$(B)/doc/usched-%.3: %.h doc/usched-%.3.in scripts/man.awk
+	$(man_page)
+
 $(B)/doc/%.3: debug/%.h doc/%.3.in scripts/man.awk
 	$(man_page)
 

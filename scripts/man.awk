@@ -58,6 +58,11 @@ function quoted(w) {
 	return w ~ /[ |]/ || w ~ /^[.,:;()!?]$/ ? "\"" w "\"" : w
 }
 
+# rr.3 and ll.3 would be found where other programs have pages of these names.
+function page_of(name) {
+	return name ~ /^(rr|ll)$/ ? "usched-" name : name
+}
+
 function has_page(name,   text) {
 	if (!(name in page))
 		page[name] = (getline text <(folder name ".3.in")) > 0
@@ -79,7 +84,8 @@ function macro(w,   name) {
 	if (w ~ /^([a-z]+\/)?(u[a-z_]+|rr|ll|sim)\.h$/) {
 		name = w
 		gsub(/^.*\/|\.h$/, "", name)
-		return name != header && has_page(name) ? "Xr " name " 3" : "Pa " w
+		return name != header && has_page(page_of(name)) ? "Xr " page_of(name) " 3" \
+			: "Pa " w
 	}
 	if (w ~ /^(struct|enum|union) ./)
 		return "Vt " quoted(w)
@@ -474,8 +480,8 @@ END {
 	finish()
 	items(0)
 	print ".\\\" SPDX-License-Identifier: MIT\n.Dd January 1, 2026"
-	print ".Dt " toupper(header) " 3\n.Os\n.Sh NAME"
-	print (names == "" ? ".Nm " header : names) "\n.Nd " title
+	print ".Dt " toupper(page_of(header)) " 3\n.Os\n.Sh NAME"
+	print (names == "" ? ".Nm " page_of(header) : names) "\n.Nd " title
 	printf ".Sh SYNOPSIS\n.In usched/%s\n%s", path, synopsis
 	printf ".Sh DESCRIPTION\n%s%s%s", overview, body, written[0]
 	if (values)

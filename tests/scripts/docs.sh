@@ -24,19 +24,20 @@ pages=$(echo doc/*.[17] doc/*.3.in)
 texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
 name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|ustall|utrace|uco|utls|ulinear|sim)_[a-z_]*[a-z]|uoffload|upreempt)"
-shown='rr ll uprocs ustack usync unet ubuf uco uoffload'
+shown='usched-rr usched-ll uprocs ustack usync unet ubuf uco uoffload'
 
 examples=0
 
 mkdir "$dir/man"
 for page in doc/*.3.in; do
 	made=$(basename "$page" .3.in)
-	header=$(ls "$made.h" "debug/$made.h" "tls/$made.h" "sim/$made.h" 2>/dev/null)
+	header=$(ls "${made#usched-}.h" "debug/$made.h" "tls/$made.h" "sim/$made.h" 2>/dev/null)
 	awk -f scripts/man.awk "$header" "$page" >"$dir/man/$made.3" || fail "$page: no page"
 done
 for header in $(of_make headers) tls/utls.h sim/sim.h sim/ulinear.h; do
 	case $header in usched-all.h | arch/* | posix/* | *.hh) continue ;; esac
-	[ -f "doc/$(basename "$header" .h).3.in" ] || fail "$header has no manual page"
+	made=$(basename "$header" .h)
+	[ -f "doc/$made.3.in" ] || [ -f "doc/usched-$made.3.in" ] || fail "$header has no manual page"
 done
 grep -ohE "^.Nm $name" "$dir"/man/*.3 | sort -u >"$dir/functions"
 grep -hvE '^( \*|/\*|#)' *.h arch/*.h debug/*.h tls/utls.h sim/*.h | grep -oE "(^|[*[:space:]])$name\(" |
