@@ -142,7 +142,7 @@ static void read_much(void *arg)
 }
 
 /* Both directions at once, with a reader and a writer at each end; keys change. */
-static void talk(void)
+NET_TEST(talk)
 {
 	struct utls_context *server = context(0, 0, 2, "h2,http/1.1");
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, "http/1.1,h2");
@@ -174,7 +174,7 @@ static void talk(void)
 }
 
 /* Around what the first read of a burst takes, what one record has, and two. */
-static void sizes(void)
+NET_TEST(sizes)
 {
 	static const size_t around[] = { 1, 1002, 2048, 16384, 32768 };
 	struct utls_context *server = context(0, 0, 1, NULL);
@@ -221,7 +221,7 @@ static const char *refusal(struct utls_context *server, const char *host)
 	return text;
 }
 
-static void names(void)
+NET_TEST(names)
 {
 	struct utls_context *server = context(0, 0, 2, NULL);
 
@@ -261,7 +261,7 @@ static int present(unsigned flags, size_t first, size_t n)
 	return rc;
 }
 
-static void clients(void)
+NET_TEST(clients)
 {
 	TEST_EQUAL(present(UTLS_VERIFY, 2, 1), 0);
 	TEST_EQUAL(present(UTLS_VERIFY, 0, 0), -EPROTO);
@@ -293,7 +293,7 @@ static int resume(struct utls_context *server, struct utls_context *client, int 
 }
 
 /* Connections go on with what they have. A load that fails changes nothing. */
-static void reload(void)
+NET_TEST(reload)
 {
 	struct utls_certificate some[2] = { certificate(1),
 					    { paths[0][0], paths[1][1] } };
@@ -322,7 +322,7 @@ static void reload(void)
 	end(late);
 }
 
-static void tickets(void)
+NET_TEST(tickets)
 {
 	struct utls_certificate one = certificate(0);
 	struct utls_conf conf = { .f_certificates = &one, .f_count = 1 };
@@ -402,7 +402,7 @@ static void counted_free(void *p, const char *file, int line)
  * A handshake that ends by its deadline or by a cancel goes on in the next call. OpenSSL
  * has no buffers for one of which nothing has come.
  */
-static void late(void)
+NET_TEST(late)
 {
 	struct utls_context *server = context(0, 0, 1, NULL);
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
@@ -436,7 +436,7 @@ static void late(void)
 }
 
 /* Bytes that were taken and not sent are sent by later calls, in their order. */
-static void slow(void)
+NET_TEST(slow)
 {
 	struct utls_context *server = context(0, 0, 1, NULL);
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
@@ -491,7 +491,7 @@ static void answer_lines(void *arg)
 	ubuf_out_free(&out);
 }
 
-static void lines(void)
+NET_TEST(lines)
 {
 	struct utls_context *server = context(0, 0, 1, NULL);
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
@@ -523,7 +523,7 @@ static void lines(void)
 }
 
 /* A flush is done when all is sent: the buffer may be empty, and the session not. */
-static void flushes(void)
+NET_TEST(flushes)
 {
 	struct utls_context *server = context(0, 0, 1, NULL);
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
@@ -557,7 +557,7 @@ static void flushes(void)
 }
 
 /* Streams that end without their end, before and after the handshake. */
-static void truncated(void)
+NET_TEST(truncated)
 {
 	struct utls_context *server = context(0, 0, 1, NULL);
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
@@ -658,7 +658,7 @@ static struct both *shaken(void (*make_pair)(int fds[2]), struct utls_context *s
 }
 
 /* More records without data than a peer has a use for. */
-static void floods(void)
+NET_TEST(floods)
 {
 	struct utls_context *server = context(0, 0, 1, NULL);
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
@@ -682,7 +682,7 @@ static void floods(void)
 }
 
 /* The deadline comes though the socket has something all the time; nothing is lost. */
-static void floods_late(void)
+NET_TEST(floods_late)
 {
 	struct utls_context *server = context(0, 0, 1, NULL);
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
@@ -786,7 +786,7 @@ static void flood_on(void *arg)
  * Replies that the peer does not read are kept up to a limit, data among them or not. Not
  * over TCP: Linux drops what comes to a peer whose buffer is full, acknowledgements too.
  */
-static void hoards(void)
+NET_TEST(hoards)
 {
 	struct utls_context *server = context(0, 0, 1, NULL);
 	struct utls_context *client = context(UTLS_CLIENT, 0, 0, NULL);
@@ -915,30 +915,15 @@ static void many(void)
 	free(fds);
 }
 
+NATIVE_CASE(confs)
+CONF_CASE(rubbish, one_processor)
+CONF_CASE(floods_fairly, one_processor)
+CONF_CASE(works_fairly, one_processor)
+CONF_CASE(queue_of_errors, one_processor)
+CONF_CASE(many, two_processors)
+
 int main(void)
 {
-	const struct CMUnitTest utls_tests[] = {
-		NET_CASE(talk),
-		NET_CASE(sizes),
-		NET_CASE(names),
-		NET_CASE(clients),
-		NET_CASE(reload),
-		NET_CASE(tickets),
-		NATIVE_CASE(confs),
-		NET_CASE(late),
-		NET_CASE(slow),
-		NET_CASE(lines),
-		NET_CASE(flushes),
-		NET_CASE(truncated),
-		CONF_CASE(rubbish, one_processor),
-		NET_CASE(floods),
-		NET_CASE(floods_late),
-		CONF_CASE(floods_fairly, one_processor),
-		CONF_CASE(works_fairly, one_processor),
-		NET_CASE(hoards),
-		CONF_CASE(queue_of_errors, one_processor),
-		CONF_CASE(many, two_processors),
-	};
 	const char *where = getenv("USCHED_TLS");
 
 	if (!where)
@@ -950,5 +935,5 @@ int main(void)
 		snprintf(paths[i][0], sizeof paths[i][0], "%s/%s.pem", where, chains[i]);
 		snprintf(paths[i][1], sizeof paths[i][1], "%s/%s.key", where, chains[i]);
 	}
-	return OVER_RUN(utls_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

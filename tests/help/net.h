@@ -57,15 +57,19 @@ void await_waiting(const struct ustack *u);
 void all_have_events(void);
 
 /*
- * Cases of cmocka: func() runs as a thread, over each configuration; over `conf'; or
+ * Cases, as of TEST(): func() runs as a thread, over each configuration; over `conf'; or
  * there, but not under stress, when threads run in any order; in a native thread.
+ * NET_TEST(func) { ... } defines func() and its NET_CASE().
  */
 #define NET_CASE(func)        CASE_BY(run_net_case, #func, func, NULL)
 #define CONF_CASE(func, conf) CASE_BY(run_net_case, #func " " #conf, func, &conf)
 #define CALM_CASE(func, conf) CASE_BY(run_calm_case, #func " " #conf, func, &conf)
 #define NATIVE_CASE(func)     CASE_BY(run_native_case, #func, func, NULL)
-#define CASE_BY(run, name, func, conf) \
-	{ name, run, NULL, NULL, &(struct net_case){ func, conf } }
+#define CASE_BY(run, name, func, conf) TEST_BY(run, name, net_case, func, conf)
+#define NET_TEST(func)      \
+	static void func(void); \
+	NET_CASE(func)          \
+	static void func(void)
 
 struct net_case {
 	void                    (*c_func)(void);

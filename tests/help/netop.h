@@ -52,7 +52,7 @@ const struct op *op_named(const char *name);
 #define OP_CASE(first, test) OP_CASE_BY(run_op_case, first, test)
 #define OP_NATIVE_CASE(test) OP_CASE_BY(run_op_native_case, NULL, test)
 #define OP_CASE_BY(run, first, test) \
-	{ #test, run, NULL, NULL, &(struct op_case){ first, test } }
+	TEST_BY(run, #test, op_case, first, test)
 
 struct op_case {
 	void (*c_first)(void);

@@ -241,7 +241,7 @@ static bool is_left_out(const char *name)
 }
 
 /* Runs these over all[k], which cases are named after. */
-static int run_over(size_t k, const char *name, const struct CMUnitTest *tests, size_t n)
+static int run_over(size_t k, const struct CMUnitTest *tests, size_t n)
 {
 	struct CMUnitTest *cases = calloc(n, sizeof *cases);
 	int failed;
@@ -254,21 +254,10 @@ static int run_over(size_t k, const char *name, const struct CMUnitTest *tests, 
 			cases[i].test_func = leave_out;
 		cases[i].name = join_names(tests[i].name, over->o_name);
 	}
-	failed = _cmocka_run_group_tests(name, cases, n, NULL, NULL);
+	failed = _cmocka_run_group_tests("tests", cases, n, NULL, NULL);
 	for (size_t i = 0; i < n; i++)
 		free((void *)(uintptr_t)cases[i].name);
 	free(cases);
-	return failed;
-}
-
-int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which)
-{
-	int failed = 0;
-
-	which &= wanted();
-	for (size_t k = 0; k < ALL; k++)
-		if (which & 1u << k)
-			failed += run_over(k, name, tests, n);
 	return failed;
 }
 
@@ -283,7 +272,7 @@ int over_all(unsigned which)
 		if (!(which & 1u << k))
 			continue;
 		n = test_cases(1u << k, &tests);
-		failed += run_over(k, "tests", tests, n);
+		failed += run_over(k, tests, n);
 		free(tests);
 	}
 	n = test_cases(0, &tests);

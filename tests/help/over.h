@@ -47,14 +47,7 @@ extern const struct over *over;
  */
 extern bool over_stalls;
 
-/*
- * Run the tests that test.h has, or that a table has: `which' are bits of OVER_ALL. What
- * main() returns.
- */
+/* Runs the program's tests; `which' are bits of OVER_ALL. Returns what main() returns. */
 int over_all(unsigned which);
-int over_run(const char *name, const struct CMUnitTest *tests, size_t n, unsigned which);
-
-#define OVER_RUN(tests, which) \
-	over_run(#tests, tests, sizeof(tests) / sizeof(tests)[0], which)
 
 #endif /* USCHED_TEST_OVER_H */

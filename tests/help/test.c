@@ -133,8 +133,9 @@ size_t test_cases(unsigned which, struct CMUnitTest **cases)
 		*cases = realloc(*cases, (n + 1) * sizeof **cases);
 		TEST_TRUE(*cases);
 		(*cases)[n++] = (struct CMUnitTest){
-			.name = test->t_name, .test_func = begin_test,
-			.initial_state = test,
+			.name = test->t_name,
+			.test_func = test->t_run ? test->t_run : begin_test,
+			.initial_state = test->t_run ? test->t_state : test,
 		};
 	}
 	return n;

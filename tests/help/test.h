@@ -39,19 +39,36 @@ enum { KQUEUE = 0 };
 	static __attribute__((constructor)) void name##_is_there(void)  \
 	{                                                               \
 		static struct test test = {                             \
-			#name, name, which, __LINE__, NULL              \
+			#name, name, which, __LINE__, NULL, NULL, NULL  \
 		};                                                      \
 									\
 		test_enlist(&test);                                        \
 	}                                                               \
 	static void name(void)
 
+/* Defines a case of cmocka that calls run() with a `struct type' of these members. */
+#define TEST_BY(run, name, type, ...) TEST_BY_AT(__LINE__, run, name, type, __VA_ARGS__)
+#define TEST_BY_AT(line, ...)         TEST_BY_LINE(line, __VA_ARGS__)
+#define TEST_BY_LINE(line, run, name, type, ...)                        \
+	static __attribute__((constructor)) void is_there_##line(void)  \
+	{                                                               \
+		static struct type state = { __VA_ARGS__ };             \
+		static struct test test = {                             \
+			name, NULL, ~0u, line, NULL, run, &state        \
+		};                                                      \
+									\
+		test_enlist(&test);                                     \
+	}
+
+/* Of TEST(): t_func; of TEST_BY(): t_run, and its state. */
 struct test {
 	const char  *t_name;
 	void       (*t_func)(void);
 	unsigned     t_which;
 	int          t_line;
 	struct test *t_next;
+	void       (*t_run)(void **state);
+	void        *t_state;
 };
 
 void test_enlist(struct test *test);

@@ -522,7 +522,7 @@ static void through(void (*make)(int fds[2]), uint32_t seed)
 	test_seed = 0;
 }
 
-static void sockets(void)
+NET_TEST(sockets)
 {
 	for (uint32_t i = 1; i <= test_scale(12, 3); i++) {
 		through(make_pipe, 3 * i);
@@ -559,7 +559,7 @@ static void read_in_scope(void *arg)
 }
 
 /* The part of a line that came before is there for the next call, of any thread. */
-static void ends_of_waits(void)
+NET_TEST(ends_of_waits)
 {
 	struct reader *r = calloc(1, sizeof *r);
 	struct ustack *u;
@@ -591,7 +591,7 @@ static void ends_of_waits(void)
 }
 
 /* Texts are whole at the peer though writes end at deadlines. */
-static void full_peer(void)
+NET_TEST(full_peer)
 {
 	struct ubuf_out out;
 	int fds[2], rc, texts = 0, seen = 0, part = 0;
@@ -623,7 +623,7 @@ static void full_peer(void)
 	close_both(fds);
 }
 
-static void lost_peer(void)
+NET_TEST(lost_peer)
 {
 	struct ubuf_out out;
 	struct ubuf_in in;
@@ -749,23 +749,17 @@ static void idle(void)
 	free(r);
 }
 
+CONF_CASE(lines, one_processor)
+CONF_CASE(marks, one_processor)
+CONF_CASE(limits, one_processor)
+CONF_CASE(pieces, one_processor)
+CONF_CASE(texts, one_processor)
+CONF_CASE(wrong_peer, one_processor)
+NATIVE_CASE(sockets)
+NATIVE_CASE(full_peer)
+CONF_CASE(idle, one_processor)
+
 int main(void)
 {
-	const struct CMUnitTest ubuf_tests[] = {
-		CONF_CASE(lines, one_processor),
-		CONF_CASE(marks, one_processor),
-		CONF_CASE(limits, one_processor),
-		CONF_CASE(pieces, one_processor),
-		CONF_CASE(texts, one_processor),
-		CONF_CASE(wrong_peer, one_processor),
-		NET_CASE(sockets),
-		NATIVE_CASE(sockets),
-		NET_CASE(ends_of_waits),
-		NET_CASE(full_peer),
-		NATIVE_CASE(full_peer),
-		NET_CASE(lost_peer),
-		CONF_CASE(idle, one_processor),
-	};
-
-	return OVER_RUN(ubuf_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -25,7 +25,7 @@ static void *count(void *arg, void *value)
 	return word(end + 1);
 }
 
-static void values(void)
+NET_TEST(values)
 {
 	struct uco *co;
 	void *value;
@@ -72,7 +72,7 @@ static void *look_around(void *arg, void *value)
 	return NULL;
 }
 
-static void states(void)
+NET_TEST(states)
 {
 	struct uco **co = calloc(2, sizeof *co);
 
@@ -99,7 +99,7 @@ static void try_outside(void *co)
 	TEST_EQUAL(uco_yield(NULL, NULL), -EPERM);
 }
 
-static void outside(void)
+NET_TEST(outside)
 {
 	struct uco *co;
 
@@ -129,7 +129,7 @@ static void *leaves(void *level, void *unused)
 	return NULL;
 }
 
-static void nested(void)
+NET_TEST(nested)
 {
 	uintptr_t n = 0;
 	struct uco *co;
@@ -156,7 +156,7 @@ static void *clean(void *yields, void *unused)
 	return NULL;
 }
 
-static void closing(void)
+NET_TEST(closing)
 {
 	struct uco *co;
 
@@ -225,7 +225,7 @@ static void identify(void *arg)
 	o->o_rc = 1;
 }
 
-static void identity(void)
+NET_TEST(identity)
 {
 	static struct own all;
 	struct own *o = &all;
@@ -267,7 +267,7 @@ static void write_bytes(void *fd)
 	TEST_EQUAL(unet_close(*(int *)fd), 0);
 }
 
-static void sockets(void)
+NET_TEST(sockets)
 {
 	struct reader *r = calloc(1, sizeof *r);
 	int *fd = calloc(2, sizeof *fd);
@@ -368,7 +368,7 @@ static void work(void *arg)
 	s->s_done++;
 }
 
-static void many(void)
+NET_TEST(many)
 {
 	struct shared *s = calloc(1, sizeof *s);
 	struct digger *d = calloc(SHARED, sizeof *d);
@@ -403,7 +403,7 @@ static void resume_far(void *arg)
 		TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
 }
 
-static void far_away(void)
+NET_TEST(far_away)
 {
 	struct ustack *u[FAR];
 	struct uco *co;
@@ -523,7 +523,7 @@ static void use_plain(void *unused)
 	}
 }
 
-TEST(test_plain)
+TEST_ONCE(test_plain)
 {
 	over_each_number(use_plain);
 }
@@ -622,7 +622,7 @@ static void close_pool(void *unused)
 }
 
 /* On stacks that are shared, and on others. */
-TEST(test_mixed)
+TEST_ONCE(test_mixed)
 {
 	enum { THREADS = 100 };
 
@@ -704,7 +704,7 @@ static void evict_it(void *unused)
 	mini_push(&mini, &guarded[1].g_thread);
 }
 
-TEST(test_room)
+TEST_ONCE(test_room)
 {
 	if (!test_has_stacks() || test_is_stressed())   /* that has shared ones only */
 		skip();
@@ -771,7 +771,7 @@ static void use_no_memory(void *unused)
 	TEST_EQUAL(uco_close(co), 0);
 }
 
-TEST(test_no_memory)
+TEST_ONCE(test_no_memory)
 {
 	for (unsigned stacks = 0; stacks < 3; stacks++) {
 		mini_init(&mini, stacks, 64 << 10);
@@ -806,7 +806,7 @@ static void be_aborted(void *unused)
 	chain(NULL, NULL);
 }
 
-TEST(test_abort)
+TEST_ONCE(test_abort)
 {
 	for (unsigned i = 0; i < 10; i++) {
 		mini_init(&mini, i / 2, 64 << 10);
@@ -837,24 +837,12 @@ static const struct uprocs_conf roomy = {
 	.c_processors = 1, .c_stacks = 2, .c_image = 2048,
 };
 
+CONF_CASE(many, roomy)
+CONF_CASE(nested, roomy)
+CONF_CASE(latest, one_processor)
+CONF_CASE(a_million, one_processor)
+
 int main(void)
 {
-	const struct CMUnitTest uco_tests[] = {
-		NET_CASE(values),
-		NET_CASE(states),
-		NET_CASE(outside),
-		NET_CASE(nested),
-		NET_CASE(closing),
-		NET_CASE(identity),
-		NET_CASE(sockets),
-		NET_CASE(many),
-		NET_CASE(far_away),
-		CONF_CASE(many, roomy),
-		CONF_CASE(nested, roomy),
-		CONF_CASE(latest, one_processor),
-		CONF_CASE(a_million, one_processor),
-	};
-
-	return OVER_RUN(uco_tests, OVER_ALL)
-		+ test_run_all();
+	return over_all(OVER_ALL);
 }

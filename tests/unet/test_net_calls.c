@@ -59,7 +59,7 @@ static void receive_descriptor(void *unused)
 }
 
 /* A descriptor goes through a socket, before and while the other thread waits for it. */
-static void descriptors_are_sent(void)
+NET_TEST(descriptors_are_sent)
 {
 	int fds[2], ends[2];
 	struct ustack *u;
@@ -87,7 +87,7 @@ static void descriptors_are_sent(void)
 }
 
 /* Datagrams with addresses; what does not fit is cut off, and told. */
-static void datagrams(void)
+NET_TEST(datagrams)
 {
 	struct unet_addr a = address(local()), from;
 	int one = unet_bind(&a, 0), other = unet_bind(&a, 0);
@@ -136,7 +136,7 @@ static void send_to_full(void *a)
 }
 
 /* The receiver's queue is full: no event tells of room there. */
-static void full_receiver(void)
+NET_TEST(full_receiver)
 {
 	static struct unet_addr a;
 	char name[64];
@@ -194,7 +194,7 @@ static void send_file(void *arg)
 	TEST_EQUAL(unet_shutdown(s->s_to, SHUT_WR), 0);
 }
 
-static void files(void)
+NET_TEST(files)
 {
 	static struct sender s;
 	unsigned char *in = malloc(FILE_SIZE);
@@ -229,7 +229,7 @@ static void files(void)
 
 /* ---- Connections by hand ---- */
 
-static void connects(void)
+NET_TEST(connects)
 {
 	int listener = mini_listen(4), fd = socket(AF_INET, SOCK_STREAM, 0), peer;
 	struct unet_addr a = bound(listener), none = { .a_size = sizeof(sa_family_t) };
@@ -343,7 +343,7 @@ static void write_parts(void *fd)
 	free(bytes);
 }
 
-static void parts(void)
+NET_TEST(parts)
 {
 	static int fds[2];
 	struct iovec none = { NULL, 0 };
@@ -379,7 +379,7 @@ static bool blocks(int fd)
 }
 
 /* As it was found: it blocks, or it does not. The number can be used again. */
-static void forgets(void)
+NET_TEST(forgets)
 {
 	int fds[2], listener, fd;
 	struct unet_addr a;
@@ -416,7 +416,7 @@ static void forgets(void)
 }
 
 /* Another number of the open file is in use; the last one clears the flag. */
-static void forgets_shared(void)
+NET_TEST(forgets_shared)
 {
 	int fds[2], other[2], copies[3], last = -1;
 	char c;
@@ -449,7 +449,7 @@ static void forgets_shared(void)
 }
 
 /* Events of waits before do not reach the number's next user. */
-static void forgets_events(void)
+NET_TEST(forgets_events)
 {
 	int fds[2], next[2], copy;
 	char c;
@@ -469,24 +469,13 @@ static void forgets_events(void)
 	close_both(next);
 }
 
+NATIVE_CASE(datagrams)
+NATIVE_CASE(connects)
+CONF_CASE(connects_later, one_processor)
+CONF_CASE(system_times_out, one_processor)
+NATIVE_CASE(forgets)
+
 int main(void)
 {
-	const struct CMUnitTest net_calls_tests[] = {
-		NET_CASE(descriptors_are_sent),
-		NET_CASE(datagrams),
-		NET_CASE(full_receiver),
-		NATIVE_CASE(datagrams),
-		NET_CASE(files),
-		NET_CASE(connects),
-		NATIVE_CASE(connects),
-		CONF_CASE(connects_later, one_processor),
-		CONF_CASE(system_times_out, one_processor),
-		NET_CASE(parts),
-		NET_CASE(forgets),
-		NATIVE_CASE(forgets),
-		NET_CASE(forgets_shared),
-		NET_CASE(forgets_events),
-	};
-
-	return OVER_RUN(net_calls_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

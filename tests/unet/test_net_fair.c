@@ -79,7 +79,7 @@ static void serve_rude(int fd, void *unused)
 }
 
 /* Meanwhile other clients are served. */
-static void rude_clients(void)
+NET_TEST(rude_clients)
 {
 	static struct rude r;
 	struct unet_addr a = address(local());
@@ -836,15 +836,12 @@ static void share_buffer(void)
 		join(threads[i]);
 }
 
+CALM_CASE(fair, one_processor)
+CALM_CASE(work_fairly, one_processor)
+CALM_CASE(any_mix, one_processor)
+CALM_CASE(share_buffer, one_processor)
+
 int main(void)
 {
-	const struct CMUnitTest net_fair_tests[] = {
-		NET_CASE(rude_clients),
-		CALM_CASE(fair, one_processor),
-		CALM_CASE(work_fairly, one_processor),
-		CALM_CASE(any_mix, one_processor),
-		CALM_CASE(share_buffer, one_processor),
-	};
-
-	return OVER_RUN(net_fair_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -10,7 +10,7 @@
 #include <sys/uio.h>
 #include <termios.h>
 
-static void pipes(void)
+NET_TEST(pipes)
 {
 	static int fds[2];
 
@@ -51,7 +51,7 @@ static void count_events(void *arg)
  * An eventfd with room, but too little: poll(2) says at once that it can be written to.
  * The deadline comes all the same.
  */
-static void late_though_ready(void)
+NET_TEST(late_though_ready)
 {
 	uint64_t n = UINT64_MAX - 10;
 	int fd = eventfd(0, 0);
@@ -77,7 +77,7 @@ static bool has_vectors(void)
 	return same;
 }
 
-static void eventfds(void)
+NET_TEST(eventfds)
 {
 	static int fd;
 	uint64_t n = 0;
@@ -144,7 +144,7 @@ static void terminals(void)
 	TEST_EQUAL(unet_close(fds[1]), 0);
 }
 
-static void files(void)
+NET_TEST(files)
 {
 	struct pollfd p = { .events = POLLIN | POLLOUT };
 	struct iovec iov[2];
@@ -180,7 +180,7 @@ static void read_hello(void *fd)
 }
 
 /* What is no part of the input is read while another thread waits for that. */
-static void beside_input(void)
+NET_TEST(beside_input)
 {
 	static int fds[2];
 	char c;
@@ -228,7 +228,7 @@ static void kill_self(void *unused)
 	kill(getpid(), SIGTERM);
 }
 
-static void signals(void)
+NET_TEST(signals)
 {
 	sigset_t set;
 	struct ustack *u;
@@ -301,7 +301,7 @@ static void exchange_datagrams(struct unet_addr server, struct unet_addr client)
 	TEST_EQUAL(unet_close(e.e_fd), 0);
 }
 
-static void datagrams(void)
+NET_TEST(datagrams)
 {
 	struct unet_addr a = address(local());
 	static char big[70000];
@@ -322,18 +322,9 @@ static void datagrams(void)
 	TEST_EQUAL(unet_close(fd), 0);
 }
 
+CASE_BY(test_terminals, "terminals", terminals, NULL)
+
 int main(void)
 {
-	const struct CMUnitTest net_kinds_tests[] = {
-		NET_CASE(pipes),
-		NET_CASE(eventfds),
-		NET_CASE(late_though_ready),
-		NET_CASE(files),
-		CASE_BY(test_terminals, "terminals", terminals, NULL),
-		NET_CASE(beside_input),
-		NET_CASE(signals),
-		NET_CASE(datagrams),
-	};
-
-	return OVER_RUN(net_kinds_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -274,7 +274,7 @@ int __wrap_accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags)
 }
 
 /* Such as by a filter of system calls: it does not pass. The deadline holds. */
-static void refused_for_ever(void)
+NET_TEST(refused_for_ever)
 {
 	static struct acceptor a;
 	int64_t deadline;
@@ -459,28 +459,22 @@ static void many_connections(const struct uprocs_conf *conf)
 	free(clients);
 }
 
-static void test_many(void **state)
+TEST(test_many)
 {
-	(void)state;
-	test_timeout(100);
 	many_connections(&one_processor);
 	many_connections(&two_processors);
 }
 
+CONF_CASE(exhausted, one_processor)
+CONF_CASE(exhausted, two_processors)
+CONF_CASE(first_wait, one_processor)
+CONF_CASE(first_deadline, one_processor)
+CONF_CASE(first_deadline, two_processors)
+CONF_CASE(first_wakes, one_processor)
+CONF_CASE(first_wakes, two_processors)
+NATIVE_CASE(refused_natively)
+
 int main(void)
 {
-	const struct CMUnitTest net_limits_tests[] = {
-		CONF_CASE(exhausted, one_processor),
-		CONF_CASE(exhausted, two_processors),
-		CONF_CASE(first_wait, one_processor),
-		CONF_CASE(first_deadline, one_processor),
-		CONF_CASE(first_deadline, two_processors),
-		CONF_CASE(first_wakes, one_processor),
-		CONF_CASE(first_wakes, two_processors),
-		NET_CASE(refused_for_ever),
-		NATIVE_CASE(refused_natively),
-		cmocka_unit_test(test_many),
-	};
-
-	return OVER_RUN(net_limits_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -142,7 +142,7 @@ static void write_whole(size_t rounds)
 	close_both(fds);
 }
 
-static void whole_writes(void)
+NET_TEST(whole_writes)
 {
 	for (int tcp = 0; tcp < 2; tcp++) {
 		tcp ? tcp_pair(fds) : unix_pair(fds);
@@ -152,7 +152,7 @@ static void whole_writes(void)
 }
 
 /* Parts are written while there is room, so nothing but its turn keeps others away. */
-static void whole_in_pieces(void)
+NET_TEST(whole_in_pieces)
 {
 	unix_pair(fds);
 	in_pieces = true;
@@ -189,7 +189,7 @@ static bool has_bytes(int fd)
 }
 
 /* By a cancel or deadline; then the others go on. */
-static void writer_ends(void)
+NET_TEST(writer_ends)
 {
 	static char got[BLOCK_MAX];
 	struct ustack *u[3];
@@ -334,7 +334,7 @@ static void read_some(void *unused)
 }
 
 /* They have read all at each pause of the writer, and then the end. */
-static void all_is_read(void)
+NET_TEST(all_is_read)
 {
 	const bool with_native = !test_is_single();
 	struct ustack *u[THREADS];
@@ -368,17 +368,11 @@ static void all_is_read(void)
 	}
 }
 
+CALM_CASE(readers_in_order, one_processor)
+CALM_CASE(select_in_turn, one_processor)
+CALM_CASE(select_in_line, one_processor)
+
 int main(void)
 {
-	const struct CMUnitTest net_line_tests[] = {
-		CALM_CASE(readers_in_order, one_processor),
-		NET_CASE(whole_writes),
-		NET_CASE(whole_in_pieces),
-		NET_CASE(writer_ends),
-		CALM_CASE(select_in_turn, one_processor),
-		CALM_CASE(select_in_line, one_processor),
-		NET_CASE(all_is_read),
-	};
-
-	return OVER_RUN(net_line_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -11,7 +11,7 @@
 
 /* ---- Addresses ---- */
 
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
 	static const char *const texts[] = {
 		"127.0.0.1:80", "0.0.0.0:0", "255.255.255.255:65535", "[::1]:80",
@@ -21,8 +21,6 @@ static void test_addresses(void **state)
 	struct unet_addr a, b;
 	char text[UNET_TEXT_MAX];
 
-	(void)state;
-	test_timeout(20);
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		assert_int_equal(unet_addr(texts[i], &a), 0);
 		assert_ptr_equal(unet_text(&a, text), text);
@@ -47,7 +45,7 @@ static void test_addresses(void **state)
 	assert_memory_equal(&a.a_sockaddr, &b.a_sockaddr, a.a_size);
 }
 
-static void test_bad_addresses(void **state)
+TEST(test_bad_addresses)
 {
 	static const char *const texts[] = {
 		"", ":", "*", "*:", "80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:x",
@@ -64,8 +62,6 @@ static void test_bad_addresses(void **state)
 	char text[UNET_TEXT_MAX + 1];
 	struct unet_addr a;
 
-	(void)state;
-	test_timeout(20);
 	for (size_t i = 0; i < COUNT(texts); i++)
 		if (unet_addr(texts[i], &a) != -EINVAL)
 			fail_msg("\"%s\" is an address", texts[i]);
@@ -83,13 +79,11 @@ static void test_bad_addresses(void **state)
 }
 
 /* Addresses that no text gives have a text, too. */
-static void test_other_addresses(void **state)
+TEST(test_other_addresses)
 {
 	struct unet_addr a = { .a_size = sizeof(sa_family_t) };
 	char text[UNET_TEXT_MAX];
 
-	(void)state;
-	test_timeout(20);
 	memset(text, 'x', sizeof text);
 	a.a_sockaddr.ss_family = AF_UNIX;       /* without a name */
 	assert_ptr_equal(unet_text(&a, text), text);
@@ -107,7 +101,7 @@ static void test_other_addresses(void **state)
 }
 
 /* A call that fails leaves no descriptor. */
-static void making_fails(void)
+NET_TEST(making_fails)
 {
 	struct unet_addr a = address(local()), taken;
 	struct unet_addr strange = { .a_size = sizeof(struct sockaddr) };
@@ -166,7 +160,7 @@ static void no_descriptor(int fd)
 	TEST_EQUAL(unet_close(fd), -EBADF);
 }
 
-static void no_descriptors(void)
+NET_TEST(no_descriptors)
 {
 	int fds[2];
 
@@ -247,7 +241,7 @@ static void listen_again(void)
 	TEST_EQUAL(unet_close(listener), 0);
 }
 
-static void streams(void)
+NET_TEST(streams)
 {
 	char name[64];
 	struct unet_addr a = address(local());
@@ -335,7 +329,7 @@ static int connect_to(const struct unet_addr *a)
 	return fd;
 }
 
-static void server(void)
+NET_TEST(server)
 {
 	struct unet_addr a = address(local());
 	struct ustack *acceptor;
@@ -383,7 +377,7 @@ static void accept_share(void *arg)
 	TEST_EQUAL(fd, -EBADF);
 }
 
-static void reuse_port(void)
+NET_TEST(reuse_port)
 {
 	static struct spread shares[LISTENERS];
 	struct unet_addr a = address(local());
@@ -407,20 +401,10 @@ static void reuse_port(void)
 	}
 }
 
+NATIVE_CASE(no_descriptors)
+CASE_BY(test_streams_v6, "streams_v6", streams_v6, NULL)
+
 int main(void)
 {
-	const struct CMUnitTest net_listen_tests[] = {
-		cmocka_unit_test(test_addresses),
-		cmocka_unit_test(test_bad_addresses),
-		cmocka_unit_test(test_other_addresses),
-		NET_CASE(making_fails),
-		NET_CASE(no_descriptors),
-		NATIVE_CASE(no_descriptors),
-		NET_CASE(streams),
-		CASE_BY(test_streams_v6, "streams_v6", streams_v6, NULL),
-		NET_CASE(server),
-		NET_CASE(reuse_port),
-	};
-
-	return OVER_RUN(net_listen_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

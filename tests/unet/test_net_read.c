@@ -149,7 +149,7 @@ static bool script(char *letters, size_t n, size_t k, char last)
 	return urgent < 2;
 }
 
-static void play_all(void)
+NET_TEST(play_all)
 {
 	char letters[SCRIPT + 2];
 	size_t longest = test_scale(SCRIPT, 2);
@@ -201,7 +201,7 @@ static ssize_t send_rights(int fd, const char *text)
 	return sendmsg(fd, &m, 0);
 }
 
-static void messages_all(void)
+NET_TEST(messages_all)
 {
 	int fds[2];
 
@@ -216,7 +216,7 @@ static void messages_all(void)
 }
 
 /* SO_RCVLOWAT: epoll tells of eight bytes or of the end. */
-static void low_water(void)
+NET_TEST(low_water)
 {
 	static struct script s;
 	struct ustack *u;
@@ -243,11 +243,5 @@ static void low_water(void)
 
 int main(void)
 {
-	const struct CMUnitTest net_read_tests[] = {
-		NET_CASE(play_all),
-		NET_CASE(messages_all),
-		NET_CASE(low_water),
-	};
-
-	return OVER_RUN(net_read_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

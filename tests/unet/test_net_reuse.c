@@ -91,7 +91,7 @@ static void swap_it(void *arg)
 	put(w->w_new[1], "new");
 }
 
-static void swap_ready(void)
+NET_TEST(swap_ready)
 {
 	static struct swap w;
 	struct ustack *reader, *swapper;
@@ -155,7 +155,7 @@ static void swap_giving_way(void)
 }
 
 /* The file of a closed descriptor lives on as a duplicate, which gets the number back. */
-static void same_file_again(void)
+NET_TEST(same_file_again)
 {
 	int fds[2], spare;
 
@@ -182,7 +182,7 @@ static void same_file_again(void)
 }
 
 /* The program gets the number from the system, not from unet.h. */
-static void other_file_again(void)
+NET_TEST(other_file_again)
 {
 	static int fds[2];
 	int first[2];
@@ -226,19 +226,14 @@ static void close_remote(void)
 	}
 }
 
+OP_CASE(all_have_events, is_closed)
+OP_CASE(NULL, is_forgotten)
+OP_CASE(all_have_events, is_closed_outside)
+CALM_CASE(swap_giving_way, one_processor)
+CONF_CASE(close_remote, one_processor)
+CONF_CASE(close_remote, two_processors)
+
 int main(void)
 {
-	const struct CMUnitTest net_reuse_tests[] = {
-		OP_CASE(all_have_events, is_closed),
-		OP_CASE(NULL, is_forgotten),
-		OP_CASE(all_have_events, is_closed_outside),
-		NET_CASE(swap_ready),
-		CALM_CASE(swap_giving_way, one_processor),
-		NET_CASE(same_file_again),
-		NET_CASE(other_file_again),
-		CONF_CASE(close_remote, one_processor),
-		CONF_CASE(close_remote, two_processors),
-	};
-
-	return OVER_RUN(net_reuse_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

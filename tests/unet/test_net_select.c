@@ -90,14 +90,14 @@ static void at_once(void *unused)
 	end();
 }
 
-static void without_a_wait(void)
+NET_TEST(without_a_wait)
 {
 	at_once(NULL);
 	in_native(at_once, NULL);
 }
 
 /* With all cases ready each is taken at times, whatever others are there. */
-static void in_turn(void)
+NET_TEST(in_turn)
 {
 	size_t value = TOKEN, seen[5] = { 0 };
 	int rc;
@@ -262,7 +262,7 @@ static void wait_as(bool native)
 	end();
 }
 
-static void waits_of_both(void)
+NET_TEST(waits_of_both)
 {
 	wait_as(false);
 	if (!test_is_single())
@@ -270,7 +270,7 @@ static void waits_of_both(void)
 }
 
 /* It is closed or forgotten, and its number used again, before the waiter runs. */
-static void close_waited(void)
+NET_TEST(close_waited)
 {
 	until = NEVER;
 	for (int i = 0; i < 8; i++) {
@@ -339,7 +339,7 @@ static void read_all(void)
 }
 
 /* It waits for room; and behind a write that stays together, without a look. */
-static void writable(void)
+NET_TEST(writable)
 {
 	struct ustack *u, *writer;
 
@@ -426,7 +426,7 @@ static void send_all(void *unused)
 	TEST_EQUAL(shutdown(fds[1], SHUT_WR), 0);
 }
 
-static void storm(void)
+NET_TEST(storm)
 {
 	struct ustack *u[SELECTORS], *sender;
 	const size_t others = test_is_single() ? 0 : NATIVES;
@@ -487,7 +487,7 @@ static void session(void *unused)
 	}
 }
 
-static void one_thread(void)
+NET_TEST(one_thread)
 {
 	struct ustack *u;
 
@@ -506,18 +506,9 @@ static void one_thread(void)
 	end();
 }
 
+CALM_CASE(gives_way, one_processor)
+
 int main(void)
 {
-	const struct CMUnitTest net_select_tests[] = {
-		NET_CASE(without_a_wait),
-		NET_CASE(in_turn),
-		CALM_CASE(gives_way, one_processor),
-		NET_CASE(waits_of_both),
-		NET_CASE(close_waited),
-		NET_CASE(writable),
-		NET_CASE(storm),
-		NET_CASE(one_thread),
-	};
-
-	return OVER_RUN(net_select_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

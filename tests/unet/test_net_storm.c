@@ -73,7 +73,7 @@ static void connect_storm(void *arg)
 		storm_once(s, id++, &seed);
 }
 
-static void storm(void)
+NET_TEST(storm)
 {
 	static struct storm s;
 	struct ustack *stormers[STORMERS], *acceptor;
@@ -182,7 +182,7 @@ static void duplex(void (*make)(int fds[2]))
 	close_both(fds);
 }
 
-static void duplex_all(void)
+NET_TEST(duplex_all)
 {
 	duplex(tcp_pair);
 	duplex(unix_pair);
@@ -191,7 +191,7 @@ static void duplex_all(void)
 /* ---- Threads and native threads ---- */
 
 /* A thread and a native thread at each end. */
-static void mixed(void)
+NET_TEST(mixed)
 {
 	static struct flow flows[4];
 	struct ustack *out, *in;
@@ -229,10 +229,8 @@ static void use_survivor_native(void *unused)
 	receive(survivor[0], "native");
 }
 
-static void test_survivor(void **state)
+TEST(test_survivor)
 {
-	(void)state;
-	test_timeout(60);
 	tcp_pair(survivor);
 	for (int i = 0; i < 2; i++) {
 		each_conf(use_survivor);
@@ -244,12 +242,5 @@ static void test_survivor(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest net_storm_tests[] = {
-		NET_CASE(storm),
-		NET_CASE(duplex_all),
-		NET_CASE(mixed),
-		cmocka_unit_test(test_survivor),
-	};
-
-	return OVER_RUN(net_storm_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -122,7 +122,7 @@ static void partial_write(int way, void (*make)(int fds[2]))
 	free(t.t_data);
 }
 
-static void partial(void)
+NET_TEST(partial)
 {
 	for (int way = 0; way < WAYS; way++) {
 		partial_read(way, unix_pair);
@@ -133,7 +133,7 @@ static void partial(void)
 	}
 }
 
-static void transfer_nothing(void)
+NET_TEST(transfer_nothing)
 {
 	size_t done = 77;
 	int fds[2];
@@ -160,7 +160,7 @@ static void transfer_nothing(void)
 
 /* ---- Half-closed and reset connections ---- */
 
-static void half_close(void)
+NET_TEST(half_close)
 {
 	int fds[2];
 	char c;
@@ -185,7 +185,7 @@ static void half_close(void)
 }
 
 /* While a reader waits, while a writer waits, and before a read. */
-static void resets(void)
+NET_TEST(resets)
 {
 	static struct transfer t;
 	struct ustack *u;
@@ -305,7 +305,7 @@ static void shut_waiting(const char *name, void (*make)(int fds[2]), int how,
 	unmake_place(false);
 }
 
-static void shut_readers(void)
+NET_TEST(shut_readers)
 {
 	static const char *const calls[] = { "read", "readv", "recvfrom", "recvmsg" };
 	void (*const by[])(void *) = { shut_here, shut_outside, shut_native };
@@ -320,7 +320,7 @@ static void shut_readers(void)
 }
 
 /* What came before is read. */
-static void shut_before(void)
+NET_TEST(shut_before)
 {
 	struct sockaddr_storage from;
 	struct iovec iov = { &(char){ 0 }, 1 };
@@ -347,7 +347,7 @@ static void shut_before(void)
 	close_both(fds);
 }
 
-static void shut_writers(void)
+NET_TEST(shut_writers)
 {
 	static const char *const calls[] = { "write", "writev", "sendto", "sendmsg",
 					     "sendfile", "write_all", "writev_all" };
@@ -443,12 +443,10 @@ static void broken_pipes_native(void *unused)
 	}
 }
 
-static void test_sigpipe(void **state)
+TEST(test_sigpipe)
 {
 	struct sigaction action = { .sa_handler = on_sigpipe }, now;
 
-	(void)state;
-	test_timeout(60);
 	if (test_on_valgrind())
 		skip_because("valgrind takes live frames for dead ones");
 	each_conf(broken_pipes);                /* by default SIGPIPE kills */
@@ -463,16 +461,5 @@ static void test_sigpipe(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest net_transfer_tests[] = {
-		NET_CASE(partial),
-		NET_CASE(transfer_nothing),
-		NET_CASE(half_close),
-		NET_CASE(resets),
-		NET_CASE(shut_readers),
-		NET_CASE(shut_writers),
-		NET_CASE(shut_before),
-		cmocka_unit_test(test_sigpipe),
-	};
-
-	return OVER_RUN(net_transfer_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

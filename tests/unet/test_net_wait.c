@@ -347,7 +347,7 @@ static struct ustack *go_poll(struct polled *p)
 }
 
 /* Descriptors that are ready: the same answers as from poll(2). */
-static void poll_ready(void)
+NET_TEST(poll_ready)
 {
 	struct pollfd mine[7], right[7];
 	int fds[2], gone[2], closed;
@@ -375,7 +375,7 @@ static void poll_ready(void)
 	TEST_EQUAL(unet_close(gone[0]), 0);
 }
 
-static void poll_errors(void)
+NET_TEST(poll_errors)
 {
 	static struct pollfd many[65537];
 	static struct polled p;
@@ -399,7 +399,7 @@ static void poll_errors(void)
 }
 
 /* Three descriptors, each twice: one after the other becomes ready. */
-static void poll_each(void)
+NET_TEST(poll_each)
 {
 	static struct polled p;
 	int fds[3][2];
@@ -426,7 +426,7 @@ static void poll_each(void)
 }
 
 /* During the poll the descriptor is closed, or its peer, or the writer of a pipe. */
-static void poll_closed(void)
+NET_TEST(poll_closed)
 {
 	static struct polled p;
 	struct ustack *u;
@@ -471,7 +471,7 @@ static void write_one(void *fds)
 }
 
 /* Polls wait beside readers and writers, and take nothing from them. */
-static void poll_counts(void)
+NET_TEST(poll_counts)
 {
 	static struct polled in, out, both;
 	static int fds[2];
@@ -550,7 +550,7 @@ static void poll_for_room(void *arg)
 }
 
 /* A poll for room beside a reader, maybe on another processor. */
-static void poll_beside(void)
+NET_TEST(poll_beside)
 {
 	static int fds[2];
 	struct ustack *u;
@@ -899,7 +899,7 @@ static void poll_looks(void)
 }
 
 /* The reader of a full pipe goes between the look and the wait: that is no wait. */
-static void reader_goes(void)
+NET_TEST(reader_goes)
 {
 	struct pollfd one = { .events = POLLOUT };
 	int fds[2];
@@ -976,7 +976,7 @@ static void poll_for_end(void *fd)
 }
 
 /* What is there already is read beside a poll for the end, which goes on. */
-static void poll_leaves_input(void)
+NET_TEST(poll_leaves_input)
 {
 	static int fds[2];              /* not in frames, for another thread reads it */
 	struct ustack *u;
@@ -1062,38 +1062,28 @@ static void no_fdinfo(void **state)
 	run_net_case(state);
 }
 
+OP_CASE(NULL, times_out)
+OP_CASE(NULL, is_cancelled)
+OP_CASE(NULL, others_wait)
+OP_CASE(NULL, others_closed)
+OP_CASE(NULL, native_waits)
+OP_NATIVE_CASE(native_waits)
+OP_CASE(NULL, native_is_cancelled)
+NATIVE_CASE(poll_races)
+CASE_BY(run_shallow_case, "frames_are_shallow", frames_are_shallow,
+	&one_processor)
+CONF_CASE(connect_waits_all, one_processor)
+CONF_CASE(connect_waits_all, two_processors)
+CASE_BY(no_fdinfo, "moves", moves, &two_processors)
+CASE_BY(no_fdinfo, "forgotten", forgotten, &two_processors)
+CONF_CASE(poll_sleeps, one_processor)
+CONF_CASE(poll_looks, one_processor)
+CONF_CASE(poll_tells, one_processor)
+CONF_CASE(poll_looks_always, one_processor)
+NATIVE_CASE(polls_sleep)
+CALM_CASE(poll_of_closed, one_processor)
+
 int main(void)
 {
-	const struct CMUnitTest net_wait_tests[] = {
-		OP_CASE(NULL, times_out),
-		OP_CASE(NULL, is_cancelled),
-		OP_CASE(NULL, others_wait),
-		OP_CASE(NULL, others_closed),
-		OP_CASE(NULL, native_waits),
-		OP_NATIVE_CASE(native_waits),
-		OP_CASE(NULL, native_is_cancelled),
-		NATIVE_CASE(poll_races),
-		CASE_BY(run_shallow_case, "frames_are_shallow", frames_are_shallow,
-			&one_processor),
-		CONF_CASE(connect_waits_all, one_processor),
-		CONF_CASE(connect_waits_all, two_processors),
-		CASE_BY(no_fdinfo, "moves", moves, &two_processors),
-		CASE_BY(no_fdinfo, "forgotten", forgotten, &two_processors),
-		CONF_CASE(poll_sleeps, one_processor),
-		CONF_CASE(poll_looks, one_processor),
-		CONF_CASE(poll_tells, one_processor),
-		NET_CASE(reader_goes),
-		CONF_CASE(poll_looks_always, one_processor),
-		NET_CASE(poll_leaves_input),
-		NATIVE_CASE(polls_sleep),
-		CALM_CASE(poll_of_closed, one_processor),
-		NET_CASE(poll_beside),
-		NET_CASE(poll_ready),
-		NET_CASE(poll_errors),
-		NET_CASE(poll_each),
-		NET_CASE(poll_closed),
-		NET_CASE(poll_counts),
-	};
-
-	return OVER_RUN(net_wait_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

@@ -419,21 +419,19 @@ static void is_cancelled(void)
 	TEST_EQUAL(entered, 2);
 }
 
+POOL_CASE(calls)
+POOL_CASE(keep_bound)
+POOL_CASE(lower_bound)
+CASE_BY(run_pool_case, "keep_order", keep_order, &one_processor)
+POOL_CASE(give_up)
+POOL_CASE(races)
+POOL_CASE(no_natives)
+POOL_CASE(drains)
+NATIVE_CASE(calls_native)
+NATIVE_CASE(drain_late)
+NATIVE_CASE(is_cancelled)
+
 int main(void)
 {
-	const struct CMUnitTest offload_tests[] = {
-		POOL_CASE(calls),
-		POOL_CASE(keep_bound),
-		POOL_CASE(lower_bound),
-		CASE_BY(run_pool_case, "keep_order", keep_order, &one_processor),
-		POOL_CASE(give_up),
-		POOL_CASE(races),
-		POOL_CASE(no_natives),
-		POOL_CASE(drains),
-		NATIVE_CASE(calls_native),
-		NATIVE_CASE(drain_late),
-		NATIVE_CASE(is_cancelled),
-	};
-
-	return OVER_RUN(offload_tests, OVER_ALL);
+	return over_all(OVER_ALL);
 }

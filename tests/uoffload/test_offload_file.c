@@ -370,24 +370,19 @@ static void test_localhost_native(void **state)
 	run_native_case(state);
 }
 
+POOL_CASE(files)
+POOL_CASE(open_late)
+POOL_CASE(resolve)
+POOL_CASE(resolve_late)
+POOL_CASE(resolver_errors)
+POOL_CASE(no_class_waits)
+CASE_BY(test_localhost, "resolve_localhost", resolve_localhost, NULL)
+NATIVE_CASE(files)
+CASE_BY(test_localhost_native, "localhost", resolve_localhost, NULL)
+NATIVE_CASE(resolve_nothing)
+NATIVE_CASE(resolver_texts)
+
 int main(void)
 {
-	const struct CMUnitTest offload_file_tests[] = {
-		POOL_CASE(files),
-		POOL_CASE(open_late),
-		POOL_CASE(resolve),
-		POOL_CASE(resolve_late),
-		POOL_CASE(resolver_errors),
-		POOL_CASE(no_class_waits),
-		CASE_BY(test_localhost, "resolve_localhost", resolve_localhost, NULL),
-		NATIVE_CASE(files),
-		CASE_BY(test_localhost_native, "localhost", resolve_localhost, NULL),
-	};
-	const struct CMUnitTest once[] = {
-		NATIVE_CASE(resolve_nothing),
-		NATIVE_CASE(resolver_texts),
-	};
-
-	return OVER_RUN(offload_file_tests, OVER_ALL)
-		+ cmocka_run_group_tests(once, NULL, NULL);
+	return over_all(OVER_ALL);
 }
