@@ -28,6 +28,9 @@
  *	|   free   |
  *	:          :
  *
+ * The running thread must not follow a pointer into the frames of a blocked one: other
+ * frames may be there.
+ *
  * Each declaration says whether a call may switch threads, and from where it may be made.
  * The dispatcher's native thread is the one inside usched_run() or, if no thread is, the
  * next one to call that. Errors are negative errno values; errno itself says nothing.
@@ -61,90 +64,71 @@ struct ustack_how;              /* ustack.h */
 typedef void *usched_mail __attribute__((may_alias));
 
 /*
- * What a scheduler supplies. s_next, s_alloc and s_free are required; a member that is
- * NULL or 0 is a service that threads do not have, and calls for it return -ENOTSUP.
+ * What a scheduler supplies: s_next, s_alloc and s_free, at least. Other members may be
+ * NULL or 0; then the calls of ustack.h that need them return -ENOTSUP.
  *
- * Call-backs run on the dispatcher's native thread, on the stack of the thread that
- * blocks or ends, below its frames; s_wake, s_cancel, s_detach, s_join and s_interrupt in
- * the caller of the function of ustack.h that is like them. Call-backs may not block the
- * thread, except s_yield and s_join. `s' is the dispatcher of `u', or else of the running
- * thread.
+ * s_next to s_done are called on the dispatcher's native thread, on the stack of the
+ * thread that blocks or ends, below its frames. No call-back may call ustack_block() or
+ * what calls it, except s_yield and s_join. `s' is the dispatcher of `u', or else of the
+ * running thread.
  */
 struct usched_calls {
 	/*
-	 * Returns the next thread to run, blocked or new; NULL ends usched_run(). If
-	 * s_next returns ustack_self(), the thread that blocks, nothing moves and
-	 * ustack_block() returns. May sleep until a thread is ready. The block cannot
-	 * fail any more, so s_next may queue a thread that yields.
+	 * Returns the thread that is to run next, blocked or new; NULL ends usched_run().
+	 * s_current is the thread that blocks; NULL: a thread has ended, or usched_run()
+	 * has begun. If s_next returns s_current, nothing moves and ustack_block()
+	 * returns. The block cannot fail any more: so here, and not before, a thread that
+	 * yields may be queued. s_next may sleep until a thread is ready.
 	 */
 	struct ustack *(*s_next)(struct usched *s);
 
 	/*
 	 * Returns an image of at least *size bytes for `u', aligned to 8, and sets *size
-	 * to its real size: USCHED_IMAGE_MAX at most. NULL: no memory. Called rarely:
-	 * when a thread on a shared stack blocks deeper than ever and than its record has
-	 * room for; when a much smaller image would do, where NULL is no failure; and at
-	 * the first wait of a thread by uwait.h.
+	 * to its real size: USCHED_IMAGE_MAX at most. NULL: no memory. Called when a
+	 * thread on a shared stack blocks deeper than its image has room for; when a much
+	 * smaller image would do, where NULL is no failure; and at the first wait of a
+	 * thread by uwait.h.
 	 */
 	void *(*s_alloc)(struct usched *s, struct ustack *u, size_t *size);
 
-	/* Takes back an image from s_alloc; of `u', or of another thread that has resumed
-	   the same coroutine (uco.h). */
+	/* Takes back an image; s_alloc may have given it to another thread (uco.h). */
 	void (*s_free)(struct usched *s, struct ustack *u, void *image, size_t size);
 
 	/* `u' has ended or was aborted, and has no image. From now on, and not before,
-	   the record may be freed or used again (R6 of usched.c). */
+	   the record may be freed or used again. s_next comes later. */
 	void (*s_done)(struct usched *s, struct ustack *u);
 
 	/*
-	 * Makes `u' runnable if it waits; else counts, for s_next to return `u' at once
-	 * when it waits next. ustack_wake() calls s_wake, from the native threads that
-	 * the scheduler allows; with s_pick, only from outside of usched_run(), and if
-	 * u_tokens is negative and not USTACK_WAITING.
+	 * For ustack_wake(u), on the native thread that called it; the scheduler decides
+	 * which native threads may. If `u' is blocked in ustack_wait(), makes `u'
+	 * runnable; else counts a token, which s_next takes when `u' blocks next, and
+	 * then returns `u'. With s_pick only two cases are left for s_wake: the caller is
+	 * outside of usched_run(), or u_tokens is a negative value of the scheduler's.
 	 */
 	int (*s_wake)(struct usched *s, struct ustack *u);
 
-	/* TOKENS, below. s_unpick comes with s_pick. Without s_ready there is s_wake. */
-	struct ustack *(*s_pick)(struct usched *s, struct ustack *self);
-	void (*s_unpick)(struct usched *s);
-	void (*s_ready)(struct usched *s, struct ustack *u);
+	/* For ustack_yield(): lets other threads run, as the policy says. For example,
+	   notes for s_next that s_current yields, and calls ustack_block(). */
+	int (*s_yield)(struct usched *s);
 
-	/* While *s_mail is not NULL, ustack_wait() leaves the slot and calls s_pick. */
-	const usched_mail *s_mail;
-
-	/* 0, or bytes from the struct ustack to the end of each record: those behind the
-	   struct are then the thread's first image, and the dispatcher writes there. The
-	   scheduler's own fields are in front of the struct, or behind it with 0. */
-	size_t s_record;
-
-	/* 1: s_next drives timers and descriptors, as uevents.h says. */
-	uint8_t s_polls;
-
-	/* 1: each thread has its own control words, as after ustack_control(). */
-	uint8_t s_control_each;
-
-	/* Starts a thread beside the caller, a thread of `s'. As ustack_start_with(),
-	   which calls s_start; ustack_start() has NULL for `how'. */
+	/* For ustack_start_with(), of a thread of `s'; ustack_start() has NULL for
+	   `how'. Starts a thread on the caller's scheduler. */
 	int (*s_start)(struct usched *s, const struct ustack_how *how,
 		       void (*func)(void *), void *arg, struct ustack **thread);
 
-	/* Blocks the caller until all runnable threads have run. As ustack_yield(). */
-	int (*s_yield)(struct usched *s);
-
-	/* Has the dispatcher's native thread call ustack_cancel_here(u), soon. As
-	   ustack_cancel(). */
+	/* For ustack_cancel(): the native thread is to call ustack_cancel_here(u). */
 	int (*s_cancel)(struct usched *s, struct ustack *u);
 
-	/* Frees `u' when it ends; now, if it has ended. As ustack_detach(). */
+	/* For ustack_detach(): frees `u' when it ends; now, if it has ended. */
 	int (*s_detach)(struct usched *s, struct ustack *u);
 
 	/*
-	 * Waits until `u' has ended, puts ustack_value(u) into *value unless that is
-	 * NULL, and frees `u'. `where' is a place in the program, for reports. A native
-	 * thread waits until `deadline' at most. A thread passes 0, not to wait at all,
-	 * or USCHED_NEVER, to wait until s_interrupt is called for it: then s_join
-	 * returns -EDEADLK; or -EAGAIN if the interrupt may have been for an earlier
-	 * join. As ustack_join().
+	 * For ustack_join(): waits until `u' has ended, puts ustack_value(u) into *value
+	 * unless that is NULL, and frees `u'. `where' is a place in the program, for
+	 * reports. A native thread waits until `deadline' at most. A thread passes 0, not
+	 * to wait at all, or USCHED_NEVER, to wait until s_interrupt is called for it:
+	 * then s_join returns -EDEADLK; or -EAGAIN if the interrupt may have been for an
+	 * earlier join.
 	 */
 	int (*s_join)(struct usched *s, struct ustack *u, const void *where,
 		      void **value, int64_t deadline);
@@ -153,20 +137,39 @@ struct usched_calls {
 	void (*s_interrupt)(struct usched *s, struct ustack *u);
 
 	/*
-	 * Returns 1 if `u', the running thread, is to give way. Called by upreempt(), in
-	 * a signal handler that has interrupted `u' in a region of ustack_preemptible();
-	 * `context' is the handler's third argument. s_preempt may only read *u and *s.
+	 * For upreempt(), in the signal handler that has interrupted `u', whose third
+	 * argument is `context': returns 1 if `u' is to give way. May only read *u, *s.
 	 */
 	int (*s_preempt)(struct usched *s, struct ustack *u, void *context);
+
+	/* ---- Faster waits: TOKENS, below. s_pick and s_unpick come together. ---- */
+
+	struct ustack *(*s_pick)(struct usched *s, struct ustack *self);
+	void (*s_unpick)(struct usched *s);
+	void (*s_ready)(struct usched *s, struct ustack *u);    /* or NULL: s_wake */
+
+	/* While *s_mail is not NULL, ustack_wait() does not take from the slot. */
+	const usched_mail *s_mail;
+
+	/* 0, or bytes from the struct ustack to the end of each record: those behind the
+	   struct are then the thread's first image, and the dispatcher writes there. With
+	   0 they are the scheduler's, as those in front of the struct always are. */
+	size_t s_record;
+
+	/* 1: s_next drives timers and descriptors, as uevents.h says. */
+	uint8_t s_polls;
+
+	/* 1: each thread has its own control words, as after ustack_control(). */
+	uint8_t s_control_each;
 };
 
 /*
  * A scheduler's struct has a struct usched, and each record a struct ustack, which need
  * not be zeroed; arch/ulayout.h has their layouts. A scheduler may use
  *
- *   s->s_current  the running thread; in s_next the thread that blocks; NULL: no thread.
+ *   s->s_current  the running thread; NULL: no thread runs.
  *   s->s_over     set to 1, atomically, by any native thread: the slice of the running
- *                 thread is over. Its next ustack_check() makes that 0, and yields.
+ *                 thread is over. Its next ustack_check() stores 0, and yields.
  *   s->s_slot, s->s_turn, u->u_tokens: TOKENS.
  *
  * TOKENS make waits and wakes on one native thread as cheap as a switch. A wake gives a
@@ -180,18 +183,16 @@ struct usched_calls {
  *	+----------------------+  <-----------------------------  +----------------+
  *	 wake: + 1, wait: - 1      ustack_wake(): 0, and s_ready
  *
- * Other negative values are the scheduler's, and have ustack_wake() call s_wake.
- *
  * s_pick stores USTACK_WAITING, and returns the thread that is to run while `self' waits;
  * or NULL: then `self' blocks and s_next is asked. If the block fails, s_unpick stores 0
  * and makes s->s_chosen, what s_pick had returned, the next thread again. s_ready makes
  * `u', which waited, runnable.
  *
  * The slot is for schedulers that run next what was woken last. usched_init() leaves
- * USCHED_CLOSED in s_slot: no slot. While s_slot is NULL, ustack_wake() puts its
- * thread there instead of calling s_ready, and ustack_wait() runs that thread without
- * s_pick, while *s_mail is NULL and s_switches of usched_stats() below s_turn. So s_pick
- * and s_next must look into the slot, too.
+ * USCHED_CLOSED in s_slot: no slot. While s_slot is NULL, ustack_wake() puts its thread
+ * there instead of calling s_ready, and ustack_wait() runs it without s_pick, unless
+ * *s_mail is not NULL, or s_switches of usched_stats() has reached s_turn, when the
+ * queue has its turn. So s_pick and s_next must look into the slot, too.
  */
 enum { USTACK_WAITING = -1 };
 
@@ -249,14 +250,13 @@ int usched_run(struct usched *s);
 
 /*
  * Ends the use of `s'.
- * 0; -EBUSY, and nothing was done: `s' is running, or has threads that were launched and
- * have not ended (ustack_abort() them).
+ * 0; -EBUSY: `s' is running, or has threads that have begun and not ended; they may be
+ * aborted, by ustack_abort().
  * From the dispatcher's native thread. Does not switch.
  */
 int usched_fini(struct usched *s);
 
-/* Sets *out to the counters, of different age while the dispatcher runs.
-   From any native thread. Does not switch. */
+/* Sets *out to the counters. From any native thread. Does not switch. */
 void usched_stats(const struct usched *s, struct usched_stats *out);
 
 /*
