@@ -34,16 +34,6 @@ enum {
 };
 
 /*
- * The processor of the next run of starts, of two in turn with this work: 0 or 1. Two are
- * enough: with one the longest queue of n processors grows as log n, with two as log log
- * n.
- */
-static inline unsigned policy_place(uint32_t work, uint32_t other)
-{
-	return other < work;
-}
-
-/*
  * The starts of a run on a processor with so many threads, waiting ones as well. Threads
  * that are started in a row often work together, which costs least on one processor. With
  * a quarter of these a processor gets little more than its share; beyond POLICY_RUN it
@@ -58,27 +48,6 @@ static inline uint32_t policy_run(uint32_t threads)
 	return run < 1 ? 1 : run > POLICY_RUNS ? POLICY_RUNS : run;
 }
 
-/* The processors that one of `all' looks at to find one to ask. */
-static inline size_t policy_looks(size_t all)
-{
-	return all - 1 < POLICY_LOOKS ? all - 1 : POLICY_LOOKS;
-}
-
-/*
- * The i-th of these, from 0; `turn' counts the searches of processor `self'. Others that
- * search at the same time begin elsewhere.
- */
-static inline size_t policy_look(size_t self, size_t all, size_t turn, size_t i)
-{
-	return (self + 1 + (turn * POLICY_LOOKS + i) % (all - 1)) % all;
-}
-
-/* Whether to ask a processor with `ready' threads in its queue, not one with `best'. */
-static inline int policy_asks(uint32_t ready, uint32_t best)
-{
-	return ready > best;
-}
-
 /*
  * The threads that a processor with `ready' ones in its queue, and none running, gives to
  * one of `asking' processors that have asked. Each gets the same, and one thread stays.
@@ -91,12 +60,6 @@ static inline uint32_t policy_share(uint32_t ready, uint32_t asking)
 		return 0;
 	share = ready / (asking + 1);
 	return share < 1 ? 1 : share;
-}
-
-/* How many of these it gives, if they have run: that few can be looked for. */
-static inline uint32_t policy_others(uint32_t share)
-{
-	return share < POLICY_PLACES ? share : POLICY_PLACES;
 }
 
 /*

@@ -60,12 +60,15 @@ static uint32_t movable(const struct uproc *p)
 	return queued < fresh ? (uint32_t)queued : fresh;
 }
 
-/* Steps 1 and 2. */
+/*
+ * Steps 1 and 2. Each search looks at the next POLICY_LOOKS processors, beginning behind
+ * `p': processors that search at the same time begin at different places.
+ */
 void uproc__ask(struct uproc *p)
 {
 	struct uproc_thread *empty = NULL;
 	struct uprocs *r = p->p_procs;
-	size_t all = r->r_conf.c_processors;
+	size_t all = r->r_conf.c_processors, first = uproc__index(p) + 1;
 	struct uproc *of = NULL;
 	uint32_t best = 0;
 
@@ -75,12 +78,12 @@ void uproc__ask(struct uproc *p)
 	if (!(GET(*asking_of(p)) & asking_bit(p)))
 		FETCH_OR(asking_of(p), asking_bit(p));
 	p->p_asks = 1;
-	for (size_t i = 0; i < policy_looks(all); i++) {
-		struct uproc *o = uproc_at(r, policy_look(uproc__index(p), all,
-							  p->p_searches, i));
+	for (size_t i = 0; i < POLICY_LOOKS && i < all - 1; i++) {
+		size_t turn = p->p_searches * (size_t)POLICY_LOOKS + i;
+		struct uproc *o = uproc_at(r, (first + turn % (all - 1)) % all);
 		uint32_t ready = movable(o);
 
-		if (policy_asks(ready, best)) {
+		if (ready > best) {
 			best = ready;
 			of = o;
 		}
@@ -264,7 +267,8 @@ static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
 	given = give_counted(give_new, p, q,
 			     policy_new(most, ours, theirs, waited));
 	if (given == 0 && p->p_sched.s_moves)
-		given = give_counted(give_others, p, q, policy_others(most));
+		given = give_counted(give_others, p, q,
+				     most < POLICY_PLACES ? most : POLICY_PLACES);
 	if (given == 0)
 		FETCH_OR(asking_of(q), asking_bit(q));
 	return given;

@@ -29,13 +29,17 @@ static uint32_t work_of(const struct uproc *p)
 	return queued > fresh ? (uint32_t)queued : fresh;
 }
 
-/* On the processor with less to do of the next two in turn. */
+/*
+ * Places the run on the processor with less to do of the next two in turn. Two are
+ * enough: with one the longest queue of n processors grows as log n, with two as
+ * log log n.
+ */
 static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 {
 	size_t next = (size_t)((last + 1) % r->r_conf.c_processors);
 	size_t second = (size_t)((last + 2) % r->r_conf.c_processors);
 
-	if (policy_place(work_of(uproc_at(r, next)), work_of(uproc_at(r, second))))
+	if (work_of(uproc_at(r, second)) < work_of(uproc_at(r, next)))
 		next = second;
 	return next + (uint64_t)(policy_run(uproc_count(uproc_at(r, next))) - 1)
 		* RUN_LEFT;
