@@ -236,8 +236,6 @@ static inline void uproc__take_left(struct uproc *p)
 
 /* ---- uproc_move.c ---- */
 
-UPROC_PRIVATE void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy);
-
 /*
  * An idle processor asks for threads, and, from the time `now' on, no longer. Nothing
  * waits for an answer.

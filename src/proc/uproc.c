@@ -20,7 +20,8 @@
 #include "../../upreempt.h"
 
 enum {
-	RING_MIN = 64,                  /* threads */
+	RING_MIN   = 64,                /* threads */
+	NUMBER_MAX = UINT16_MAX,        /* the highest s_number */
 };
 
 static struct usched_calls calls_of(const struct uproc *p,
@@ -69,11 +70,15 @@ static int init_dispatcher(struct uproc *p, const struct uproc_policy *policy)
 
 int uproc__init(struct uproc *p, struct uprocs *r, const struct uproc_policy *policy)
 {
+	const struct uprocs_conf *conf = &r->r_conf;
 	int rc;
 
 	p->p_procs = r;
 	rc = init_dispatcher(p, policy);
-	uproc__set_moves(p, policy);
+	p->p_moves = policy->y_moves && conf->c_processors > 1;
+	p->p_sched.s_moves = p->p_moves && !conf->c_stay
+			     && conf->c_processors <= NUMBER_MAX;
+	p->p_sched.s_number = (uint16_t)uproc__index(p);
 	p->p_slot = policy->y_slot && !stressed();
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;

@@ -25,19 +25,8 @@
 #include "../base/when.h"
 
 enum {
-	SCAN   = 2 * POLICY_PLACES,     /* threads in the queue that are looked at */
-	NOTE_MAX = UINT16_MAX,            /* the most that a stack can note */
+	SCAN = 2 * POLICY_PLACES,       /* threads in the queue that are looked at */
 };
-
-void uproc__set_moves(struct uproc *p, const struct uproc_policy *policy)
-{
-	const struct uprocs_conf *conf = &p->p_procs->r_conf;
-
-	p->p_moves = policy->y_moves && conf->c_processors > 1;
-	p->p_sched.s_moves = p->p_moves && !conf->c_stay
-			     && conf->c_processors <= NOTE_MAX;
-	p->p_sched.s_number = (uint16_t)uproc__index(p);
-}
 
 /* ---- The processor that asks ---- */
 

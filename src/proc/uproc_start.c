@@ -91,12 +91,12 @@ static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 {
 	struct uproc_thread *t = uproc__get_record(p);
 
-	if (!t || (!name && uproc__make_place(p) == 0))
-		return t;
-	if (name && uproc__begin_name(&t->t_stack, name) == 0) {
-		if (uproc__make_place(p) == 0)
+	if (!t)
+		return NULL;
+	if (uproc__make_place(p) == 0) {
+		if (!name || uproc__begin_name(&t->t_stack, name) == 0)
 			return t;
-		uproc__forget_name(&t->t_stack);
+		FETCH_ADD(&p->p_started, -(uint32_t)1);
 	}
 	uproc__put_record(p, t);
 	return NULL;
@@ -137,7 +137,7 @@ static void fill_room(const struct uprocs *r, struct uproc_thread *t, const void
 		memset(uproc_room(t), 0, r->r_room);
 }
 
-/* Hands a new thread to its processor; `how' may be NULL. */
+/* Hands a new thread to its processor. */
 static void start_thread(struct uproc_place place, struct uproc_thread *t,
 			 const struct ustack_how *how, struct ustack **thread)
 {
@@ -145,20 +145,20 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
 
 	if (thread) {
-		uproc_rest(t)->t_joiner = how && how->h_detached ? DETACHED : OPEN;
+		uproc_rest(t)->t_joiner = how->h_detached ? DETACHED : OPEN;
 		*thread = &t->t_stack;
 		mail |= UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE;
 	} else {
 		mail |= UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE;
 	}
-	if (how && how->h_name)
+	if (how->h_name)
 		mail |= UPROC_MAIL_NAMED;
 	if (place.w_stays && p->p_moves)
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
 		mail |= UPROC_MAIL_START | UPROC_MAIL_MOVED;
 	if (p->p_procs->r_room > 0)
-		fill_room(p->p_procs, t, how ? how->h_room : NULL);
+		fill_room(p->p_procs, t, how->h_room);
 	if (SIMULATED)
 		sim__started(t);
 	/* Until now it was not LIVE, which refuses stale handles. */
@@ -169,11 +169,9 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 		uproc__push_inbox(p, t);
 }
 
-static int check_how(struct uproc_place place, const struct ustack_how *how,
+static int check_how(const struct uproc *p, const struct ustack_how *how,
 		     void (*func)(void *))
 {
-	const struct uproc *p = place.w_proc;
-
 	if (how->h_serve ? func || how->h_fd < 0 || how->h_fd == INT_MAX : !func)
 		return -EINVAL;
 	if (!p || how->h_stack > USCHED_STACK_MAX
@@ -184,15 +182,22 @@ static int check_how(struct uproc_place place, const struct ustack_how *how,
 	return 0;
 }
 
-static int start_with(struct uproc_place place, const struct ustack_how *how,
-		      void (*func)(void *), void *arg, struct ustack **thread,
-		      const void *where)
+__attribute__((noinline))
+int uproc_start(struct uproc_place place, const struct ustack_how *how,
+		void (*func)(void *), void *arg, struct ustack **thread)
 {
+	static const struct ustack_how plain = { .h_processor = 0 };
 	struct usched_stack *stack = NULL;
 	struct uproc *p = place.w_proc;
 	struct uproc_thread *t;
-	int rc = check_how(place, how, func);
+	int rc;
 
+	CALLED("rr_start(), ll_start(), or one with a how,");
+	check(arg, CHECK_ARGUMENT, "start");
+	check_inside(arg, CHECK_ITS_BLOCK, "start", __builtin_return_address(0));
+	if (!how)
+		how = &plain;
+	rc = check_how(p, how, func);
 	if (rc == 0 && how->h_stack)
 		rc = uproc__take_alone(p, how->h_stack, &stack);
 	if (rc)
@@ -209,31 +214,8 @@ static int start_with(struct uproc_place place, const struct ustack_how *how,
 		ustack_init(first_owner(p), &t->t_stack, func, arg);
 	if (stack)
 		usched__place_alone(&t->t_stack, stack);
-	tell_created(t, where);
-	start_thread(place, t, how, thread);
-	return 0;
-}
-
-__attribute__((noinline))
-int uproc_start(struct uproc_place place, const struct ustack_how *how,
-		void (*func)(void *), void *arg, struct ustack **thread)
-{
-	struct uproc_thread *t;
-
-	CALLED("rr_start(), ll_start(), or one with a how,");
-	check(arg, CHECK_ARGUMENT, "start");
-	check_inside(arg, CHECK_ITS_BLOCK, "start", __builtin_return_address(0));
-	if (how)
-		return start_with(place, how, func, arg, thread,
-				  __builtin_return_address(0));
-	if (!func)
-		return -EINVAL;
-	t = new_thread(place.w_proc, NULL);
-	if (!t)
-		return -ENOMEM;
-	ustack_init(first_owner(place.w_proc), &t->t_stack, func, arg);
 	tell_created(t, __builtin_return_address(0));
-	start_thread(place, t, NULL, thread);
+	start_thread(place, t, how, thread);
 	return 0;
 }
 

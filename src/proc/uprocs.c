@@ -201,23 +201,19 @@ static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 		memset(r->r_proc, 0, size);
 		r->r_moving = uproc_at(r, all);
 		rc = uproc__init(r->r_moving, r, policy);
+		for (; n < all && rc == 0; n += rc == 0) {
+			rc = uproc__init(uproc_at(r, n), r, policy);
+			if (rc == 0)
+				rc = uproc__make_parts(uproc_at(r, n));
+			if (rc)
+				uproc__fini(uproc_at(r, n));
+		}
 		if (rc)
-			uproc__fini(r->r_moving);
-	}
-	if (rc) {
-		free(r->r_asking);
-		free(r->r_proc);
+			free_procs(r, n);
 		return rc;
 	}
-	for (; n < all && rc == 0; n += rc == 0) {
-		rc = uproc__init(uproc_at(r, n), r, policy);
-		if (rc == 0)
-			rc = uproc__make_parts(uproc_at(r, n));
-		if (rc)
-			uproc__fini(uproc_at(r, n));
-	}
-	if (rc)
-		free_procs(r, n);
+	free(r->r_asking);
+	free(r->r_proc);
 	return rc;
 }
 
