@@ -395,43 +395,10 @@ L(row):
 	ret
 end usched__commit
 
-/* uintptr_t usched__interrupted(const void *context); */
-function usched__interrupted
-	hint	#34                             /* bti c */
-	ldr	x0, [x0, #CONTEXT_PC]
-	ret
-end usched__interrupted
-
-/*
- * uint64_t usched__ticks(void);
- */
-function usched__ticks
-	hint	#34                             /* bti c */
-	mrs	x0, cntvct_el0
-	ret
-end usched__ticks
-
-/*
- * uintptr_t usched__valgrind(const uintptr_t request[6]);
- * The rotations, which cancel out, and the orr are how Valgrind knows it; without it they
- * do nothing, and x3 is what it was.
- */
-function usched__valgrind
-	hint	#34                             /* bti c */
-	mov	x4, x0
-	mov	x3, xzr
-	ror	x12, x12, #3
-	ror	x12, x12, #13
-	ror	x12, x12, #51
-	ror	x12, x12, #61
-	orr	x10, x10, x10
-	mov	x0, x3
-	ret
-end usched__valgrind
-
 	read_only
 	number	usched__return_at, 8
 	number	usched__frame, 160
+	number	usched__pc_at, CONTEXT_PC
 	number	usched__shallow, 192
 	number	usched__registers, 33
 	number	usched__sp, 31

@@ -109,8 +109,16 @@ ARCH_PRIVATE int usched__probe(void);
  */
 ARCH_PRIVATE void usched__commit(void);
 
-/* The interrupted instruction, from what a signal handler gets third; 0: unknown. */
-ARCH_PRIVATE uintptr_t usched__interrupted(const void *context);
+/* The byte of the PC in the third argument of a signal handler; 0: unknown. */
+ARCH_PRIVATE extern const unsigned usched__pc_at;
+
+/* Returns the interrupted instruction, from that argument; 0: unknown. */
+static inline uintptr_t usched__interrupted(const void *context)
+{
+	const uintptr_t *words = (const uintptr_t *)context;
+
+	return usched__pc_at ? words[usched__pc_at / sizeof *words] : 0;
+}
 
 /*
  * The registers in what a signal handler gets third: their number, by DWARF's numbering
@@ -120,13 +128,57 @@ ARCH_PRIVATE extern const unsigned usched__registers, usched__sp;
 ARCH_PRIVATE extern const uint16_t usched__context[];
 
 /*
- * For traces: a time that grows at a constant rate, the same on all processors; ns of
- * CLOCK_MONOTONIC where the machine has no counter that is cheap to read.
+ * Makes a request to Valgrind, see src/watch/watch.h. Returns 0 without Valgrind, which
+ * knows the sequence of instructions: rotations that cancel out, and one that does
+ * nothing. The request is in one register, the result comes in another.
  */
-ARCH_PRIVATE uint64_t usched__ticks(void);
+static inline uintptr_t usched__valgrind(const uintptr_t request[6])
+{
+	uintptr_t result = 0;
 
-/* A request to Valgrind, see src/watch/watch.h. 0: it is not there. */
-ARCH_PRIVATE uintptr_t usched__valgrind(const uintptr_t request[6]);
+#if defined(__x86_64__) && defined(__LP64__)
+	__asm__ volatile("rolq	$3, %%rdi\n\trolq	$13, %%rdi\n\t"
+			 "rolq	$61, %%rdi\n\trolq	$51, %%rdi\n\t"
+			 "xchgq	%%rbx, %%rbx"
+			 : "+d"(result) : "a"(request) : "cc", "memory");
+#elif defined(__i386__)
+	__asm__ volatile("roll	$3, %%edi\n\troll	$13, %%edi\n\t"
+			 "roll	$29, %%edi\n\troll	$19, %%edi\n\t"
+			 "xchgl	%%ebx, %%ebx"
+			 : "+d"(result) : "a"(request) : "cc", "memory");
+#elif defined(__aarch64__) && defined(__LP64__)
+	__asm__ volatile("mov	x4, %1\n\tmov	x3, xzr\n\t"
+			 "ror	x12, x12, #3\n\tror	x12, x12, #13\n\t"
+			 "ror	x12, x12, #51\n\tror	x12, x12, #61\n\t"
+			 "orr	x10, x10, x10\n\tmov	%0, x3"
+			 : "=r"(result) : "r"(request) : "x3", "x4", "memory");
+#elif defined(__arm__) && __ARM_ARCH >= 7
+	__asm__ volatile("mov	r4, %1\n\tmov	r3, #0\n\t"
+			 "mov	r12, r12, ror #3\n\tmov	r12, r12, ror #13\n\t"
+			 "mov	r12, r12, ror #29\n\tmov	r12, r12, ror #19\n\t"
+			 "orr	r10, r10, r10\n\tmov	%0, r3"
+			 : "=r"(result) : "r"(request) : "r3", "r4", "cc", "memory");
+#else
+	(void)request;
+#endif
+	return result;
+}
+
+/* Returns a counter of constant rate, the same on all processors; 0: the machine has no
+   such counter that is cheap to read. CPUs of x86-64 have had one since 2008. */
+static inline uint64_t usched__ticks(void)
+{
+	uint64_t ticks = 0;
+
+#if defined(__x86_64__) || defined(__i386__)
+	ticks = __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	__asm__ volatile("mrs	%0, cntvct_el0" : "=r"(ticks));
+#elif defined(__riscv) && __riscv_xlen == 64
+	__asm__ volatile("rdtime	%0" : "=r"(ticks));
+#endif
+	return ticks;
+}
 
 /* Bytes from a top to the return address of the call of usched__switch(); -1: unknown. */
 ARCH_PRIVATE extern const int usched__return_at;

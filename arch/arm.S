@@ -38,8 +38,6 @@
 #define FRAME           104
 #define RETURN_AT       100
 #define JUMP            8               /* bytes of a struct arch_jump */
-#define CLOCK_MONOTONIC 1
-#define SYS_CLOCK_GETTIME 263
 #define CONTROL         0x07ff9f00      /* of FPSCR: without flags */
 
 	.syntax	unified
@@ -305,68 +303,11 @@ function usched__commit
 	bx	lr
 end usched__commit
 
-/* uintptr_t usched__interrupted(const void *context); */
-function usched__interrupted
-	ldr	r0, [r0, #CONTEXT_PC]
-	bx	lr
-end usched__interrupted
-
-/*
- * uint64_t usched__ticks(void);
- * Not all machines have a counter that may be read, so the kernel is asked. It has
- * seconds of 32 bits here.
- */
-function usched__ticks
-	push	{r7, lr}
-	.save	{r7, lr}
-	.cfi_adjust_cfa_offset 8
-	.cfi_offset r7, -8
-	.cfi_offset lr, -4
-	sub	sp, sp, #8
-	.pad	#8
-	.cfi_adjust_cfa_offset 8
-	mov	r0, #CLOCK_MONOTONIC
-	mov	r1, sp
-	ldr	r7, =SYS_CLOCK_GETTIME
-	svc	#0
-	ldr	r2, [sp]
-	ldr	r3, [sp, #4]
-	ldr	r12, =1000000000
-	umull	r0, r1, r2, r12
-	adds	r0, r0, r3
-	adc	r1, r1, #0
-	add	sp, sp, #8
-	.cfi_adjust_cfa_offset -8
-	pop	{r7, pc}
-	.ltorg
-end usched__ticks
-
-/*
- * uintptr_t usched__valgrind(const uintptr_t request[6]);
- * The rotations, which cancel out, and the orr are how Valgrind knows it; without it they
- * do nothing, and r3 is what it was.
- */
-function usched__valgrind
-	push	{r4, lr}
-	.save	{r4, lr}
-	.cfi_adjust_cfa_offset 8
-	.cfi_offset r4, -8
-	.cfi_offset lr, -4
-	mov	r4, r0
-	mov	r3, #0
-	mov	r12, r12, ror #3
-	mov	r12, r12, ror #13
-	mov	r12, r12, ror #29
-	mov	r12, r12, ror #19
-	orr	r10, r10, r10
-	mov	r0, r3
-	pop	{r4, pc}
-end usched__valgrind
-
 	read_only
 	/* Dumps read .eh_frame, which is not there: no registers for them. */
 	number	usched__return_at, RETURN_AT
 	number	usched__frame, FRAME + JUMP
+	number	usched__pc_at, CONTEXT_PC
 	number	usched__shallow, 160
 	number	usched__registers, 0
 	number	usched__sp, 0

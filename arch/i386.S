@@ -321,42 +321,10 @@ function usched__commit
 	ret
 end usched__commit
 
-/*
- * uintptr_t usched__interrupted(const void *context);
- * Its registers are in the order of the kernel.
- */
-function usched__interrupted
-	movl	4(%esp), %eax
-	movl	CONTEXT_EIP(%eax), %eax
-	ret
-end usched__interrupted
-
-/* uint64_t usched__ticks(void); as on x86-64. */
-function usched__ticks
-	rdtsc
-	ret
-end usched__ticks
-
-/*
- * uintptr_t usched__valgrind(const uintptr_t request[6]);
- * The rotations, which cancel out, and the exchange are how Valgrind knows it; without
- * it they do nothing, and edx is what it was.
- */
-function usched__valgrind
-	movl	4(%esp), %eax
-	xorl	%edx, %edx
-	roll	$3, %edi
-	roll	$13, %edi
-	roll	$29, %edi
-	roll	$19, %edi
-	xchgl	%ebx, %ebx
-	movl	%edx, %eax
-	ret
-end usched__valgrind
-
 	read_only
 	number	usched__return_at, RETURN_AT
 	number	usched__frame, 48
+	number	usched__pc_at, CONTEXT_EIP
 	number	usched__shallow, 96
 	number	usched__registers, 9
 	number	usched__sp, 4

@@ -236,27 +236,10 @@ function usched__commit
 	ret
 end usched__commit
 
-/* uintptr_t usched__interrupted(const void *context); */
-function usched__interrupted
-	ld	a0, CONTEXT(a0)
-	ret
-end usched__interrupted
-
-/* uint64_t usched__ticks(void); */
-function usched__ticks
-	rdtime	a0
-	ret
-end usched__ticks
-
-/* uintptr_t usched__valgrind(const uintptr_t request[6]); not told yet. */
-function usched__valgrind
-	li	a0, 0
-	ret
-end usched__valgrind
-
 	read_only
 	number	usched__return_at, 0
 	number	usched__frame, FRAME
+	number	usched__pc_at, CONTEXT
 	number	usched__shallow, 256
 	number	usched__registers, 33
 	number	usched__sp, 2

@@ -40,7 +40,6 @@
 #include <fenv.h>
 #include <setjmp.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "../src/watch/watch.h"
 
@@ -57,7 +56,7 @@ enum {
 const int usched__return_at = -1;
 const unsigned usched__frame = sizeof(struct frame) + AROUND;
 const unsigned usched__shallow = 64;
-const unsigned usched__registers = 0, usched__sp = 0;
+const unsigned usched__registers = 0, usched__sp = 0, usched__pc_at = 0;
 const uint16_t usched__context[] = { 0 };
 const char usched__control_low[] = "the rounding direction", usched__control_high[] = "";
 
@@ -157,26 +156,6 @@ int usched__probe(void)
 /* Not told in C: see doc/guarantees.md. */
 void usched__commit(void)
 {
-}
-
-uintptr_t usched__interrupted(const void *context)
-{
-	(void)context;                  /* stacks that signals could leave: none */
-	return 0;
-}
-
-uint64_t usched__ticks(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-uintptr_t usched__valgrind(const uintptr_t request[6])
-{
-	(void)request;                  /* about added stacks: there are none */
-	return 0;
 }
 
 /* All of usched__switch()'s frame is above `mark'. */

@@ -315,46 +315,10 @@ function usched__commit
 	ret
 end usched__commit
 
-/*
- * uintptr_t usched__interrupted(const void *context);
- * Its registers are in the order of the kernel.
- */
-function usched__interrupted
-	movq	CONTEXT_RIP(%rdi), %rax
-	ret
-end usched__interrupted
-
-/*
- * uint64_t usched__ticks(void);
- * CPUs of x86-64 keep them constant and alike since 2008.
- */
-function usched__ticks
-	rdtsc
-	shlq	$32, %rdx
-	orq	%rdx, %rax
-	ret
-end usched__ticks
-
-/*
- * uintptr_t usched__valgrind(const uintptr_t request[6]);
- * The rotations, which cancel out, and the exchange are how Valgrind knows it; without
- * it they do nothing, and rdx is what it was.
- */
-function usched__valgrind
-	movq	%rdi, %rax
-	xorl	%edx, %edx
-	rolq	$3, %rdi
-	rolq	$13, %rdi
-	rolq	$61, %rdi
-	rolq	$51, %rdi
-	xchgq	%rbx, %rbx
-	movq	%rdx, %rax
-	ret
-end usched__valgrind
-
 	read_only
 	number	usched__return_at, RETURN_AT
 	number	usched__frame, 64
+	number	usched__pc_at, CONTEXT_RIP
 	number	usched__shallow, 96
 	number	usched__registers, 17
 	number	usched__sp, 7

@@ -143,7 +143,7 @@ static struct utrace_ring *prepare_rings(struct uproc *p, unsigned mode,
 /* The same time by two clocks. */
 static void pair(struct utrace_ring *g, unsigned i)
 {
-	SET(g->g_pairs[i].p_ticks, usched__ticks());
+	SET(g->g_pairs[i].p_ticks, when_ticks());
 	SET(g->g_pairs[i].p_ns, when_now());
 	__atomic_store_n(&g->g_last, i, __ATOMIC_RELEASE);
 }
@@ -313,7 +313,7 @@ void utrace__ages(const struct ustack *u, int64_t *started, uintptr_t *where,
 	const struct utrace_control *c = &utrace__control;
 	const struct utrace_kept *k = GET(c->c_keep) ? kept_of(u, false) : NULL;
 	double scale = (double)GET(c->c_scale) / 4294967296.0;
-	uint64_t now = usched__ticks(), at;
+	uint64_t now = when_ticks(), at;
 
 	*started = *since = -1;
 	*where = 0;
@@ -495,18 +495,18 @@ static void post(const struct uproc_thread *t, unsigned mail)
 		struct utrace_kept *k = kept_of(&t->t_stack, false);
 
 		if (k)
-			SET(k->k_ready, usched__ticks());
+			SET(k->k_ready, when_ticks());
 	}
 	if (self && g && g->g_mode & TRACES) {
 		by = self->p_sched.s_current;
 		know(g, by);
-		g->g_time = usched__ticks();
+		g->g_time = when_ticks();
 		put_event(g, UTRACE_POST, mail < UPROC_MAIL_TOKEN ? UTRACE_BY_EVENT
 			  : UTRACE_BY_THREAD, (uintptr_t)t, (uintptr_t)by, mail);
 	} else if (!self && g && LOOK_AT(g->g_events)) {
 		while (__atomic_exchange_n(held, 1, __ATOMIC_ACQUIRE))
 			sched_yield();
-		g->g_time = usched__ticks();
+		g->g_time = when_ticks();
 		put_event(g, UTRACE_POST, UTRACE_BY_MAIL, (uintptr_t)t,
 			  (uintptr_t)pthread_self(), mail);
 		__atomic_store_n(held, 0, __ATOMIC_RELEASE);
@@ -574,7 +574,7 @@ static void ready_traced(struct usched *s, struct ustack *u)
 	struct uproc *p = g->g_proc;
 	bool polls = p->p_polls;
 
-	g->g_time = usched__ticks();
+	g->g_time = when_ticks();
 	if (g->g_mode & TRACES)
 		trace_wake(g, u, polls ? NULL : s->s_current,
 			   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
@@ -605,7 +605,7 @@ static void trace_told(struct usched_hook *h, enum usched_event event, struct us
 {
 	struct utrace_ring *g = (struct utrace_ring *)(void *)h;
 
-	g->g_time = usched__ticks();
+	g->g_time = when_ticks();
 	if (g->g_mode & TRACES)
 		trace_event(g, event, u, other);
 	if (g->g_mode & KEEPS)
@@ -680,9 +680,9 @@ static void change_mode(struct utrace_ring *g, unsigned mode)
 		pair(g, 0);
 		pair(g, 1);
 		if (__atomic_fetch_add(&c->c_users, 1, __ATOMIC_ACQ_REL) == 0)
-			SET(c->c_epoch, usched__ticks());
+			SET(c->c_epoch, when_ticks());
 	}
-	g->g_time = usched__ticks();
+	g->g_time = when_ticks();
 	if (before & TRACES && !(mode & TRACES))
 		put_event(g, UTRACE_OFF, 0, 0, 0, 0);
 	SET(g->g_mode, mode);
@@ -772,9 +772,9 @@ int utrace_keep(int on)
 			munmap(table, UTRACE_KEPT * sizeof *table);
 	}
 	if (on && !GET(utrace__control.c_scale)) {
-		a = (struct utrace_pair){ usched__ticks(), when_now() };
+		a = (struct utrace_pair){ when_ticks(), when_now() };
 		nanosleep(&settle, NULL);
-		b = (struct utrace_pair){ usched__ticks(), when_now() };
+		b = (struct utrace_pair){ when_ticks(), when_now() };
 		SET(utrace__control.c_scale, (uint64_t)((double)(b.p_ns - a.p_ns)
 			/ (double)(b.p_ticks - a.p_ticks + 1) * 4294967296.0));
 	}

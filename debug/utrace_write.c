@@ -112,7 +112,7 @@ static void write_pair(struct text *t, const struct utrace_pair *pair)
 static void write_head(struct text *t)
 {
 	const uint16_t one = 1;
-	const struct utrace_pair pair = { usched__ticks(), when_now() };
+	const struct utrace_pair pair = { when_ticks(), when_now() };
 
 	text_put(t, "usched trace 1 ");
 	text_put(t, *(const uint8_t *)&one ? "little" : "big");

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "../../arch/arch.h"
 #include "sim.h"
 
 static inline struct timespec when_of(int64_t ns)
@@ -38,6 +39,17 @@ static inline int64_t when_by(clockid_t clock)
 static inline int64_t when_now(void)
 {
 	return when_by(CLOCK_MONOTONIC);
+}
+
+/*
+ * Returns a time for traces, which grows at a constant rate, the same on all processors:
+ * the machine's counter, or ns of CLOCK_MONOTONIC.
+ */
+static inline uint64_t when_ticks(void)
+{
+	uint64_t ticks = usched__ticks();
+
+	return ticks ? ticks : (uint64_t)when_now();
 }
 
 /* Initializes a condition, whose timed waits take what when_of() returns. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../arch/arch.h"
+#include "../../src/base/when.h"
 #include "../../debug/uinspect.h"
 #include "../../unet.h"
 #include "../../uproc.h"
@@ -686,7 +686,7 @@ static void keep_times(void *unused)
 			 "processor=\"0\",le=\"0.000001\"} "));
 	TEST_TRUE(strstr(text, "le=\"+Inf\"} ") && !strstr(text, "le=\"+Inf\"} 0\n"));
 	free(text);
-	now = usched__ticks();
+	now = when_ticks();
 	TEST_EQUAL(ustack_wake(a), 0);
 	k = &utrace__control.c_table[(uintptr_t)a / 64 % UTRACE_KEPT];
 	while (k->k_thread != (uintptr_t)a)

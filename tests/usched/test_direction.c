@@ -103,12 +103,6 @@ int ustack_yield(void)
 	abort();
 }
 
-uintptr_t usched__valgrind(const uintptr_t request[6])
-{
-	(void)request;
-	return 0;
-}
-
 static char *byte_of(const struct life *l, size_t index)
 {
 	return stack_deeper(l->l_thread.u_stack->k_bottom, index + !STACK_GROWS_UP);
