@@ -2,15 +2,16 @@
 /*
  * uposix.c: threads of POSIX over threads of rr.
  *
- * The scheduler is made at the first pthread_create(), so after the forks of a daemon. It
- * is held for ever: main() is a native thread, and may wake a thread at any time. A
- * pthread_t is the address of a record, or one of libc's. A thread runs
+ * The scheduler is made at the first pthread_create(), so that a daemon has forked by
+ * then. The scheduler never ends, since main() is a native thread and may wake a thread
+ * at any time. A pthread_t is the address of a record, or is one of libc's. A thread
+ * calls
  *
- *	run()           its function
- *	end()           destructors of its keys; frees the record
+ *	run()           which calls the thread's function
+ *	end()           which calls the destructors of keys, and frees the record
  *
- * A joinable thread can be joined in rr, too. The join frees its record. The record of a
- * detached thread is freed by the end or by the detach, whichever comes last.
+ * A joinable thread is joined in rr, too, and the join frees its record. The record of a
+ * detached thread is freed when the thread has both ended and been detached.
  */
 #include "uposix_set.h"
 
@@ -19,18 +20,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A native thread that stands for one of ours. */
+/* A native thread that is made in place of a thread of rr. */
 struct native {
 	void    *(*n_func)(void *);
 	void    *n_arg;
-	bool     n_masked;              /* n_mask is set: a thread made it */
+	bool     n_masked;              /* true if n_mask is set, because a thread of
+					   rr is the creator */
 	uint64_t n_mask;
 	unsigned n_forks;
 };
 
 enum {
-	JOINS = 32,                             /* threads in a chain of joins that
-						   joins() follows */
+	JOINS = 32,                             /* joins() follows a chain of at most
+						   so many threads that join each other */
 	WORDS = sizeof(pthread_attr_t) / sizeof(size_t),
 };
 
@@ -38,9 +40,8 @@ static struct usync_mutex making;
 static struct uprocs *scheduler;                    /* atomic */
 
 /*
- * Makes the scheduler, with native threads that block all signals, except those of faults
- * and of timers that profile: a handler there would run in the midst of the library, and
- * may post a semaphore.
+ * Makes the scheduler. Its native threads block all signals, except those of faults and
+ * of profiling timers: a handler might interrupt the library, and might call sem_post().
  */
 static int make_scheduler(void)
 {
@@ -48,7 +49,8 @@ static int make_scheduler(void)
 				      SIGABRT, SIGPROF, SIGVTALRM, SIGURG };
 	const struct uposix_conf *c = &uposix__conf;
 	struct uprocs_conf conf = {
-		.c_stay       = 1,      /* programs keep addresses of the native thread */
+		.c_stay       = 1,      /* programs keep addresses of native
+					   thread-local variables */
 		.c_control    = 1,
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
@@ -93,7 +95,10 @@ static int get_scheduler(struct uprocs **rr)
 	return rc;
 }
 
-/* True: the thread must be a native one, for a stack of the program's, or a policy. */
+/*
+ * Returns true if `attr' asks for a stack of the program or for a scheduling policy, so
+ * that the thread must be a native one.
+ */
 static bool is_special(const pthread_attr_t *attr)
 {
 	int inherit = PTHREAD_INHERIT_SCHED, policy = SCHED_OTHER;
@@ -108,8 +113,8 @@ static bool is_special(const pthread_attr_t *attr)
 }
 
 /*
- * Unlocks the counts. If main() has called pthread_exit(), the last thread to end ends
- * the process.
+ * Unlocks the counts of threads. If main() has called pthread_exit() and no thread is
+ * left, ends the process.
  */
 static void unlock_counts(void)
 {
@@ -137,7 +142,9 @@ static void end_main(void *unused)
 	unlock_counts();
 }
 
-/* The native thread that called fork() is the main() of the child. */
+/*
+ * In the child of a fork, the native thread that called fork() takes the place of main().
+ */
 static void native_ended(void *native)
 {
 	const struct native *n = native;
@@ -187,7 +194,7 @@ static int create_native(pthread_t *thread, const pthread_attr_t *attr,
 	return rc;
 }
 
-/* Ends a thread. Destructors may wait, and set values again. */
+/* Ends a thread. The destructors of its keys may wait, and may set values again. */
 static void end(struct uposix_thread *p)
 {
 	p->p_exiting = true;
@@ -232,8 +239,8 @@ static void run(struct usched__wrap *w)
 }
 
 /*
- * Gives a new thread the mask of its creator. Signals may be offered to the thread from
- * then on.
+ * Gives a new thread the signal mask of its creator. From here on the catcher may offer
+ * signals to the thread.
  */
 static void give_mask(struct uposix_thread *p)
 {
@@ -245,10 +252,10 @@ static void give_mask(struct uposix_thread *p)
 	uposix__open(mask);
 }
 
-static size_t size_at;                  /* word of a pthread_attr_t with the size of
-					   the stack */
+static size_t size_at;                  /* index of the word of a pthread_attr_t that
+					   holds the stack size */
 
-/* True: the program has set the size of the stack. */
+/* Returns true if the program has set the stack size. */
 static bool has_size(const pthread_attr_t *attr)
 {
 	size_t words[WORDS];
@@ -258,8 +265,8 @@ static bool has_size(const pthread_attr_t *attr)
 }
 
 /*
- * Starts a thread with an own stack, of the size in `attr' if that is larger than
- * c_stack_size.
+ * Starts a thread with a stack of its own. The stack size is that of `attr' or
+ * c_stack_size, whichever is larger.
  */
 static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_t *attr)
 {
@@ -283,7 +290,7 @@ static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_
 			     &p->p_wrap, handle);
 }
 
-/* Drops the record of a thread that could not be started. */
+/* Frees the record of a thread that could not be started. */
 static void give_up(struct uposix_thread *p)
 {
 	__atomic_store_n(&p->p_mask, ~(uint64_t)0, __ATOMIC_SEQ_CST);
@@ -297,7 +304,7 @@ static void give_up(struct uposix_thread *p)
 	uposix__free_record(p);
 }
 
-/* Ends the thread after its frames have been unwound, if they are. */
+/* Ends the calling thread after its frames have been unwound, if they can be unwound. */
 __attribute__((noreturn)) static void leave(struct uposix_thread *me)
 {
 	end(me);
@@ -348,8 +355,8 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 }
 
 /*
- * Finds the word of an attribute that has the size of the stack: glibc has 0 there, for
- * the usual size, until pthread_attr_setstacksize().
+ * Finds the word of a pthread_attr_t that holds the stack size. In glibc the word is 0,
+ * for the default size, until pthread_attr_setstacksize() is called.
  */
 __attribute__((constructor(102))) static void find_size(void)
 {
@@ -380,7 +387,10 @@ void uposix_pthread_exit(void *result)
 	pthread_exit(result);
 }
 
-/* Joins a native thread. A thread of the library tries once in a millisecond. */
+/*
+ * Joins a native thread. A thread of the library tries once a millisecond, so that its
+ * processor is not blocked.
+ */
 static int join_native(pthread_t thread, void **result, const struct timespec *time,
 		       clockid_t clock)
 {
@@ -396,7 +406,10 @@ static int join_native(pthread_t thread, void **result, const struct timespec *t
 	return rc;
 }
 
-/* True: `p' waits for the end of `me', perhaps in a chain of joins. */
+/*
+ * Returns true if `p' waits in pthread_join() for `me', directly or through other
+ * threads.
+ */
 static bool joins(const struct uposix_thread *p, const struct uposix_thread *me)
 {
 	for (int i = 0; p && i < JOINS; i++) {
@@ -503,7 +516,7 @@ int uposix_pthread_detach(pthread_t thread)
 	return 0;
 }
 
-/* Forgets the scheduler of the parent. The memory is not freed. */
+/* The child of a fork forgets the parent's scheduler, and does not free the memory. */
 static void scheduler_forked(void)
 {
 	__atomic_store_n(&uposix__forked.f_alone, scheduler != NULL, __ATOMIC_RELAXED);

@@ -54,12 +54,14 @@
 #include <wchar.h>
 
 #ifdef __cplusplus
-#include <sys/sem.h>                    /* here, since a later one has semop() not
-					   throw */
+#include <sys/sem.h>                    /* before semop is defined as uposix_semop,
+					   which libc would declare as noexcept */
 extern "C" {
 #endif
 
-/* Sockets take any kind of address in libc's types, which is an extension of GNU C. */
+/*
+ * libc's types let a call on a socket take any kind of address, by an extension of GNU C.
+ */
 #pragma GCC system_header
 
 /*
@@ -96,7 +98,10 @@ int uposix_semop(int set, struct sembuf *ops, size_t n);
 int uposix_semtimedop(int set, struct sembuf *ops, size_t n,
 		      const struct timespec *limit);
 
-/* The type of pthread_exit() does not say that it does not return. */
+/*
+ * libc's declaration of pthread_exit() does not tell the compiler that the call never
+ * returns.
+ */
 void uposix_pthread_exit(void *result) __attribute__((noreturn));
 
 /* Functions that pthread_cleanup_push() of glibc calls. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_c11.c: threads of C11, over those of POSIX. The types of C11 in glibc are those
- * of POSIX. glibc's own functions of C11 do not know the threads, keys and locks of this
- * library.
+ * uposix_c11.c: threads of C11, over threads of POSIX. In glibc the C11 types have the
+ * layout of the POSIX types. glibc's own C11 functions are not used, since they know
+ * nothing of the threads, keys and locks of this library.
  */
 #include <threads.h>
 
@@ -103,7 +103,7 @@ void uposix_thrd_yield(void)
 	uposix_sched_yield();
 }
 
-/* Returns -1 if a signal ended the sleep. */
+/* Returns -1 if a signal ended the sleep, and -2 after another error. */
 int uposix_thrd_sleep(const struct timespec *time, struct timespec *rest)
 {
 	int rc = uposix_clock_nanosleep(CLOCK_REALTIME, 0, time, rest);

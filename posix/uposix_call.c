@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_call.c: syscall() of numbers that take or make descriptors, as the rows SYSCALL,
- * MAKES and REFUSED of uposix_names.h say: like libc's call of the same name.
+ * uposix_call.c: syscall(number) for numbers that take or return descriptors. The call
+ * behaves like the function of libc of the same name; the rows SYSCALL, MAKES and REFUSED
+ * of uposix_names.h list the numbers.
  *
- * What the kernel keeps for each native thread is shared by all threads of the processor.
- * A thread has a name of its own. Other changes are reported, once for each call.
+ * The kernel keeps some settings for each native thread, so that all threads of a
+ * processor share them. Only the name is kept for each thread. A change of any other such
+ * setting is reported, once for each call.
  *
  * Signal sets of the kernel are smaller than libc's.
  */
@@ -39,7 +41,10 @@ static const sigset_t *mask_of(long mask, sigset_t *room)
 	return memcpy(room, (const void *)mask, KERNEL_SIGSET);
 }
 
-/* Returns the mask of pselect6(), whose last argument points to the mask and its size. */
+/*
+ * Returns the signal mask of pselect6(): its last argument points to the mask's address
+ * and size.
+ */
 static const sigset_t *mask_at(long place, sigset_t *room)
 {
 	return place ? mask_of(*(const long *)place, room) : NULL;
@@ -49,7 +54,7 @@ static const sigset_t *mask_at(long place, sigset_t *room)
 	UPOSIX_TELL_ONCE("%s: the kernel keeps what that changes with a processor,"	\
 			 " for all of its threads. Run the program natively", name)
 
-/* These are system calls with up to five words. */
+/* Calls of the rows KEPT are system calls with at most five arguments. */
 #define PLAIN(name)
 #define LATER(name)
 #define KEPT(name)								\
@@ -68,7 +73,7 @@ long uposix_##name(long a, long b, long c, long d, long e)			\
 #define N(i) ((size_t)a[i])
 #define P(i) ((void *)a[i])
 
-/* Names that are too long are cut off. */
+/* PR_SET_NAME cuts off names that are too long, as Linux does. */
 int uposix_prctl(int what, ...)
 {
 	struct uposix_thread *me = uposix__thread_now();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_cancel.c: pthread_cancel(), and the end of a thread from any depth. A cancel or
- * a signal sets a bit of p_asked, and ends the wait of the thread by ustack_cancel(). The
- * thread looks for the reason, and takes back usched's cancel, which was for that wait
- * only.
+ * uposix_cancel.c: pthread_cancel(), and the end of a thread from any depth of calls. A
+ * cancel or a signal sets a bit of p_asked, and ends the wait of the thread by
+ * ustack_cancel(). The thread then looks at p_asked for the reason, and clears the cancel
+ * of usched, which was meant for that wait only.
  */
 #include "uposix_set.h"
 
@@ -13,7 +13,7 @@
 
 /*
  * Jumps to the clean-up handler that was pushed last, which calls pthread_unwind_next()
- * in the end; without one, to run().
+ * in the end. If there is no handler, jumps to run().
  */
 static void jump(struct uposix_thread *me)
 {
@@ -21,12 +21,15 @@ static void jump(struct uposix_thread *me)
 
 	if (!to)
 		me->p_leave(me);
-	/* The buffer has the first members of a jmp_buf only, without a mask. */
+	/* The buffer has only the first members of a jmp_buf, without the signal mask. */
 	__asm__("" : "+r"(to));
 	longjmp(to, 1);
 }
 
-/* Stops at the frame that pushed the handler. Frames below have been unwound by then. */
+/*
+ * Stops the unwinding at the frame that pushed the clean-up handler, after all deeper
+ * frames have been unwound.
+ */
 static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
 				_Unwind_Exception_Class kind,
 				struct _Unwind_Exception *e,
@@ -42,8 +45,8 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
 }
 
 /*
- * A handler of C++ has caught the end of the thread, and did not throw again: aborts, as
- * glibc does.
+ * Aborts, as glibc does, since a handler of C++ caught the end of the thread and did not
+ * throw again.
  */
 static void swallowed(_Unwind_Reason_Code code, struct _Unwind_Exception *e)
 {
@@ -66,7 +69,10 @@ static void unwind(struct uposix_thread *me)
 
 #undef longjmp
 
-/* Functions of glibc that its headers hide from code that can be unwound. */
+/*
+ * Functions of glibc that glibc's headers do not declare for code that is compiled with
+ * exceptions.
+ */
 void __pthread_register_cancel(__pthread_unwind_buf_t *buffer);
 void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);
 void __pthread_register_cancel_defer(__pthread_unwind_buf_t *buffer);
@@ -195,8 +201,8 @@ bool uposix__once_more(int rc)
 /* Clean-up handlers of C. */
 
 /*
- * glibc keeps a list of the clean-up handlers of C. Here each thread has its list, and
- * pad[0] is the one pushed before.
+ * glibc keeps a list of the clean-up handlers of a native thread. Here each thread has a
+ * list, and pad[0] points to the handler that was pushed before.
  */
 void uposix___pthread_register_cancel(__pthread_unwind_buf_t *buffer)
 {

@@ -2,19 +2,22 @@
 /*
  * uposix_catch.c: signals for the process that a thread is to handle.
  *
- * The system gives such a signal to a native thread that does not block it, main() first.
- * A signal that all native threads block stays pending, and the catcher looks at it, a
- * native thread that is made when main() blocks a signal that a thread does not block.
- * The catcher blocks all signals. A signalfd tells it, by an edge, when a signal comes,
- * and the signal stays pending. The catcher offers the signal, as by pthread_kill(), to
- * one thread that does not block it; that thread takes the signal from the system, and
- * runs the handler. A thread that computes may not do so for a while: then the signal is
- * offered to all threads that do not block it, and those that come too late wait on. A
- * signal that a thread awaits in sigwait() is not offered.
+ * The system gives such a signal to a native thread that does not block the signal, and
+ * tries main() first. A signal that all native threads block stays pending. The catcher,
+ * a native thread that blocks all signals, looks for pending signals. The catcher is
+ * started when main() blocks a signal that some thread does not block. A signalfd,
+ * watched for edges, tells the catcher when a signal comes, and leaves the signal
+ * pending.
  *
- * The sets `opened' and `blocked' only grow, except that a bit of `opened' goes when no
- * thread is found for the signal. uposix__open() sets that bit again: a thread changes
- * p_mask first, and `opened' afterwards.
+ * The catcher offers the signal to one thread that does not block the signal, and wakes
+ * the thread as pthread_kill() does. The thread takes the signal from the system, and
+ * runs the handler. If the thread has not done so after PATIENCE, the catcher offers the
+ * signal to all threads that do not block the signal. The first of them takes the signal;
+ * all others wait on. A signal that a thread awaits in sigwait() is not offered.
+ *
+ * The sets `opened' and `blocked' only grow, with one exception: the catcher clears a bit
+ * of `opened' if no thread takes the signal. uposix__open() sets the bit again. No signal
+ * is lost, since a thread changes p_mask first and `opened' afterwards.
  */
 #include "uposix_set.h"
 
@@ -23,20 +26,22 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { NO_THREAD, DEFAULT, OFFERED };   /* what becomes of a signal */
+enum { NO_THREAD, DEFAULT, OFFERED };   /* results of an offer of a signal */
 
 enum {
-	CHANGED  = 32,                  /* signal of libc that has the catcher look */
-	SETXID   = 33,                  /* signal of libc, never blocked */
+	CHANGED  = 32,                  /* a signal of libc, sent to the catcher so
+					   that the catcher looks again */
+	SETXID   = 33,                  /* a signal of libc that is never blocked */
 	STARTING = -1,
-	PATIENCE = 10,                  /* ms */
+	PATIENCE = 10,                  /* ms until a signal is offered to all threads */
 	TEXT     = 4096,
 };
 
 /*
- * Signals that the catcher leaves alone. Those of faults and of timers that profile are
- * handled where they arise: see make_scheduler(). SIGPIPE and SIGXFSZ are pending for a
- * processor whose call failed, and the thread was told.
+ * Signals that the catcher ignores. Signals of faults and of profiling timers are handled
+ * by the native thread that gets them: see make_scheduler(). SIGPIPE and SIGXFSZ stay
+ * pending for a processor after a failed call, whose thread has been sent the signal
+ * already.
  */
 #define BIT uposix__bit
 #define OTHERS (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP)	\
@@ -44,20 +49,23 @@ enum {
 		| BIT(SIGURG) | BIT(SIGPIPE) | BIT(SIGXFSZ) | BIT(SIGKILL)		\
 		| BIT(SIGSTOP) | BIT(CHANGED) | BIT(SETXID))
 
-/* All of these are atomic. */
-static uint64_t opened;                 /* signals that a thread does not block, or did
-					   not */
-static uint64_t blocked;                /* signals that main() blocks, or did */
-static uint64_t awaited;                /* signals that a thread awaits, or did */
-static pid_t catcher;                   /* number of the catcher; 0: none; STARTING */
-static bool changed;                    /* a CHANGED is pending */
+/* All variables up to main_gone are atomic. */
+static uint64_t opened;                 /* signals that some thread has not blocked at
+					   some time */
+static uint64_t blocked;                /* signals that main() has blocked at some time */
+static uint64_t awaited;                /* signals that some thread has awaited at some
+					   time */
+static pid_t catcher;                   /* the catcher's gettid(); 0: no catcher; or
+					   STARTING */
+static bool changed;                    /* true if CHANGED has been sent and not taken */
 static bool main_gone;
 
-/* Descriptors of the catcher, until the child of a fork closes them. */
+/* Descriptors of the catcher. The child of a fork closes them. */
 static int signal_fd = -1, epoll_fd = -1;
 
 static pthread_t main_thread;
-static uint64_t main_mask;              /* mask of main() outside of handlers */
+static uint64_t main_mask;              /* the mask of main() outside of signal
+					   handlers */
 
 static uint64_t load(const uint64_t *set)
 {
@@ -90,7 +98,7 @@ static bool open_both(void)
 	return false;
 }
 
-/* Changes the set of the signalfd, which is an edge, too. */
+/* Changes the signal set of the signalfd. The change itself is an edge for epoll. */
 static void watch(uint64_t set, uint64_t *watched)
 {
 	sigset_t signals;
@@ -102,7 +110,10 @@ static void watch(uint64_t set, uint64_t *watched)
 	signalfd(signal_fd, &signals, 0);
 }
 
-/* Returns what main() blocks at this moment, also in a handler or in sigsuspend(). */
+/*
+ * Returns the signals that main() blocks at this moment, which may be in a handler or in
+ * sigsuspend().
+ */
 static uint64_t main_blocks(void)
 {
 	char path[40], text[TEXT];
@@ -123,7 +134,10 @@ static uint64_t main_blocks(void)
 	return found ? strtoull(found + 8, NULL, 16) : load(&blocked);
 }
 
-/* A signal that a thread awaits counts as offered. */
+/*
+ * Offers a signal; the caller holds uposix__lock. A signal that a thread awaits in
+ * sigwait() counts as offered.
+ */
 static int offer_locked(int sig, bool all)
 {
 	bool may_wait = load(&awaited) & BIT(sig);
@@ -157,7 +171,10 @@ void uposix__look_again(void)
 		syscall(SYS_tgkill, getpid(), it, CHANGED);
 }
 
-/* The system knows the default action: to end or stop the process, or nothing. */
+/*
+ * The system takes the default action, which may end or stop the process, while the
+ * signal is unblocked.
+ */
 void uposix__act_by_default(int sig)
 {
 	uint64_t set = BIT(sig), old;
@@ -186,7 +203,10 @@ static bool offer(int sig, bool all)
 	return found == OFFERED;
 }
 
-/* Offers each pending signal to one thread, or to all. True: a signal was offered. */
+/*
+ * Offers each pending signal to one thread, or to all. Returns true if a signal was
+ * offered.
+ */
 static bool look(uint64_t set, bool all)
 {
 	bool some = false;
@@ -205,8 +225,9 @@ static bool look(uint64_t set, bool all)
 }
 
 /*
- * The catcher. The end comes when the program has closed both descriptors: their numbers
- * may be in use again.
+ * The function of the catcher. The catcher ends when the program has closed both
+ * descriptors, and does not close them again, since their numbers may be in use for other
+ * files.
  */
 static void *run(void *unused)
 {
@@ -256,7 +277,7 @@ static void start(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* What the catcher is told. */
+/* Calls that tell the catcher of changes. */
 
 void uposix__open(uint64_t mask)
 {
@@ -273,8 +294,9 @@ void uposix__open(uint64_t mask)
 }
 
 /*
- * main() may be in a handler, where its mask is not main_mask, and in an allocator: then
- * the catcher is not started here, but when the next thread begins.
+ * main() may be in a signal handler that interrupted an allocator. Its mask is then not
+ * main_mask, and allocating is unsafe, so the catcher is started when the next thread
+ * begins.
  */
 void uposix__native_mask(uint64_t before, uint64_t now)
 {
@@ -297,7 +319,10 @@ void uposix__native_mask(uint64_t before, uint64_t now)
 		start();
 }
 
-/* A native thread that creates a thread is in no handler. */
+/*
+ * A thread is never created in a handler, so the mask is that of main() outside of
+ * handlers.
+ */
 void uposix__native_creates(uint64_t mask)
 {
 	if (mask == main_mask || !pthread_equal(pthread_self(), main_thread))

@@ -2,9 +2,9 @@
 /*
  * uposix_conf.c: settings and messages.
  *
- * A message goes to UPOSIX_LOG, or to standard error. If the process is a daemon, which
- * has closed standard error or has /dev/null or a connection there, the message goes to
- * syslog.
+ * A message goes to the file UPOSIX_LOG, or to standard error. A daemon has closed
+ * standard error, or has opened /dev/null or a socket in its place: then the message goes
+ * to syslog.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,18 +26,20 @@
 #include <unistd.h>
 
 enum {
-	STACKS     = 16384,             /* threads: two of 65,530 mappings each */
+	STACKS     = 16384,             /* threads; each needs two of the 65,530
+					   mappings of a process */
 	STACK_SIZE = 1 << 19,           /* bytes */
 	LINE       = 512,
 };
 
 struct uposix_conf uposix__conf = { .c_stacks = STACKS, .c_stack_size = STACK_SIZE };
 
-static struct stat at_start;            /* standard error at the start; zeros: closed */
+static struct stat at_start;            /* standard error at the start; zeros if it was
+					   closed */
 
 /*
- * True: the program closed standard error, or has /dev/null or a connection there, other
- * than at the start.
+ * Returns true if the program has closed standard error since the start, or has opened
+ * /dev/null or a socket in its place.
  */
 static bool is_daemon(void)
 {
@@ -85,8 +87,8 @@ void uposix__tell(const char *format, ...)
 }
 
 /*
- * Returns a number from the environment. A value that makes no sense is reported and
- * ignored.
+ * Returns a number from the environment, or `otherwise' if the variable is not set.
+ * Reports and ignores a value that is no number or is over `most'.
  */
 static unsigned long number(const char *name, unsigned long otherwise, unsigned long most)
 {

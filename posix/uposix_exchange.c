@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_exchange.c: thread-local variables that belong to a thread: those of the program
- * and of libraries that UPOSIX_TLS names, and the locale of uselocale().
+ * uposix_exchange.c: thread-local variables of which each thread has its own: those of
+ * the program and of libraries that UPOSIX_TLS names, and the locale of uselocale().
  *
- * The static blocks of such variables are the native thread's. They hold the values of
- * the thread that ran there last, the owner. When another thread runs, the values of the
- * owner are copied out, and those of the other thread are copied in; a new thread gets
- * initial values. A thread that has run stays on its native thread, so the addresses of
- * its variables stay, too.
+ * The TLS blocks of such objects belong to the native thread. The blocks hold the values
+ * of their owner, the thread that ran last on the native thread. Before another thread
+ * runs, the blocks are copied to the owner's memory, and the other thread's values are
+ * copied to the blocks. A new thread gets initial values. A thread that has begun stays
+ * on its native thread, so the addresses of its variables stay the same, too.
  *
- *	uposix__choose()    at the first thread, for each object that is named
- *	uposix__own()       a thread begins, and owns the blocks
- *	exchange()          a hook, from then on: another thread is about to run
- *	uposix__disown()    the thread ends
+ *	uposix__choose()    chooses an object that is named; called at the first thread
+ *	uposix__own()       makes a thread that begins the owner of the blocks
+ *	exchange()          is a hook that is called when another thread is about to run
+ *	uposix__disown()    is called when the thread ends
  *
- * Where no variables are chosen, a native thread has the hook only while threads there
- * have a locale of their own.
+ * If no object is chosen, a native thread has the hook only while one of its threads has
+ * a locale of its own.
  *
  * Variables of C++ and Rust register a destructor at their first use. The destructor of
- * an exchanged variable is registered for the thread; all others are registered for the
- * native thread.
+ * an exchanged variable is called when the thread ends, any other destructor when the
+ * native thread ends.
  */
 #include "uposix_set.h"
 
@@ -28,51 +28,56 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-/* Of the dynamic linker: returns the address of a module and offset. */
+/* A function of the dynamic linker: returns the address for a module and an offset. */
 extern void *__tls_get_addr(size_t *index);
 
 /*
- * Of libc: has func(object) called at the end of the native thread, and keeps `dso'
- * loaded.
+ * A function of libc: has func(object) called when the native thread ends, and keeps the
+ * object `dso' loaded until then.
  */
 extern int __cxa_thread_atexit_impl(void (*func)(void *), void *object, void *dso);
 
-/* The address of this object, for `dso'. */
+/* An address in this object, to be passed as `dso'. */
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
 enum {
 	OBJECTS = 32,
 	ITEMS   = 32,
-	STATIC  = 64 << 10,             /* bytes beside the thread pointer that hold
-					   variables of objects loaded at the start */
+	STATIC  = 64 << 10,             /* bytes around the thread pointer, where the
+					   TLS blocks of objects loaded at the start
+					   lie */
 };
 
 static struct object {
-	const char *o_name;             /* "": the program */
-	size_t      o_module;           /* number that the dynamic linker gave */
-	const char *o_image;            /* initial values; zeros follow */
+	const char *o_name;             /* path; "" is the program */
+	size_t      o_module;           /* module ID of the dynamic linker */
+	const char *o_image;            /* the first o_filled bytes of the initial
+					   values; the rest are zeros */
 	size_t      o_filled;
 	size_t      o_size;
 } chosen[OBJECTS];                      /* constant after the first thread */
-static size_t used, bytes;              /* lengths of chosen[], of all blocks; constant
-					   then */
-static uint32_t found;                  /* bits of items of UPOSIX_TLS */
-static uintptr_t static_from, static_to;        /* offsets from the thread pointer of
-						   STATIC bytes */
+static size_t used, bytes;              /* `used' objects in chosen[], whose TLS blocks
+					   have `bytes' in all; constant after the
+					   first thread */
+static uint32_t found;                  /* bit i is set if item i of UPOSIX_TLS names
+					   an object */
+static uintptr_t static_from, static_to;        /* range of the TLS blocks, STATIC
+						   bytes added to offsets from the
+						   thread pointer */
 bool uposix__is_loaded;                 /* see uposix_set.h */
 
-/* The blocks of a processor. */
+/* The TLS blocks of the chosen objects, for one processor. */
 struct blocks {
 	struct usched_hook    b_hook;   /* must be first */
-	struct uposix_thread *b_owner;  /* NULL: the values are no thread's */
+	struct uposix_thread *b_owner;  /* NULL if the values belong to no thread */
 	locale_t              b_locale; /* locale of the native thread */
-	unsigned              b_users;  /* threads with a locale of their own */
+	unsigned              b_users;  /* number of threads with a locale of their own */
 	char                 *b_at[OBJECTS];
 };
 
-/* ---- What is chosen ---- */
+/* ---- The choice of objects ---- */
 
-/* An item "libx" of UPOSIX_TLS names libx.so.1, too. */
+/* An item "libx" of UPOSIX_TLS also names libx.so.1. */
 bool uposix__is_named(const char *name, bool program)
 {
 	const char *item = uposix__conf.c_tls;
@@ -109,15 +114,15 @@ void uposix__tell_unknown(void)
 }
 
 /*
- * Returns an address in a dynamic section. Some dynamic linkers leave offsets there, as
- * in the file.
+ * Returns an address from a dynamic section. Some dynamic linkers leave the file's
+ * offsets in that section and do not relocate them.
  */
 static const void *address(const struct dl_phdr_info *info, ElfW(Addr) a)
 {
 	return (const void *)(a < info->dlpi_addr ? a + info->dlpi_addr : a);
 }
 
-/* True: a relocation is for the function that registers destructors. */
+/* Returns true if a relocation refers to the function that registers destructors. */
 static bool has_atexit(const ElfW(Rela) *r, size_t size, const ElfW(Sym) *symbols,
 		       const char *names)
 {
@@ -152,8 +157,8 @@ static bool has_destructors(const struct dl_phdr_info *info)
 }
 
 /*
- * If this library is a part of the program, libc has the destructors, and they cannot be
- * the thread's.
+ * If this library is linked into the program, calls that register destructors go to libc.
+ * Destructors then run when the native thread ends, so the variables cannot be exchanged.
  */
 const char *uposix__why_shared(const struct dl_phdr_info *info, bool late)
 {
@@ -225,7 +230,7 @@ static void copy_new(const struct blocks *b)
 	}
 }
 
-/* Sets the locale of the native thread; NULL: that of the process. */
+/* Sets the locale of the native thread. NULL stands for the locale of the process. */
 static void set_locale(struct blocks *b, locale_t locale)
 {
 	if (locale != b->b_locale)
@@ -233,7 +238,10 @@ static void set_locale(struct blocks *b, locale_t locale)
 	b->b_locale = locale;
 }
 
-/* A thread without a record, which has not begun, gets initial values. */
+/*
+ * Exchanges the values before a thread runs. A thread without a record has not begun, and
+ * gets initial values.
+ */
 static void exchange(struct usched_hook *h, enum usched_event event, struct ustack *u,
 		     struct ustack *other)
 {
@@ -266,7 +274,7 @@ static struct blocks *blocks_here(void)
 	return (struct blocks *)h;
 }
 
-/* True: the object is in an exchanged variable. */
+/* Returns true if the object lies in an exchanged variable. */
 static bool is_exchanged(const void *object)
 {
 	const struct blocks *b = bytes && ustack_self() ? blocks_here() : NULL;
@@ -292,10 +300,10 @@ void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 }
 
 /*
- * While a thread waits, its exchanged variables are another thread's. A wake or unlock of
- * an object there would change that thread's object, and the wait would never end. A
- * variable that threads share is one object for several threads, which would take each
- * other's wakes.
+ * While a thread waits, the locations of its exchanged variables hold another thread's
+ * values. A wake or an unlock there would change the other thread's object, and the wait
+ * would never end. A variable that threads share is one object for several threads, which
+ * would take each other's wakes.
  */
 void uposix__refuse_place(void *object)
 {
@@ -337,7 +345,10 @@ void uposix__destroy_variables(struct uposix_thread *me)
 	}
 }
 
-/* The thread calls exit(): its variables are destroyed before those of the process. */
+/*
+ * Called when the thread calls exit(): destroys the thread's variables before those of
+ * the process.
+ */
 static void native_ends(void *unused)
 {
 	struct uposix_thread *me = uposix__me();
@@ -364,7 +375,7 @@ int uposix___cxa_thread_atexit_impl(void (*func)(void *), void *object, void *ds
 	return 0;
 }
 
-/* ---- A processor, a thread ---- */
+/* ---- Processors and threads ---- */
 
 static struct blocks *new_blocks(void)
 {
@@ -387,7 +398,7 @@ void uposix__own(struct uposix_thread *me)
 {
 	struct blocks *b = blocks_here();
 
-	if (!b)         /* makes <ctype.h> follow setlocale() */
+	if (!b)         /* so that <ctype.h> follows setlocale() */
 		uselocale(LC_GLOBAL_LOCALE);
 	if (!b && bytes)
 		b = new_blocks();
@@ -395,7 +406,7 @@ void uposix__own(struct uposix_thread *me)
 		b->b_owner = me;
 }
 
-/* Sets the locale of the calling thread; NULL: that of the process. */
+/* Sets the locale of the calling thread. NULL stands for the locale of the process. */
 static void own_locale(struct blocks *b, struct uposix_thread *me, locale_t locale)
 {
 	b->b_users += locale != NULL;

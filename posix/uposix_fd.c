@@ -3,7 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#undef _FORTIFY_SOURCE                  /* __read_chk() is no read() */
+#undef _FORTIFY_SOURCE                  /* else read() here may become __read_chk() */
 #include "uposix_io.h"
 
 #include "../src/base/sim.h"
@@ -96,8 +96,9 @@ int uposix_epoll_create1(int flags)
 /* Copies. */
 
 /*
- * True: the caller is the child of a fork and makes `copy' for a program that it will
- * execute, and that blocks in read(2).
+ * Returns true if the caller is the child of a fork that makes `copy' standard input,
+ * output or error of a program to be executed. Such a program expects read(2) to block,
+ * so O_NONBLOCK is cleared.
  */
 static bool for_program(int fd, int copy)
 {
@@ -114,7 +115,10 @@ int uposix_dup(int fd)
 	return uposix__copied(fd, dup(fd));
 }
 
-/* Descriptors of the library look closed to the program. */
+/*
+ * Returns true if `fd' is a descriptor of the library. To the program such descriptors
+ * look closed.
+ */
 static bool is_own(int fd)
 {
 	bool own = fd >= 0 && uevents__next_own((unsigned)fd, (unsigned)fd) >= 0;
@@ -124,7 +128,7 @@ static bool is_own(int fd)
 	return own;
 }
 
-/* With SO_LINGER the close(2) of the last number of a socket waits for the peer. */
+/* A socket with SO_LINGER: close(2) of its last descriptor waits for the peer. */
 struct lingering {
 	struct uposix_job l_job;
 	int               l_fd;
@@ -139,7 +143,10 @@ static long close_last(void *job)
 	return close(fd);
 }
 
-/* Returns a copy of `fd' for end_linger(), if the close by a thread may wait; else -1. */
+/*
+ * Returns a copy of `fd' for end_linger() if a close by the calling thread may wait;
+ * otherwise -1.
+ */
 static int begin_linger(int fd)
 {
 	const struct uposix_fd *f = SIMULATED ? NULL : uposix__known(fd);
@@ -153,8 +160,8 @@ static int begin_linger(int fd)
 }
 
 /*
- * Closes the copy on a native thread, and waits for that. Without a native thread the
- * processor waits.
+ * Has a native thread close the copy, and waits until it is closed. If there is no native
+ * thread, the processor closes the copy and waits.
  */
 static void end_linger(int copy)
 {
@@ -173,7 +180,8 @@ static int copy_to(int fd, int copy, int flags, bool by_dup2)
 	int last = -1;
 
 	uposix__pace();
-	if (is_own(copy)) {             /* a processor may sleep in epoll there */
+	if (is_own(copy)) {             /* a processor may sleep in epoll_wait() on
+					   this descriptor */
 		UPOSIX_TELL_ONCE("descriptor %d is the library's own: no other file can "
 				 "have that number", copy);
 		return -1;
@@ -277,7 +285,7 @@ int uposix_fcntl(int fd, int command, ...)
 	return control(fd, command, argument);
 }
 
-/* Variants for off_t of 64 bits, which are the same functions. */
+/* Functions with an off_t of 64 bits are the same functions. */
 int uposix_fcntl64(int fd, int command, ...) UPOSIX_ALIAS(fcntl);
 
 int uposix_ioctl(int fd, unsigned long request, ...)

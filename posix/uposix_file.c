@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_file.c: calls of libc that native threads make, and calls on files that may
- * wait: for the other end of a FIFO, and for locks of files. Opening a file forgets what
- * was known of its number.
+ * uposix_file.c: calls of libc that native threads make for threads, and calls on files
+ * that may wait: open() of a FIFO waits for the other end, and file locks wait for their
+ * holder. A call that opens a file clears the old entry of the descriptor.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,7 +27,10 @@ void uposix__run(void *job)
 	j->j_errno = errno;
 }
 
-/* The caller is shielded from cancels, since the call would go on without it. */
+/*
+ * The caller is shielded from cancels: the pool's call cannot be stopped, and its result
+ * would be lost.
+ */
 int uposix__offload(struct uposix_job *job, size_t size)
 {
 	int before = ustack_shield(1), rc = before;
@@ -44,7 +47,7 @@ int uposix__offload(struct uposix_job *job, size_t size)
 struct apart {
 	struct usync_sem a_done;
 	pthread_t        a_native;
-	bool             a_runs;        /* to be joined */
+	bool             a_runs;        /* true until the native thread is joined */
 	_Alignas(16) char a_job[];
 };
 
@@ -64,8 +67,8 @@ static void *run_apart(void *apart)
 }
 
 /*
- * Joins the native thread. rc: the result of the wait; not 0: cancels the call. True: the
- * cancel came before the end of the call.
+ * Joins the native thread. `rc' is the result of the wait for the call; if it is not 0,
+ * the call is cancelled. Returns true if the cancel ended the call.
  */
 static bool join_apart(struct apart *a, int rc)
 {
@@ -82,7 +85,7 @@ static bool join_apart(struct apart *a, int rc)
 	return result == PTHREAD_CANCELED;
 }
 
-/* Ends the call if a handler ends the thread. */
+/* Ends the call if a signal handler ends the calling thread. */
 static void end_apart(struct apart **a)
 {
 	if (*a && (*a)->a_runs)
@@ -96,7 +99,7 @@ void uposix__apart(struct uposix_job *job, size_t size, int ends)
 	int rc = ENOMEM, why;
 
 	job->j_result = -1;
-	if (SIMULATED || !uposix__me()) {       /* or a thread of usched alone */
+	if (SIMULATED || !uposix__me()) {       /* a thread of usched without a record */
 		uposix__offload(job, size);
 		return;
 	}
@@ -119,7 +122,8 @@ void uposix__apart(struct uposix_job *job, size_t size, int ends)
 	else
 		job->j_errno = EINTR;
 	if (job->j_result < 0 && job->j_errno == EINTR)
-		uposix__point();                /* pthread_cancel() has ended the call */
+		uposix__point();                /* ends the thread, if the cancel was
+						   one by pthread_cancel() */
 	errno = job->j_errno;
 }
 
@@ -167,7 +171,7 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 	return uposix__made((int)o.o_job.j_result, UNKNOWN, false);
 }
 
-/* The mode is an argument only if a file may be made. */
+/* The argument `mode' is used only if the call may create a file. */
 #define OPEN(name, parameters, dir)						\
 	int uposix_##name parameters						\
 	{									\
@@ -203,7 +207,7 @@ int uposix_closedir(DIR *dir)
 	return closedir(dir);
 }
 
-/* The variants that _FORTIFY_SOURCE calls, without a mode. */
+/* The variants that _FORTIFY_SOURCE calls have no argument `mode'. */
 
 static int open_checked(int dir, const char *path, int flags)
 {
@@ -227,13 +231,14 @@ int uposix___openat_2(int dir, const char *path, int flags)
 int uposix___openat64_2(int dir, const char *path, int flags) UPOSIX_ALIAS(__openat_2);
 
 /*
- * Locks of files: of the process, and of open files. Neither belongs to a native thread.
+ * File locks: of the process, and of open file descriptions. No file lock belongs to a
+ * native thread.
  */
 
 struct file_lock {
 	struct uposix_job l_job;
 	int               l_fd;
-	int               l_command;    /* command of fcntl(); -1: flock() */
+	int               l_command;    /* command of fcntl(), or -1 for flock() */
 	int               l_operation;
 	struct flock      l_lock;
 };
@@ -276,8 +281,9 @@ int uposix_flock(int fd, int operation)
 	rc = flock(fd, operation | LOCK_NB);
 	if (rc == 0 || errno != EWOULDBLOCK)
 		return rc;
-	uposix__apart(&l.l_job, sizeof l, APART_NOTHING);       /* no cancellation
-								   point in libc */
+	uposix__apart(&l.l_job, sizeof l, APART_NOTHING);       /* flock() is no
+								   cancellation point
+								   in libc */
 	return (int)l.l_job.j_result;
 }
 

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_fork.c: the child of a fork has one native thread, which goes on with main(), or
- * with the thread that called fork(). The record of that thread stays, since the child is
- * to find the same pthread_self() and values of keys. From then on the system handles the
- * signals. The child has no other threads, and makes a new scheduler when it starts a
- * thread.
+ * uposix_fork.c: what becomes of threads after a fork. The child has one native thread,
+ * which goes on as main() or as the thread that called fork(). The record of that thread
+ * stays, so that pthread_self() and the values of keys stay the same. From then on the
+ * system handles the signals of that thread. When the child starts a thread, it makes a
+ * new scheduler.
  *
- * Locks that the caller holds stay with the caller, who had another name as a thread: see
- * uposix__has_forked(). No waiter of the parent is left in a queue, so no lock is handed
- * to one.
+ * Locks that the caller holds stay locked by the caller, whose name as an owner has
+ * changed: see uposix__has_forked(). The queues of locks are emptied of the parent's
+ * waiters, so that no lock is handed to a thread that the child does not have.
  *
- * parts[] has all that a process has once, with a lock or with descriptors. Each file of
- * posix/ registers a part; the first is the library's. What the child needs whole is
- * locked before the fork. All else is made anew by the child, in whatever state another
- * native thread left it. The child does nothing but close(2) to what the parent has, too,
- * such as an instance of epoll. posix.sh checks that no lock is left out.
+ * parts[] lists everything of which a process has one, with a lock or with descriptors.
+ * The first part is the library's; each file of posix/ registers its own. State that the
+ * child must find consistent is locked before the fork. All other state is made anew in
+ * the child, since another native thread may have been changing it. The child only closes
+ * objects that the parent uses, too, such as an epoll instance. posix.sh checks that no
+ * lock is left out.
  */
 #include "uposix_set.h"
 
@@ -23,7 +24,7 @@
 #include "../upreempt.h"
 #include "../uproc.h"
 
-/* Parts of the library that a program may be linked without. */
+/* Functions of modules that a program may be linked without. */
 extern __typeof__(uinspect__forked) uinspect__forked __attribute__((weak));
 extern __typeof__(upreempt__hold) upreempt__hold __attribute__((weak));
 
@@ -47,7 +48,7 @@ static void library_forked(void)
 }
 
 static struct part {
-	void (*p_hold)(int on);         /* each function may be NULL */
+	void (*p_hold)(int on);         /* both functions may be NULL */
 	void (*p_forked)(void);
 } parts[UPOSIX_PARTS] = {
 	[UPOSIX_LIBRARY] = { hold_library, library_forked },
@@ -81,8 +82,8 @@ static void child(void)
 }
 
 /*
- * The child of vfork() would write to the parent's memory, such as the table of
- * descriptors.
+ * vfork() is fork() here: the child of a vfork() would change the parent's memory, such
+ * as the table of descriptors.
  */
 pid_t uposix_vfork(void)
 {
