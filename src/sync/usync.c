@@ -33,6 +33,7 @@
 
 enum {
 	AGAIN       = 1,                /* the result of a wait: see again() */
+	BUSY        = 1,                /* the result of take() in take_or_wait() */
 	MUTEX_LOOKS = 4,                /* at a mutex before a wait */
 	MUTEX_GAP   = 1000,             /* ns */
 };
@@ -143,10 +144,14 @@ static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 			 (unsigned long)readers);
 }
 
-/* The first writer, or the readers before it: a list to be finished. */
-static struct uwait_node *admit(struct usync_rwlock *l)
+/*
+ * Returns the waiters that have `l' now, for finish_all(): the first writer, or the readers
+ * before it.
+ */
+static struct uwait_queue admit(struct usync_rwlock *l)
 {
-	struct uwait_node *list = NULL, **end = &list, *n;
+	struct uwait_queue admitted = { NULL, NULL };
+	struct uwait_node *n;
 
 	while (!l->r_owner && (n = l->r_queue.q_first)
 	       && !(uwait_of(n)->w_tag && l->r_readers > 0)
@@ -158,20 +163,19 @@ static struct uwait_node *admit(struct usync_rwlock *l)
 			l->r_owner = uwait_of(n)->w_name;
 		else
 			l->r_readers++;
-		n->n_next = NULL;
-		*end = n;
-		end = &n->n_next;
+		uwait_push(&admitted, n);
 	}
-	return list;
+	return admitted;
 }
 
-static void finish_all(struct uwait_node *list)
+/* Finishes the waiters in a queue of the caller's own, which has no lock. */
+static void finish_all(struct uwait_queue *q)
 {
-	struct uwait_node *next;
+	struct uwait_node *n;
 
-	for (; list; list = next) {
-		next = list->n_next;
-		uwait_finish(uwait_of(list), 0);
+	while ((n = q->q_first)) {
+		uwait_remove(q, n);
+		uwait_finish(uwait_of(n), 0);
 	}
 }
 
@@ -179,12 +183,12 @@ static void finish_all(struct uwait_node *list)
 static void readmit(const void *object)
 {
 	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)object;
-	struct uwait_node *admitted;
+	struct uwait_queue admitted;
 
 	uwait_lock(&l->r_lock);
 	admitted = admit(l);
 	uwait_unlock(&l->r_lock);
-	finish_all(admitted);
+	finish_all(&admitted);
 }
 
 static void tell_group(const struct uwaiter *w, struct ustack_why *why)
@@ -389,47 +393,63 @@ int usync_mutex_unlock(struct usync_mutex *m)
 	return unlock_waited(m, self, owner);
 }
 
-/* Takes it if it is free. self: a writer's name; 0: to read. */
-static int rwlock_try(struct usync_rwlock *l, uintptr_t self)
-{
-	if (l->r_owner || l->r_queue.q_first)
-		return l->r_owner == uwait_name() ? -EDEADLK : 0;
-	if (self && l->r_readers == 0)
-		l->r_owner = self;
-	else if (!self && l->r_readers == UINT32_MAX)
-		return -EOVERFLOW;
-	else if (!self)
-		l->r_readers++;
-	else
-		return 0;
-	return 1;
-}
-
-static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
-		       const void *where)
+/*
+ * Calls take(object, how) under the lock, and while that returns BUSY waits in the queue.
+ * The thread that ends the wait has done the same for the waiter. `how' is 1 for a writer,
+ * and w_tag for the time of the wait. Inlined: the wait is in the frame of the public call.
+ */
+__attribute__((always_inline))
+static inline int take_or_wait(void *object, struct uwait_lock *lock,
+			       struct uwait_queue *q, int (*take)(void *object, bool how),
+			       bool how, const struct uwait_kind *kind, const void *where,
+			       int64_t deadline)
 {
 	struct uwaiter *w;
 	int rc;
 
 	budget_rest();
-	uwait_lock(&l->r_lock);
-	rc = rwlock_try(l, self);
-	uwait_unlock(&l->r_lock);
-	if (rc)
-		return rc < 0 ? rc : 0;
+	uwait_lock(lock);
+	rc = take(object, how);
+	uwait_unlock(lock);
+	if (rc != BUSY)
+		return rc;
 	w = uwait_prepare_lean(deadline, false);
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
-	uwait_lock(&l->r_lock);
-	rc = rwlock_try(l, self);
-	if (rc) {
-		uwait_unlock(&l->r_lock);
-		return rc < 0 ? rc : 0;
-	}
-	w->w_tag = self != 0;
-	uwait_note(w, &rwlock, l, where);
-	return uwait_queue_up(w, &l->r_lock, &l->r_queue);
+	w->w_tag = how;
+	uwait_note(w, kind, object, where);
+	uwait_lock(lock);
+	rc = take(object, how);
+	if (rc == BUSY)
+		return uwait_queue_up(w, lock, q);
+	uwait_unlock(lock);
+	return rc;
+}
+
+/* Takes the lock `object' if it is free, to read or to write. */
+static int take_rwlock(void *object, bool write)
+{
+	struct usync_rwlock *l = (struct usync_rwlock *)object;
+
+	if (l->r_owner || l->r_queue.q_first)
+		return l->r_owner == uwait_name() ? -EDEADLK : BUSY;
+	if (write && l->r_readers > 0)
+		return BUSY;
+	if (!write && l->r_readers == UINT32_MAX)
+		return -EOVERFLOW;
+	if (write)
+		l->r_owner = uwait_name();
+	else
+		l->r_readers++;
+	return 0;
+}
+
+static int lock_rwlock(struct usync_rwlock *l, bool write, int64_t deadline,
+		       const void *where)
+{
+	return take_or_wait(l, &l->r_lock, &l->r_queue, take_rwlock, write, &rwlock,
+			    where, deadline);
 }
 
 /* Reader-writer lock: all under r_lock. w_tag: 1 for a writer. */
@@ -437,18 +457,18 @@ static int rwlock_lock(struct usync_rwlock *l, uintptr_t self, int64_t deadline,
 UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
 	check(l, CHECK_OBJECT, __func__);
-	return rwlock_lock(l, 0, deadline, __builtin_return_address(0));
+	return lock_rwlock(l, false, deadline, __builtin_return_address(0));
 }
 
 UWAIT_CALL int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline)
 {
 	check(l, CHECK_OBJECT, __func__);
-	return rwlock_lock(l, uwait_name(), deadline, __builtin_return_address(0));
+	return lock_rwlock(l, true, deadline, __builtin_return_address(0));
 }
 
 int usync_rwlock_unlock(struct usync_rwlock *l)
 {
-	struct uwait_node *admitted;
+	struct uwait_queue admitted;
 
 	check(l, CHECK_OBJECT, __func__);
 	uwait_lock(&l->r_lock);
@@ -462,21 +482,19 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 		l->r_readers--;
 	admitted = admit(l);
 	uwait_unlock(&l->r_lock);
-	finish_all(admitted);
+	finish_all(&admitted);
 	return 0;
 }
 
-static struct uwait_node *pop_all(struct uwait_queue *q)
+/* Returns all waiters of `q', claimed, for finish_all(). */
+static struct uwait_queue pop_all(struct uwait_queue *q)
 {
-	struct uwait_node *list = NULL, **end = &list;
+	struct uwait_queue popped = { NULL, NULL };
 	struct uwaiter *w;
 
-	while ((w = uwait_pop(q))) {
-		w->w_node.n_next = NULL;
-		*end = &w->w_node;
-		end = &w->w_node.n_next;
-	}
-	return list;
+	while ((w = uwait_pop(q)))
+		uwait_push(&popped, &w->w_node);
+	return popped;
 }
 
 /* Takes the mutex, whatever it takes, and returns rc. */
@@ -545,48 +563,33 @@ void usync_cond_signal(struct usync_cond *c)
 
 void usync_cond_broadcast(struct usync_cond *c)
 {
-	struct uwait_node *list;
+	struct uwait_queue list;
 
 	check(c, CHECK_OBJECT, __func__);
 	uwait_lock(&c->c_lock);
 	list = pop_all(&c->c_queue);
 	uwait_unlock(&c->c_lock);
-	finish_all(list);
+	finish_all(&list);
 }
 
 /* Semaphore. While there are waiters the count is 0. */
 
-static bool sem_take(struct usync_sem *s)
+static int take_sem(void *object, bool unused)
 {
+	struct usync_sem *s = (struct usync_sem *)object;
+
+	(void)unused;
 	if (s->s_count == 0)
-		return false;
+		return BUSY;
 	s->s_count--;
-	return true;
+	return 0;
 }
 
 UWAIT_CALL int usync_sem_wait(struct usync_sem *s, int64_t deadline)
 {
-	struct uwaiter *w;
-	bool taken;
-	int rc;
-
 	check(s, CHECK_OBJECT, __func__);
-	budget_rest();
-	uwait_lock(&s->s_lock);
-	taken = sem_take(s);
-	uwait_unlock(&s->s_lock);
-	if (taken)
-		return 0;
-	w = uwait_prepare_lean(deadline, false);
-	rc = uwait_error(w);
-	if (rc)
-		return rc;
-	uwait_note(w, &sem, s, __builtin_return_address(0));
-	uwait_lock(&s->s_lock);
-	if (!sem_take(s))
-		return uwait_queue_up(w, &s->s_lock, &s->s_queue);
-	uwait_unlock(&s->s_lock);
-	return 0;
+	return take_or_wait(s, &s->s_lock, &s->s_queue, take_sem, false, &sem,
+			    __builtin_return_address(0), deadline);
 }
 
 int usync_sem_post(struct usync_sem *s)
@@ -625,7 +628,7 @@ int usync_group_add(struct usync_group *g, uint32_t n)
 
 int usync_group_done(struct usync_group *g)
 {
-	struct uwait_node *list = NULL;
+	struct uwait_queue list = { NULL, NULL };
 	int rc = 0;
 
 	check(g, CHECK_OBJECT, __func__);
@@ -635,47 +638,28 @@ int usync_group_done(struct usync_group *g)
 	else if (--g->g_count == 0)
 		list = pop_all(&g->g_queue);
 	uwait_unlock(&g->g_lock);
-	finish_all(list);
+	finish_all(&list);
 	return rc;
 }
 
-/* Inlined: it waits in the frame of the public call. */
-__attribute__((always_inline))
-static inline int wait_group(struct usync_group *g, const struct uwait_kind *kind,
-			     const void *where, int64_t deadline)
+static int look_at_group(void *object, bool unused)
 {
-	struct uwaiter *w;
-	bool none;
-	int rc;
-
-	budget_rest();
-	uwait_lock(&g->g_lock);
-	none = g->g_count == 0;
-	uwait_unlock(&g->g_lock);
-	if (none)
-		return 0;
-	w = uwait_prepare_lean(deadline, false);
-	rc = uwait_error(w);
-	if (rc)
-		return rc;
-	uwait_note(w, kind, g, where);
-	uwait_lock(&g->g_lock);
-	if (g->g_count > 0)
-		return uwait_queue_up(w, &g->g_lock, &g->g_queue);
-	uwait_unlock(&g->g_lock);
-	return 0;
+	(void)unused;
+	return ((struct usync_group *)object)->g_count > 0 ? BUSY : 0;
 }
 
 UWAIT_CALL int usync_group_wait(struct usync_group *g, int64_t deadline)
 {
 	check(g, CHECK_OBJECT, __func__);
-	return wait_group(g, &group_wait, __builtin_return_address(0), deadline);
+	return take_or_wait(g, &g->g_lock, &g->g_queue, look_at_group, false,
+			    &group_wait, __builtin_return_address(0), deadline);
 }
 
 UWAIT_CALL int usync__scope_wait(struct usync_group *g, const void *where,
 				 int64_t deadline)
 {
-	return wait_group(g, &scope_wait, where, deadline);
+	return take_or_wait(g, &g->g_lock, &g->g_queue, look_at_group, false,
+			    &scope_wait, where, deadline);
 }
 
 /* Keys: a few pairs, in no order. */

@@ -239,7 +239,7 @@ UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadli
 int usync_chan_close(struct usync_chan *c)
 {
 	struct uwait_queue *queues[] = { &c->c_senders, &c->c_receivers };
-	struct uwait_node *list = NULL, **end = &list, *n;
+	struct uwait_queue popped = { NULL, NULL };
 	struct uwait_place *p;
 	int rc = 0;
 
@@ -251,14 +251,12 @@ int usync_chan_close(struct usync_chan *c)
 	for (int i = 0; i < 2; i++)
 		while ((p = uwait_pop_place(queues[i]))) {
 			((struct chan_place *)(void *)p)->p_closed = 1;
-			p->p_node.n_next = NULL;
-			*end = &p->p_node;
-			end = &p->p_node.n_next;
+			uwait_push(&popped, &p->p_node);
 		}
 	uwait_unlock(&c->c_lock);
-	while ((n = list)) {
-		list = n->n_next;
-		finish_place((struct chan_place *)(void *)n);
+	while ((p = (struct uwait_place *)(void *)popped.q_first)) {
+		uwait_remove(&popped, &p->p_node);
+		finish_place((struct chan_place *)(void *)p);
 	}
 	return rc;
 }
