@@ -106,16 +106,21 @@ struct uwait_queue {
 	struct uwait_node *q_last;
 };
 
-/* The beginning of a thread's values of keys. */
-struct uwait_values {
-	void (*v_end)(struct uwaiter *w);       /* the thread calls it at its end */
+struct usync_key;
+
+/* A thread's value of a key; NULL is no value. */
+struct uwait_value {
+	struct uwait_value     *v_next;
+	const struct usync_key *v_key;
+	void                   *v_value;
+	void                  (*v_destroy)(void *value);        /* or NULL */
 };
 
 struct uwait_member;
 
 /* What few waiters need. The room is behind it. */
 struct uwait_more {
-	struct uwait_values *m_values;  /* usync.c's, or NULL; freed with the waiter */
+	struct uwait_value  *m_values;  /* usync.c's, or NULL; freed with the waiter */
 	struct uco          *m_inside;  /* uco.c's, or NULL */
 	struct uwait_member *m_inner;   /* in the scope that was entered last, or NULL */
 	int64_t              m_when;    /* when the thread was cancelled, if known */

@@ -38,11 +38,6 @@ enum {
 	MUTEX_GAP   = 1000,             /* ns */
 };
 
-enum {
-	ROUNDS   = 4,                   /* of destructors, the least of POSIX */
-	KEYS_MIN = 4,
-};
-
 /* Not inlined, so that the callers' frames are small. */
 #define APART __attribute__((noinline))
 
@@ -662,107 +657,50 @@ UWAIT_CALL int usync__scope_wait(struct usync_group *g, const void *where,
 			    &scope_wait, where, deadline);
 }
 
-/* Keys: a few pairs, in no order. */
+/* Keys: a thread has few values, and so a list of them. */
 
-struct value {
-	const struct usync_key *v_key;
-	void                   *v_value;
-};
-
-struct values {
-	struct uwait_values v_base;     /* first */
-	size_t v_count;
-	size_t v_room;
-	struct value v_all[];
-};
-
-static struct values *values_of(const struct uwaiter *w)
+static struct uwait_value *find_value(const struct uwaiter *w, const struct usync_key *key)
 {
-	return w->w_more ? (struct values *)(void *)w->w_more->m_values : NULL;
-}
+	struct uwait_value *v = w && w->w_more ? w->w_more->m_values : NULL;
 
-static struct value *find_value(const struct uwaiter *w, const struct usync_key *key)
-{
-	struct values *v = values_of(w);
-
-	for (size_t i = 0; v && i < v->v_count; i++)
-		if (v->v_all[i].v_key == key)
-			return &v->v_all[i];
-	return NULL;
-}
-
-/* Destructors may set values, so nothing is kept across a call. */
-static void destroy_values(struct uwaiter *w)
-{
-	bool more = true;
-
-	for (int round = 0; more && round < ROUNDS; round++) {
-		more = false;
-		for (size_t i = 0; i < values_of(w)->v_count; i++) {
-			struct value *v = &values_of(w)->v_all[i];
-			void *value = v->v_value;
-
-			v->v_value = NULL;
-			if (!value || !v->v_key->k_destroy)
-				continue;
-			more = true;
-			v->v_key->k_destroy(value);
-		}
-	}
-}
-
-static struct value *add_value(struct uwaiter *w)
-{
-	struct values *v = values_of(w);
-	size_t room = v ? v->v_room : 0;
-
-	if (!w->w_more && !uwait_room(w, 0))
-		return NULL;
-	if (!v || v->v_count == room) {
-		room = room ? room * 2 : KEYS_MIN;
-		v = (struct values *)realloc(v, sizeof *v + room * sizeof v->v_all[0]);
-		if (!v)
-			return NULL;
-		if (!w->w_more->m_values)
-			v->v_count = 0;
-		v->v_room = room;
-		v->v_base.v_end = destroy_values;
-		w->w_more->m_values = &v->v_base;
-	}
-	return &v->v_all[v->v_count++];
+	while (v && v->v_key != key)
+		v = v->v_next;
+	return v;
 }
 
 int usync_key_set(const struct usync_key *key, void *value)
 {
 	struct uwaiter *w = uwait_self();
-	struct value *v;
+	struct uwait_value *v = find_value(w, key);
 
 	check(key, CHECK_OBJECT, __func__);
-	if (!w)
-		return -ENOMEM;
-	v = find_value(w, key);
-	if (!v && !value)
+	if (!v && w && !value)
 		return 0;
-	if (!v)
-		v = add_value(w);
-	if (!v)
-		return -ENOMEM;
-	*v = (struct value){ key, value };
+	if (!v) {
+		if (!w || (!w->w_more && !uwait_room(w, 0)))
+			return -ENOMEM;
+		v = (struct uwait_value *)malloc(sizeof *v);
+		if (!v)
+			return -ENOMEM;
+		v->v_next = w->w_more->m_values;
+		v->v_key = key;
+		v->v_destroy = key->k_destroy;
+		w->w_more->m_values = v;
+	}
+	v->v_value = value;
 	return 0;
 }
 
 void *usync__key_of(const struct ustack *u, const struct usync_key *key)
 {
-	const struct uwaiter *w = uwait__attached(u);
-	const struct value *v = w ? find_value(w, key) : NULL;
+	const struct uwait_value *v = find_value(uwait__attached(u), key);
 
 	return v ? v->v_value : NULL;
 }
 
 void *usync_key_get(const struct usync_key *key)
 {
-	const struct uwaiter *w = uwait_self();
-	const struct value *v = w ? find_value(w, key) : NULL;
+	const struct uwait_value *v = find_value(uwait_self(), key);
 
 	check(key, CHECK_OBJECT, __func__);
 	return v ? v->v_value : NULL;

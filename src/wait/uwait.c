@@ -48,6 +48,7 @@
 enum {
 	ALIGN = 16,                     /* bytes: rooms grow by so many */
 	FEW   = 8,                      /* waiters, of which a simulation wakes one */
+	ROUNDS = 4,                     /* of destructors of keys, the least of POSIX */
 };
 
 /* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
@@ -114,13 +115,32 @@ static struct uwaiter *waiter_of(struct ustack_attachment *l)
 	return (struct uwaiter *)(void *)l;
 }
 
+/* A destructor may set values: new ones come first in the list, for the next round. */
+static void destroy_values(struct uwaiter *w)
+{
+	bool more = true;
+
+	for (int round = 0; more && round < ROUNDS; round++) {
+		more = false;
+		for (struct uwait_value *v = w->w_more->m_values; v; v = v->v_next) {
+			void *value = v->v_value;
+
+			v->v_value = NULL;
+			if (!value || !v->v_destroy)
+				continue;
+			more = true;
+			v->v_destroy(value);
+		}
+	}
+}
+
 static void end_waiter(struct ustack_attachment *l)
 {
 	struct uwaiter *w = waiter_of(l);
 
 	uwait__leave_scopes(w);
-	if (w->w_more && w->w_more->m_values)
-		w->w_more->m_values->v_end(w);
+	if (w->w_more)
+		destroy_values(w);
 }
 
 static int error_of(const struct ustack_attachment *l)
@@ -208,8 +228,12 @@ static int move_on(struct ustack_attachment *l)
 
 void uwait__free_more(struct uwaiter *w)
 {
-	if (w->w_more)
-		free(w->w_more->m_values);
+	struct uwait_value *v = w->w_more ? w->w_more->m_values : NULL, *next;
+
+	for (; v; v = next) {
+		next = v->v_next;
+		free(v);
+	}
 	free(w->w_more);
 }
 
