@@ -328,71 +328,10 @@ int uwait_block(struct uwaiter *w);
 int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
 
 /*
- * As uwait_queue_up(), before all others in the queue.
- * Switches.
- */
-int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
-
-/*
  * Ends a wait that the caller has begun and not blocked in.
  * Returns false if it is claimed: uwait_block() must follow, and returns at once.
  */
 bool uwait_withdraw(struct uwaiter *w);
-
-/*
- * Joins `u' as ustack_join(), by a thread, with a deadline; `value' may be NULL.
- * `where' is in the call, for reports.
- * Returns what ustack_join() returns.
- * Switches.
- */
-int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline);
-
-/*
- * A scope: it ends the waits of all threads and native threads in it.
- * usync_scope_create() makes them. p_left is called for each member that leaves.
- */
-struct uwait_scope {
-	struct uwait_lock  p_lock;
-	struct uwait_queue p_members;   /* those that were not told of its end */
-	int64_t            p_deadline;  /* constant */
-	int64_t            p_ended;     /* atomic: its cancel; or USCHED_NEVER */
-	void             (*p_left)(struct uwait_member *m);     /* frees it */
-};
-
-/* A member of a scope; on the heap. */
-struct uwait_member {
-	struct uwait_node    e_node;    /* first; in p_members */
-	struct uwait_scope  *e_scope;
-	struct uwaiter      *e_waiter;
-	struct uwait_member *e_outer;   /* entered before, or NULL */
-	int64_t              e_deadline;        /* of this and the outer ones */
-	bool                 e_shield;  /* under p_lock: the thread is shielded */
-};
-
-/*
- * Has the caller enter `p' as `m'. From now on its waits end when `p' does.
- * 0; -ENOMEM: no memory; -ENOTSUP: `p' has a deadline and the scheduler no timers.
- * Does not switch.
- */
-int uwait_enter(struct uwait_scope *p, struct uwait_member *m);
-
-/*
- * Has the caller leave the scope that it entered last.
- * 0; -EPERM: it is in none.
- * Does not switch.
- */
-int uwait_leave(void);
-
-/*
- * Ends the waits of up to `n' members, which are told of the end of `p': one caller has
- * set p_ended before.
- * Returns whether there may be more of them.
- * From any native thread. Does not switch.
- */
-bool uwait_end_some(struct uwait_scope *p, unsigned n);
-
-/* Returns what ends waits in `p', -ECANCELED or -ETIMEDOUT; 0: nothing does, yet. */
-int uwait_scope_error(const struct uwait_scope *p);
 
 /*
  * Private, for posix/: the caller is not cancelled any more, and waits as before. Does

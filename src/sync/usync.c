@@ -29,6 +29,7 @@
 #include <stdlib.h>
 
 #include "../wait/budget.h"
+#include "../wait/wait.h"
 #include "../base/check.h"
 
 enum {
@@ -120,7 +121,7 @@ static int again(struct uwaiter *w, const void *object)
 		return rc;
 	}
 	w->w_tag = true;
-	return uwait_queue_first(w, &m->m_lock, &m->m_queue);
+	return uwait__queue_first(w, &m->m_lock, &m->m_queue);
 }
 
 static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)

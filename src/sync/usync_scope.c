@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "../wait/budget.h"
+#include "../wait/wait.h"
 #include "../core/core.h"
 #include "../base/check.h"
 
@@ -148,7 +149,7 @@ int usync_scope_enter(struct usync_scope *scope)
 
 	if (!b)
 		return -ENOMEM;
-	rc = uwait_enter(&scope->c_waits, &b->b_base);
+	rc = uwait__enter(&scope->c_waits, &b->b_base);
 	if (rc)
 		free(b);
 	else
@@ -158,7 +159,7 @@ int usync_scope_enter(struct usync_scope *scope)
 
 int usync_scope_leave(void)
 {
-	return uwait_leave();
+	return uwait__leave();
 }
 
 /* False: it had ended, or its deadline has come: then each wait ends by itself. */
@@ -206,7 +207,7 @@ static void spread_end(struct usync_scope *c, int64_t when)
 	c->c_work = NULL;
 	for (; c; c = work) {
 		work = c->c_work;
-		while (uwait_end_some(&c->c_waits, TOLD_AT_ONCE))
+		while (uwait__end_some(&c->c_waits, TOLD_AT_ONCE))
 			;
 		while ((inner = take_inner(c))) {
 			if (end_scope(inner, when)) {
@@ -225,7 +226,7 @@ void usync_scope_cancel(struct usync_scope *scope, int error)
 	int64_t when = uevents_now();
 	int none = 0;
 
-	if (uwait_scope_error(&scope->c_waits) == 0)
+	if (uwait__scope_error(&scope->c_waits) == 0)
 		__atomic_compare_exchange_n(&scope->c_error, &none, error, 0,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	if (end_scope(scope, when))
@@ -239,7 +240,7 @@ static void run_member(struct usched__wrap *w)
 		((char *)w - offsetof(struct scope_member, b_wrap));
 	struct uwait_member *m = &b->b_base;
 	struct usync_scope *c = scope_of(m->e_scope);
-	int rc = uwait_enter(m->e_scope, m);
+	int rc = uwait__enter(m->e_scope, m);
 	bool in = rc == 0;
 
 	if (b->b_serve)         /* outside, too: the descriptor is its */
@@ -249,7 +250,7 @@ static void run_member(struct usched__wrap *w)
 	if (rc < 0 && !b->b_serve)
 		usync_scope_cancel(c, rc);
 	if (in)
-		uwait_leave();
+		uwait__leave();
 	else
 		left(m);
 }
@@ -344,5 +345,5 @@ int usync_scope_error(const struct usync_scope *scope)
 {
 	int error = __atomic_load_n(&scope->c_error, __ATOMIC_ACQUIRE);
 
-	return error ? error : uwait_scope_error(&scope->c_waits);
+	return error ? error : uwait__scope_error(&scope->c_waits);
 }

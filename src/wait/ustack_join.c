@@ -8,10 +8,12 @@
 #include "budget.h"
 #include "wait.h"
 
-APART int uwait_join(struct ustack *u, const void *where, void **value, int64_t deadline)
+/* Joins by a thread, with a deadline that is not 0, in scopes, or after a cancel. */
+APART static int join_until(struct ustack *u, const void *where, void **value,
+			    int64_t deadline)
 {
 	struct usched *s = ustack_sched(u);
-	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
+	struct uwaiter *w = uwait_prepare_lean(deadline, false);
 	int rc = uwait_error(w), error;
 
 	if (rc)
@@ -57,7 +59,7 @@ APART static int join_thread(struct ustack *u, const void *where, void **value,
 					  deadline > 0 ? deadline : 0);
 	do {
 		if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
-			return uwait_join(u, where, value, deadline);
+			return join_until(u, where, value, deadline);
 		if (self->u_cancelled)
 			return -ECANCELED;
 		rc = s->s_calls.s_join(s, u, where, value, USCHED_NEVER);

@@ -722,7 +722,7 @@ static void push_first(struct uwait_queue *q, struct uwait_node *n)
 	q->q_first = n;
 }
 
-UWAIT_CALL int uwait_queue_first(struct uwaiter *w, struct uwait_lock *lock,
+UWAIT_CALL int uwait__queue_first(struct uwaiter *w, struct uwait_lock *lock,
 				 struct uwait_queue *q)
 {
 	uwait_begin(w);

@@ -56,7 +56,7 @@ int uwait__look_around(struct uwaiter *w)
 	return rc;
 }
 
-int uwait_scope_error(const struct uwait_scope *p)
+int uwait__scope_error(const struct uwait_scope *p)
 {
 	int64_t when = end_of_scope(p);
 
@@ -65,7 +65,7 @@ int uwait_scope_error(const struct uwait_scope *p)
 	return when == p->p_deadline ? -ETIMEDOUT : -ECANCELED;
 }
 
-int uwait_enter(struct uwait_scope *p, struct uwait_member *m)
+int uwait__enter(struct uwait_scope *p, struct uwait_member *m)
 {
 	struct uwaiter *w = uwait_self();
 	struct uevents *e;
@@ -113,7 +113,7 @@ static void leave_scope(struct uwaiter *w)
 	p->p_left(m);
 }
 
-int uwait_leave(void)
+int uwait__leave(void)
 {
 	struct uwaiter *w = uwait_self();
 
@@ -155,7 +155,7 @@ static void end_wait(struct uwaiter *w)
 	uwait_finish(w, -ECANCELED);
 }
 
-bool uwait_end_some(struct uwait_scope *p, unsigned n)
+bool uwait__end_some(struct uwait_scope *p, unsigned n)
 {
 	struct uwait_member *m;
 

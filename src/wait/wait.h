@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.h: what uwait.c, uwait_native.c, uwait_scope.c and ustack_join.c share. Private.
- * The states are drawn in uwait.c.
+ * wait.h: what uwait.c, uwait_native.c, uwait_scope.c and ustack_join.c share, and what
+ * only usync.c and usync_scope.c need of them. Private. The states are drawn in uwait.c.
  */
 #ifndef USCHED_PRIVATE_WAIT_H
 #define USCHED_PRIVATE_WAIT_H
@@ -64,7 +64,49 @@ WAIT_PRIVATE struct uwaiter *uwait__native(void);
 WAIT_PRIVATE int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
 				       struct uwait_queue *q);
 
-/* uwait_scope.c */
+/* Waits as uwait_queue_up() does, before all other waiters of the queue. */
+WAIT_PRIVATE int uwait__queue_first(struct uwaiter *w, struct uwait_lock *lock,
+				    struct uwait_queue *q);
+
+/* ---- uwait_scope.c ---- */
+
+/* A scope, which ends the waits of all threads and native threads in the scope. */
+struct uwait_scope {
+	struct uwait_lock  p_lock;
+	struct uwait_queue p_members;   /* members that were not told of the end */
+	int64_t            p_deadline;  /* constant */
+	int64_t            p_ended;     /* atomic: time of the cancel; or USCHED_NEVER */
+	void             (*p_left)(struct uwait_member *m);     /* frees a member that left */
+};
+
+/* A member of a scope; on the heap. */
+struct uwait_member {
+	struct uwait_node    e_node;    /* first; in p_members */
+	struct uwait_scope  *e_scope;
+	struct uwaiter      *e_waiter;
+	struct uwait_member *e_outer;   /* of the scope entered before, or NULL */
+	int64_t              e_deadline;        /* the earliest of this and outer scopes */
+	bool                 e_shield;  /* under p_lock: the thread is shielded */
+};
+
+/*
+ * Has the caller enter `p' as `m'. 0; -ENOMEM: no memory; -ENOTSUP: `p' has a deadline
+ * and the scheduler has no timers.
+ */
+WAIT_PRIVATE int uwait__enter(struct uwait_scope *p, struct uwait_member *m);
+
+/* Has the caller leave the scope that it entered last. 0; -EPERM: it is in no scope. */
+WAIT_PRIVATE int uwait__leave(void);
+
+/*
+ * Ends the waits of up to `n' members, after the caller has set p_ended. Returns whether
+ * members may be left.
+ */
+WAIT_PRIVATE bool uwait__end_some(struct uwait_scope *p, unsigned n);
+
+/* Returns why `p' has ended, -ECANCELED or -ETIMEDOUT; 0: it has not ended. */
+WAIT_PRIVATE int uwait__scope_error(const struct uwait_scope *p);
+
 WAIT_PRIVATE int uwait__look_around(struct uwaiter *w);
 WAIT_PRIVATE int uwait__end_of(const struct uwaiter *w);
 WAIT_PRIVATE bool uwait__has_ended(const struct uwaiter *w);

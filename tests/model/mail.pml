@@ -586,7 +586,7 @@ inline act(p, t)
 	atomic { u = 0; rc = 0 }
 }
 
-/* The deadline of a join, on the thread's processor: uwait_join() in ustack_join.c. */
+/* The deadline of a join, on the thread's processor: join_until() in ustack_join.c. */
 inline interrupt(p, t)
 {
 	atomic {
