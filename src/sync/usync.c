@@ -3,23 +3,22 @@
  * usync.c: mutexes, reader-writer locks, conditions, semaphores, groups, keys. Channels
  * are in usync_chan.c.
  *
- * All have the same shape: a spin lock, a few words of state, and a queue of waiters. A
- * change of the state is made on behalf of the first waiter: a mutex is unlocked into the
- * hands of the next owner, a value is put where the receiver will find it. So a thread
- * that wakes up has what it waited for, and does not try again; only a mutex may be
- * overtaken between processors: see there. The order is always
+ * Each object is a spin lock, a few words of state, and a queue of waiters. The thread
+ * that releases an object changes the state for the first waiter: an unlock makes the
+ * waiter the owner of the mutex, for example. So a thread that wakes up does not try
+ * again, except for a mutex between processors: see "Mutex" below. The order is always
  *
  * 	lock; pop the first waiter that can be claimed; give; unlock; finish
  *
- * The waiter goes on last of all, since it may free the object.
+ * uwait_finish() comes last, since the waiter may free the object.
  *
  * Where the object is busy:
  *
  * 	rc = uwait_queue_up(w, lock, queue);    unlocks, blocks
  *
- * After an error this takes the waiter out again, and the caller looks whether the next
- * one can go on. So a wait that has no memory to block harms no other, and no image is
- * reserved for it. Only a condition does that, since its mutex has to be taken again.
+ * After an error uwait_queue_up() takes the waiter out of the queue, and k_left looks
+ * whether the next waiter can go on. So a wait may fail for lack of memory, and reserves
+ * no image. Only a condition reserves one, since the mutex has to be taken again.
  */
 #include "../../usync.h"
 
@@ -49,7 +48,7 @@ enum { COND_ROOM = 64 };
 enum { COND_ROOM = 512 };
 #endif
 
-/* In m_owner; names have none of them, and readers of k_held leave them out. */
+/* Bits of m_owner. They are 0 in names, and readers of k_held mask them. */
 #define WAITED   ((uintptr_t)1)
 #define WOKEN    ((uintptr_t)2)
 #define BITS     (WAITED | WOKEN)
@@ -58,8 +57,8 @@ enum { COND_ROOM = 512 };
 _Static_assert(offsetof(struct usync_mutex, m_owner) == 0
 	       && offsetof(struct usync_rwlock, r_owner) == 0, "see k_held");
 
-/* The calls of k_tell and k_again. In reports, what is not atomic is left out without the
-   lock. */
+/* Call-backs of the kinds. A k_tell that cannot take the lock leaves out what is not
+   atomic. */
 
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 {
@@ -70,7 +69,7 @@ static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 	why->y_holder = holder != KEPT ? holder : 0;
 }
 
-/* For the waiter on its way. True: it was free or kept, and is the caller's. */
+/* Takes `m' for the waiter that was woken, if `m' is free or kept. True: taken. */
 static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self)
 {
 	while (!(*owner & ~(BITS | KEPT)))
@@ -83,7 +82,7 @@ static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t sel
 	return false;
 }
 
-/* So long that the owner is not slowed down: each look takes its cache line away. */
+/* Spins for MUTEX_GAP, since each look takes the cache line away from the owner. */
 static void pass_time(void)
 {
 	int64_t end = uevents_now() + MUTEX_GAP;
@@ -92,7 +91,7 @@ static void pass_time(void)
 		;
 }
 
-/* k_again: `w' was the first waiter, and is on its way. */
+/* Takes the mutex for `w', which was the first waiter and was woken: k_again. */
 static int again(struct uwaiter *w, const void *object)
 {
 	struct usync_mutex *m = (struct usync_mutex *)(uintptr_t)object;
@@ -141,8 +140,8 @@ static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 }
 
 /*
- * Returns the waiters that have `l' now, for finish_all(): the first writer, or the readers
- * before it.
+ * Returns the waiters that have `l' now, for finish_all(): the first writer, or the
+ * readers before the first writer.
  */
 static struct uwait_queue admit(struct usync_rwlock *l)
 {
@@ -175,7 +174,7 @@ static void finish_all(struct uwait_queue *q)
 	}
 }
 
-/* Readers may go on behind a writer that gave up. */
+/* Admits the readers behind a writer that gave up: k_left. */
 static void readmit(const void *object)
 {
 	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)object;
@@ -234,7 +233,7 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 	return uwait_block(w);
 }
 
-/* True: it was free, with `owner' in m_owner, and is the caller's. */
+/* Takes `m' if `owner', the value of m_owner, says that `m' is free. True: taken. */
 static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t self)
 {
 	while (!(owner & ~BITS))
@@ -244,7 +243,7 @@ static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t se
 	return false;
 }
 
-/* The owner is on another processor: it may be free soon. True: it is the caller's. */
+/* Looks at `m', whose owner is on another processor, MUTEX_LOOKS times. True: taken. */
 APART static bool look_longer(struct usync_mutex *m, uintptr_t self)
 {
 	for (int i = 0; i < MUTEX_LOOKS; i++) {
@@ -256,7 +255,7 @@ APART static bool look_longer(struct usync_mutex *m, uintptr_t self)
 	return false;
 }
 
-/* Inlined: usync_cond_wait() has no frame to spare. */
+/* Takes `m', or waits for `m'. Inlined, so that usync_cond_wait() has a small frame. */
 __attribute__((always_inline))
 static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 {
@@ -283,16 +282,16 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
  *	name            held
  *	name | WAITED   held, there are waiters
  *	WOKEN           free; the first waiter was woken, and is in no queue
- *	name | WOKEN    held by a thread that overtook it
- *	KEPT            kept for it: it was overtaken USYNC_OVERTAKES times
+ *	name | WOKEN    held by a thread that overtook this waiter
+ *	KEPT            kept for this waiter, after USYNC_OVERTAKES overtakes
  *
- * WAITED may be set in all of them. A waiter on the caller's processor is handed the
- * mutex, since it could not run before a thread there blocks. One that is far is woken
- * with AGAIN, and comes to again(). It waits once more at most, before the others, with
- * w_tag set; then it is handed the mutex.
+ * WAITED may be set in each state. An unlock hands the mutex to a waiter on the caller's
+ * processor, which cannot run before a thread there blocks. A waiter on another processor
+ * is woken with AGAIN, and tries in again(). If that fails, the waiter waits once more,
+ * first in the queue and with w_tag set; then an unlock hands over the mutex.
  */
 
-/* 0: it was free, and is the caller's; -EDEADLK; -ETIMEDOUT. */
+/* Takes `m' if `m' is free. 0; -EDEADLK: the caller has `m'; -ETIMEDOUT: not free. */
 static inline int take_mutex(struct usync_mutex *m, uintptr_t self)
 {
 	uintptr_t owner = 0;
@@ -330,7 +329,7 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	return mutex_wait(w, m);
 }
 
-/* To the first waiter. False: there is none, and WAITED is clear. */
+/* Hands `m' to the first waiter. False: no thread waits, and WAITED is clear. */
 static bool pass_mutex(struct usync_mutex *m, uintptr_t self)
 {
 	struct uwaiter *w;
@@ -374,9 +373,8 @@ APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t 
 }
 
 /*
- * A waiter that gave up may leave WAITED. Then it is cleared, and the mutex unlocked as
- * if there were no waiters. That is one access; after it another thread may free the
- * mutex.
+ * A waiter that gave up may leave WAITED set. The unlock then clears WAITED, and unlocks
+ * the mutex by one access, after which another thread may free the mutex.
  */
 int usync_mutex_unlock(struct usync_mutex *m)
 {
@@ -390,9 +388,10 @@ int usync_mutex_unlock(struct usync_mutex *m)
 }
 
 /*
- * Calls take(object, how) under the lock, and while that returns BUSY waits in the queue.
- * The thread that ends the wait has done the same for the waiter. `how' is 1 for a writer,
- * and w_tag for the time of the wait. Inlined: the wait is in the frame of the public call.
+ * Calls take(object, how) under the lock, and waits in the queue if that returns BUSY.
+ * The thread that ends the wait has taken the object for the waiter. `how' is true for a
+ * writer, and is in w_tag during the wait. Inlined, so that the wait is in the frame of
+ * the public call.
  */
 __attribute__((always_inline))
 static inline int take_or_wait(void *object, struct uwait_lock *lock,
@@ -493,7 +492,7 @@ static struct uwait_queue pop_all(struct uwait_queue *q)
 	return popped;
 }
 
-/* Takes the mutex, whatever it takes, and returns rc. */
+/* Takes the mutex, without a deadline and shielded, and returns rc. */
 APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 {
 	uintptr_t owner = 0;
@@ -522,8 +521,7 @@ APART static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync
 /* Condition. */
 
 /*
- * What is reserved is enough for the frames of retake(), so that cannot fail for lack of
- * an image: R4.
+ * Reserves an image with room for the frames of retake(), which then cannot fail: R4.
  */
 UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 			       int64_t deadline)
@@ -660,7 +658,8 @@ UWAIT_CALL int usync__scope_wait(struct usync_group *g, const void *where,
 
 /* Keys: a thread has few values, and so a list of them. */
 
-static struct uwait_value *find_value(const struct uwaiter *w, const struct usync_key *key)
+static struct uwait_value *find_value(const struct uwaiter *w,
+				      const struct usync_key *key)
 {
 	struct uwait_value *v = w && w->w_more ? w->w_more->m_values : NULL;
 

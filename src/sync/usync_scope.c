@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync_scope.c: scopes. uwait_scope.c has what ends waits; this has the tree,
- * and threads that are started in a scope.
+ * usync_scope.c: the tree of scopes, and threads that are started in a scope.
+ * uwait_scope.c ends waits.
  *
- * The deadline of a scope is no timer of its own. A wait in it has a timer anyway, which
- * is set to the scope's deadline if that is earlier. So a scope costs nothing until a
- * thread in it waits, and belongs to no processor.
+ * A scope has no timer. A wait in a scope has a timer, which is set to the scope's
+ * deadline if that is earlier than the wait's. So a scope costs nothing until a thread in
+ * the scope waits, and a scope belongs to no processor.
  *
- * The end of a scope goes down the tree. The caller that sets p_ended tells its members
- * and takes the scopes within out of c_inner, ends each, and puts those that it has ended
- * itself on its list of work. So at most one lock is held, for some members at a time,
- * and there is no recursion. What enters, or is created within, after p_ended was set,
- * finds it set: both are done under the lock that the one that tells takes afterwards.
+ * The end of a scope goes down the tree without recursion. The caller that sets p_ended
+ * ends the waits of members, takes the scopes within out of c_inner, ends each, and puts
+ * the scopes that this caller has ended on a list of work. At most one lock is held at a
+ * time, and only for TOLD_AT_ONCE members. A thread that enters, or a scope that is
+ * created within, after p_ended was set, finds p_ended set: both take the lock that the
+ * caller takes after setting p_ended.
  */
 #include "../../usync.h"
 
@@ -29,22 +30,22 @@ enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
 struct usync_scope {
 	struct usync_group  c_group;    /* threads of usync_scope_start(); first, so that
 					   reports name the scope */
-	struct uwait_scope  c_waits;    /* its lock is that of c_inner, too */
+	struct uwait_scope  c_waits;    /* p_lock is also the lock of c_inner */
 	uint32_t            c_holds;    /* atomic */
-	int32_t             c_error;    /* atomic: of usync_scope_cancel(); or 0 */
+	int32_t             c_error;    /* atomic: that of usync_scope_cancel(); or 0 */
 	struct usync_scope *c_outer;    /* held; or NULL */
-	struct uwait_node   c_node;     /* in its c_inner */
-	struct uwait_queue  c_inner;    /* those that were not told of the end */
+	struct uwait_node   c_node;     /* in c_inner of c_outer */
+	struct uwait_queue  c_inner;    /* scopes within that were not ended yet */
 	struct usync_scope *c_work;     /* the next in a list of work */
 	struct usched      *c_on;       /* where native threads start, or NULL */
 	bool                c_limited;  /* constant */
-	struct usync_sem    c_room;     /* if so: for threads */
+	struct usync_sem    c_room;     /* if c_limited: threads that may start */
 };
 
-/* A thread in a scope, and what it calls if the scope has started it. */
+/* A thread in a scope. Members from b_wrap on are for threads that the scope starts. */
 struct scope_member {
 	struct uwait_member b_base;     /* first */
-	struct usched__wrap b_wrap;     /* of a thread that the scope has started */
+	struct usched__wrap b_wrap;     /* w_begin is NULL: the thread entered */
 	int               (*b_func)(void *arg);
 	void              (*b_serve)(int fd, void *arg);        /* or this */
 	int                 b_fd;
@@ -79,7 +80,7 @@ void usync_scope_release(struct usync_scope *scope)
 	}
 }
 
-/* p_left. */
+/* Frees a member that has left a scope: p_left. */
 static void left(struct uwait_member *m)
 {
 	struct usync_scope *c = scope_of(m->e_scope);
@@ -162,7 +163,7 @@ int usync_scope_leave(void)
 	return uwait__leave();
 }
 
-/* False: it had ended, or its deadline has come: then each wait ends by itself. */
+/* Ends `c'. False: `c' had ended, or the deadline has come, and ends each wait. */
 static bool end_scope(struct usync_scope *c, int64_t when)
 {
 	int64_t never = USCHED_NEVER;
@@ -172,6 +173,7 @@ static bool end_scope(struct usync_scope *c, int64_t when)
 					       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
+/* Holds `c' unless another thread is about to free `c'; then returns false. */
 static bool hold_live(struct usync_scope *c)
 {
 	uint32_t holds = __atomic_load_n(&c->c_holds, __ATOMIC_RELAXED);
@@ -183,7 +185,7 @@ static bool hold_live(struct usync_scope *c)
 	return false;
 }
 
-/* Held; or NULL. Those that are about to be freed are left out. */
+/* Takes a scope out of c_inner and holds that scope. NULL: c_inner is empty. */
 static struct usync_scope *take_inner(struct usync_scope *c)
 {
 	struct usync_scope *inner = NULL;
@@ -199,7 +201,7 @@ static struct usync_scope *take_inner(struct usync_scope *c)
 	return inner;
 }
 
-/* `c', which the caller has ended and holds for this: tells all in it and within. */
+/* Ends the waits in `c', which the caller has ended and holds, and in scopes within. */
 static void spread_end(struct usync_scope *c, int64_t when)
 {
 	struct usync_scope *work, *inner;
@@ -233,7 +235,7 @@ void usync_scope_cancel(struct usync_scope *scope, int error)
 		spread_end(usync_scope_hold(scope), when);
 }
 
-/* The thread's first function. */
+/* The first function of a thread that a scope has started. */
 static void run_member(struct usched__wrap *w)
 {
 	struct scope_member *b = (struct scope_member *)(void *)
@@ -243,7 +245,7 @@ static void run_member(struct usched__wrap *w)
 	int rc = uwait__enter(m->e_scope, m);
 	bool in = rc == 0;
 
-	if (b->b_serve)         /* outside, too: the descriptor is its */
+	if (b->b_serve)         /* also if the enter failed: b_serve closes b_fd */
 		b->b_serve(b->b_fd, b->b_arg);
 	else if (in)
 		rc = b->b_func(b->b_arg);
@@ -255,7 +257,7 @@ static void run_member(struct usched__wrap *w)
 		left(m);
 }
 
-/* `where': the return address of the program's call. NULL: no memory. */
+/* Makes a member. `where' is the return address in the program. NULL: no memory. */
 static struct scope_member *new_member(struct usync_scope *scope,
 				       const struct ustack_how *how,
 				       int (*func)(void *arg), void *arg,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uwait_native.c: the waiters of native threads. A native thread has one from its first
- * wait to its end, as the value of a key. It sleeps by a condition, or, if it waits for
- * descriptors, in their poller. A granter sets IDLE under n_lock, and ends the sleep that
- * n_polls names.
+ * wait to its end, as the value of a key. The thread sleeps by a condition, or, in a
+ * wait for descriptors, in the poller. A granter sets IDLE under n_lock, and ends the
+ * sleep that n_polls names.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
@@ -19,12 +19,12 @@ static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t   native_key;
 static int             key_made;        /* atomic; key_lock */
 
-/* A native thread ends. */
+/* Frees the waiter of a native thread that ends. */
 static void free_native(void *native)
 {
 	struct uwait_native *n = (struct uwait_native *)native;
 
-	pthread_setspecific(native_key, n);     /* for the destructors of its keys */
+	pthread_setspecific(native_key, n);     /* for destructors of keys */
 	uwait__ops.a_end(&n->n_waiter.w_attachment);
 	pthread_setspecific(native_key, NULL);
 	if (n->n_events)
@@ -35,7 +35,7 @@ static void free_native(void *native)
 	free(n);
 }
 
-/* False: there is no key left. The next caller tries again. */
+/* Makes the key. False: the process has no key left; the next caller tries again. */
 static bool make_key(void)
 {
 	bool made;
@@ -68,7 +68,7 @@ struct uwaiter *uwait__native(void)
 	return &n->n_waiter;
 }
 
-/* Its poller was the parent's, too, and is closed. */
+/* Closes, in the child of a fork, the poller that the parent uses, too. */
 void uwait__forked(void)
 {
 	struct uwait_native *n = key_made
@@ -81,7 +81,7 @@ void uwait__forked(void)
 		n->n_events = NULL;
 }
 
-/* Under n_lock, released for the sleep. False: the deadline has come. */
+/* Sleeps, with n_lock released meanwhile. False: the deadline has come. */
 static bool sleep_native(struct uwait_native *n, int64_t deadline)
 {
 	struct timespec t = when_of(deadline);
@@ -97,7 +97,7 @@ static bool sleep_native(struct uwait_native *n, int64_t deadline)
 	return pthread_cond_timedwait(&n->n_granted, &n->n_lock, &t) != ETIMEDOUT;
 }
 
-/* Until it is IDLE, which is set under n_lock. */
+/* Blocks until w_state is IDLE, which is set under n_lock. */
 int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
 			struct uwait_queue *q)
 {

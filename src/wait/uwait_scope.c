@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait_scope.c: how scopes end waits. usync_scope.c has the tree of
- * scopes, and what programs call.
+ * uwait_scope.c: how scopes end waits. usync_scope.c has the tree of scopes, and the
+ * calls of programs.
  *
- * A scope is a queue: its members are in it while they are in the scope, and whatever
- * they wait for may be ended under its lock. The end is noted in p_ended first, and then
- * states are read; a waiter that is in scopes first waits, and then reads p_ended: one of
- * them sees the other. Not while it is AWAKE.
+ * A scope has a queue of the threads in the scope, and ends their waits under the lock of
+ * the queue. The thread that ends a scope first writes p_ended and then reads w_state; a
+ * waiter in scopes first writes w_state and then reads p_ended. So at least one of the
+ * two sees what the other wrote. A waiter that is AWAKE reads p_ended before the thread
+ * blocks.
  *
- * A thread may be in several scopes, and be cancelled besides. The earliest of these
- * causes is the one that its waits return.
+ * A thread may be in several scopes, and may be cancelled, too. Waits of the thread
+ * return the earliest of these causes.
  */
 #include "wait.h"
 
-/* When it ended; or USCHED_NEVER. */
+/* Returns when `p' ended; or USCHED_NEVER. */
 static int64_t end_of_scope(const struct uwait_scope *p)
 {
 	int64_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
@@ -23,7 +24,7 @@ static int64_t end_of_scope(const struct uwait_scope *p)
 	return ended;
 }
 
-/* What ends the waits of `w': the earliest cause. 0: nothing does. */
+/* Returns the earliest cause that ends the waits of `w'. 0: nothing ends them. */
 int uwait__end_of(const struct uwaiter *w)
 {
 	const struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
@@ -43,7 +44,10 @@ int uwait__end_of(const struct uwaiter *w)
 	return rc;
 }
 
-/* For a waiter that may be cancelled, or in scopes. Returns the error, or 0. */
+/*
+ * Returns the error of a wait that `w', cancelled or in scopes, is about to begin. 0: the
+ * wait may begin, and ends at the scopes' deadline at the latest.
+ */
 int uwait__look_around(struct uwaiter *w)
 {
 	int rc = uwait__end_of(w);
@@ -95,7 +99,7 @@ int uwait__enter(struct uwait_scope *p, struct uwait_member *m)
 	return 0;
 }
 
-/* Told or not: the waiter is not claimed, for it runs. */
+/* Has the running thread of `w' leave the scope entered last. */
 static void leave_scope(struct uwaiter *w)
 {
 	struct uwait_member *m = w->w_more->m_inner;
@@ -130,8 +134,8 @@ void uwait__leave_scopes(struct uwaiter *w)
 }
 
 /*
- * Under p_lock of a scope in which `w' is, so it stays. If its wait has not begun, that
- * looks at p_ended first, and so does one that is AWAKE, before it is WAITING.
+ * Ends the wait of `w', under p_lock of a scope of that thread, so that the waiter stays.
+ * A wait that begins later, or is AWAKE, reads p_ended before the thread blocks.
  */
 static void end_wait(struct uwaiter *w)
 {
@@ -172,7 +176,8 @@ bool uwait__end_some(struct uwait_scope *p, unsigned n)
 	return m;
 }
 
-/* The other side: the wait has begun, or a join is about to. */
+/* Returns whether a scope of `w' has ended. Called after a wait has begun, and before a
+   join begins. */
 bool uwait__has_ended(const struct uwaiter *w)
 {
 	const struct uwait_member *m = w->w_more->m_inner;

@@ -76,7 +76,7 @@ struct uwait_scope {
 	struct uwait_queue p_members;   /* members that were not told of the end */
 	int64_t            p_deadline;  /* constant */
 	int64_t            p_ended;     /* atomic: time of the cancel; or USCHED_NEVER */
-	void             (*p_left)(struct uwait_member *m);     /* frees a member that left */
+	void             (*p_left)(struct uwait_member *m);     /* frees the member */
 };
 
 /* A member of a scope; on the heap. */
@@ -85,7 +85,7 @@ struct uwait_member {
 	struct uwait_scope  *e_scope;
 	struct uwaiter      *e_waiter;
 	struct uwait_member *e_outer;   /* of the scope entered before, or NULL */
-	int64_t              e_deadline;        /* the earliest of this and outer scopes */
+	int64_t              e_deadline;        /* earliest, of this and outer scopes */
 	bool                 e_shield;  /* under p_lock: the thread is shielded */
 };
 
