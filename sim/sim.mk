@@ -31,7 +31,7 @@ traced_sim := $(or $(PLANTED),$(B)/sim/traced)/$(notdir $(sim))
 traced-sim: $(traced_sim)
 
 $(traced_sim): $(patsubst %,$(B)/sim/%.lo,$(filter-out $(traced),$(sim_parts)) \
-	$(patsubst %,traced/%,$(filter-out $(notdir $(planted)),$(traced)))) $(planted:%=%.lo)
+	$(patsubst %,traced/%,$(filter-out $(addprefix %/,$(notdir $(planted))),$(traced)))) $(planted:%=%.lo)
 
 $(planted:%=%.lo): %.lo: %.c $(B)/flags
 	$(compile) $(c_flags) $(sim_flags) -fsanitize=thread -iquote src/sync -iquote src/net -fPIC -c -o $@ $<
