@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync_chan.c: channels: chan.h. Send and receive are most of the waits, so they
- * have frames of their own, small ones.
+ * usync_chan.c: channels, as chan.h draws them. Most waits are sends and receives, so
+ * functions that wait are apart from the others, with small frames.
  */
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ static const struct uwait_kind channel_waits[] = {
 	[USYNC_SEND] = { .k_name = "channel", .k_how = " to send" },
 };
 
-/* The i-th place of the buffer. */
+/* Returns the i-th place of the buffer, counted from the oldest value. */
 static char *slot(struct usync_chan *c, size_t i)
 {
 	return c->c_buffer + (c->c_first + i) % c->c_capacity * c->c_size;
@@ -67,7 +67,7 @@ void usync__check_value(const struct usync_chan *c, const void *value,
 	check(pointer, CHECK_VALUE, call);
 }
 
-/* Under c_lock. *peer is to be finished after the unlock. */
+/* Sends, under c_lock. The caller finishes *peer, unless NULL, after the unlock. */
 static int try_send(struct usync_chan *c, const void *value, struct chan_place **peer)
 {
 	if (c->c_closed)
@@ -100,7 +100,7 @@ static int try_recv(struct usync_chan *c, void *value, struct chan_place **peer)
 	return 0;
 }
 
-/* Under c_lock: it has to wait, and without a partner elsewhere that may come at once. */
+/* Returns whether `op' has to wait, with no partner likely to come from afar. */
 static bool blocks(struct usync_chan *c, enum usync_op op)
 {
 	size_t limit = op == USYNC_SEND ? c->c_capacity : 0;
@@ -157,9 +157,9 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 }
 
 /*
- * The waiter's one place says what it wants to do. Between processors the partner is
- * likely to come at once: then neither of them needs mail, nor a block. A wait that may
- * not block leaves the budget alone.
+ * Waits with one place, which says whether `w' sends or receives. After a grant to
+ * another processor the partner is likely to come at once: then the waiter lingers, and
+ * needs neither mail nor a block. Such a wait leaves the budget alone.
  */
 APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {
@@ -185,7 +185,7 @@ APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 	return block_one(w, c, value);
 }
 
-/* rc: of the first attempt, SELECT_BUSY or SELECT_TIRED. */
+/* Goes on after a first attempt that returned `rc', SELECT_BUSY or SELECT_TIRED. */
 APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 		      int64_t deadline, const void *where, int rc)
 {
@@ -216,7 +216,7 @@ APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 
 UWAIT_CALL int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline)
 {
-	void *from = (void *)(uintptr_t)value;          /* a sender only reads it */
+	void *from = (void *)(uintptr_t)value;          /* a send only reads *from */
 	int rc;
 
 	usync__check_value(c, value, __func__, __builtin_return_address(0));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ustack_join.c: joins, over waiters. The scheduler blocks the thread that joins, by its
- * call-back. With a deadline, in a scope or after a cancel the wait is also that of the
- * thread's waiter, which the timer, the end of the scope or the cancel interrupts.
+ * call-back. With a deadline, in a scope or after a cancel the thread's waiter waits,
+ * too, so that the timer, the end of the scope or the cancel can interrupt the join.
  */
 #include "../core/dispatch.h"
 #include "budget.h"
@@ -37,7 +37,8 @@ APART static int join_until(struct ustack *u, const void *where, void **value,
 	return rc;
 }
 
-/* The scheduler has no such call; or the thread has `ended', and its memory is gone. */
+/* Returns the error of a scheduler without the call; `ended' if the memory of the thread
+   is gone. */
 static int refuse_thread(const struct usched *s, int ended)
 {
 	return s == usched__gone() ? ended : -ENOTSUP;

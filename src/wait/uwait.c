@@ -11,26 +11,27 @@
  *	IDLE --uwait_begin_awake()--> AWAKE --claim--> GIVING --finish--> IDLE
  *	                              AWAKE --uwait_linger()--> WAITING
  *
- * A waiter goes on, and may end, only when it is IDLE: then no other uses it.
+ * The thread of a waiter goes on, and may end, only when w_state is IDLE: from then on no
+ * other thread uses the waiter.
  *
  * Invariants
- *  - A waiter is granted under the lock of a queue it is in, or on its own native
- *    thread (deadline, cancel): so it cannot be granted for a wait that is long over.
+ *  - A waiter is granted under the lock of a queue that has the waiter, or on the native
+ *    thread of the waiter (deadline, cancel). So no grant is for a wait that is over.
  *  - Wakes are counted. A block that another wake has ended is repeated, and the token is
  *    given back. So a program may use wakes beside. A grant whose wake no block took,
- *    since there was no memory to block, leaves w_owed to the next wait.
- *  - No wake is sent to a waiter that was AWAKE when it was claimed: it does not block.
- *    Cancels and timers are taken in by dispatches, so they do not come meanwhile.
+ *    since there was no memory to block, is counted in w_owed for the next wait.
+ *  - No wake is sent to a waiter that was AWAKE when claimed, since its thread does not
+ *    block. Dispatches take in cancels and timers, so neither comes meanwhile.
  *  - The frames of a blocked thread are most of what it costs. So callers end in a jump
- *    to here where they can, and little is kept across the block. What is not the usual
- *    case is left to settle_wait(), a jump as well.
- *  - The timer stays armed when a wait ends, for the next is likely to end later: then
- *    there is nothing to do. When it expires too early it is armed again.
+ *    to here where they can, and little is kept across the block. settle_wait(), also
+ *    reached by a jump, has the unusual cases.
+ *  - The timer stays armed when a wait ends, since the next deadline is likely to be
+ *    later, and then needs no call. A timer that expires too early is armed again.
  *  - An object may be freed once a wait for it was granted. So a wait that is described
  *    is LOOKED meanwhile, and claims wait for the end of that.
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
- *    The timer, a cancel and the end of a scope end it by s_interrupt; uwait__end_of()
- *    and w_late say which.
+ *    The timer, a cancel and the end of a scope end the join by s_interrupt;
+ *    uwait__end_of() and w_late tell these causes apart.
  */
 #define USCHED_INLINE_SWITCH    /* so functions that wait are not inlined: uswitch.h */
 
@@ -81,7 +82,7 @@ void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
 	n->n_prev = NULL;
 }
 
-/* After an error. q: where the waiter queued up, or NULL. */
+/* Takes `w' out of `q', unless that is NULL, after an error, which is the result. */
 static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
 	if (!q)
@@ -94,7 +95,7 @@ static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_
 	return w->w_result;
 }
 
-/* q: where the waiter queued up, or NULL. */
+/* Returns the result of a wait that has ended, in `q' unless that is NULL. */
 int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
 	if (w->w_result < 0)
@@ -104,7 +105,7 @@ int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queu
 	return w->w_result;
 }
 
-/* The result of a wait whose deadline has come. */
+/* Returns the result of a wait whose deadline has come. */
 int uwait__late(const struct uwaiter *w)
 {
 	return w->w_kind && w->w_kind->k_sleeps && !w->w_clipped ? 0 : -ETIMEDOUT;
@@ -212,8 +213,8 @@ static void disarm(struct uwaiter *w)
 }
 
 /*
- * The thread moves to another dispatcher. A wait that is granted may not be over yet: its
- * time and its count are this dispatcher's, and end here.
+ * Has the waiter leave this dispatcher with the thread: disarms the timer, and ends the
+ * count of a wait that was granted and is not over yet. Returns 0: the thread waits.
  */
 static int move_on(struct ustack_attachment *l)
 {
@@ -251,7 +252,7 @@ static void free_waiter(struct ustack_attachment *l)
 	s->s_calls.s_free(s, w->w_thread, w, w->w_size);
 }
 
-/* The scheduler describes joins. */
+/* Describes the wait, except a join, which the scheduler describes. */
 static void describe(struct ustack_attachment *l, struct ustack_why *why)
 {
 	struct uwaiter *w = waiter_of(l);
@@ -287,7 +288,7 @@ const struct ustack_attachment_ops uwait__ops = {
 	.a_free = free_waiter, .a_describe = describe,
 };
 
-/* From the scheduler's memory, which goes back to the system: libc's may not. */
+/* Makes a waiter, in the scheduler's memory, which goes back to the system. */
 static struct uwaiter *new_waiter(void)
 {
 	struct ustack *u = ustack_self();
@@ -315,7 +316,8 @@ struct uwaiter *uwait_self(void)
 	return u->u_attached ? waiter_of(u->u_attachment) : new_waiter();
 }
 
-/* The spell of the running thread, a new one since a switch; NULL: no thread runs. */
+/* Returns the spell of the running thread, begun anew after a switch; NULL: no thread
+   runs. */
 static struct usched_spell *spell_now(void)
 {
 	struct usched *s = usched__here();
@@ -332,8 +334,8 @@ static struct usched_spell *spell_now(void)
 }
 
 /*
- * Looks at the clock: ns since the last look in this spell, at least 1; 0: there was
- * none; BUDGET_SPELL_OVER: the thread is to yield.
+ * Looks at the clock. Returns the ns since the last look in this spell, at least 1; 0:
+ * this is the first look; BUDGET_SPELL_OVER: the thread is to yield.
  */
 static int32_t look_at_clock(struct usched_spell *l)
 {
@@ -522,7 +524,7 @@ int uwait_events(struct uwaiter *w, struct uevents **e)
 	}
 	if (!n->n_events)
 		rc = uevents_create(&n->n_events);
-	/* Only once in a wait: the granter reads it as soon as a node is in a queue. */
+	/* Written once in a wait: the granter reads n_polls once a node is in a queue. */
 	if (rc == 0 && !n->n_polls)
 		n->n_polls = true;
 	*e = n->n_events;
@@ -531,7 +533,8 @@ int uwait_events(struct uwaiter *w, struct uevents **e)
 
 void uwait_begin(struct uwaiter *w)
 {
-	/* To granters the queue's lock orders it, but not to those that end scopes. */
+	/* The queue's lock orders this for granters; threads that end scopes take no such
+	   lock. */
 	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
@@ -592,7 +595,7 @@ static void expired(struct uexpiry *x)
 	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAIT_WAITING)
 		return;
 	if (w->w_deadline > x->x_when) {
-		arm(w);                         /* it was armed by an earlier wait */
+		arm(w);                         /* an earlier wait had armed the timer */
 	} else if (w->w_joins) {
 		w->w_late = true;
 		s->s_calls.s_interrupt(s, w->w_thread);
@@ -601,7 +604,7 @@ static void expired(struct uexpiry *x)
 	}
 }
 
-/* Arms for the deadline. If it is armed for an earlier time, expired() will. */
+/* Arms the timer for the deadline, or leaves that to expired() of an earlier time. */
 static void arm(struct uwaiter *w)
 {
 	struct uevents *e = usched__of(w->w_thread)->s_events;
@@ -615,8 +618,8 @@ static void arm(struct uwaiter *w)
 }
 
 /*
- * Before a wait that counts, for its deadline and all else outside; and before one in a
- * scope.
+ * Arms the timer and counts a wait that something outside may end, and looks whether a
+ * scope of `w' has ended.
  */
 APART void uwait__expect(struct uwaiter *w)
 {
@@ -637,7 +640,7 @@ bool uwait_withdraw(struct uwaiter *w)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* The wait has blocked once, with `rc'. */
+/* Ends a wait that has blocked once, with `rc', in all but the usual case. */
 APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 			     struct uwait_queue *q)
 {
@@ -649,7 +652,7 @@ APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 		/* Only if no image was reserved, or a smaller one: R4. */
 		if (rc && uwait_withdraw(w)) {
 			w->w_result = rc;
-			blocks++;               /* as if: there will be no wake */
+			blocks++;               /* no wake will come for this block */
 		}
 		if (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAIT_WAITING)
 			break;
@@ -663,7 +666,7 @@ APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 	return uwait__outcome(w, lock, q);
 }
 
-/* In most cases one wake ends the wait, the granter's. */
+/* Blocks until the wait is over: in most cases by one wake, the granter's. */
 __attribute__((always_inline))
 static inline int block_waiter(struct uwaiter *w, struct uwait_lock *lock,
 			       struct uwait_queue *q)
@@ -769,7 +772,7 @@ bool uwait_is_far(const struct uwaiter *w)
 		|| w->w_outside || usched__of(w->w_thread) != usched__here();
 }
 
-/* The first; in a simulation of POSIX threads one of the first few. */
+/* Returns the first node; in a simulation of POSIX threads one of the first FEW. */
 static struct uwait_node *first_of(const struct uwait_queue *q)
 {
 	struct uwait_node *n = q->q_first;
