@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * cancel.h: pthread_cancel(). No call of the library is a cancellation point, since a
- * native thread that ended in one would leave locks held, and waiters in queues. So it is
- * not cancelled where a call makes a system call that is such a point, or waits natively.
- * The native threads of processors are never cancelled.
+ * native thread that ended there would leave locks held, and waiters in queues. So
+ * cancellation is disabled around system calls that are cancellation points, and around
+ * native waits. The native threads of processors are never cancelled.
  *
  * The state belongs to the native thread: no thread may block between the two calls.
  */
@@ -14,7 +14,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-/* The state before, for allow_cancel(). */
+/* Disables cancellation. Returns the previous state, for allow_cancel(). */
 static inline int defer_cancel(void)
 {
 	int before;
@@ -28,7 +28,7 @@ static inline void allow_cancel(int before)
 	pthread_setcancelstate(before, NULL);
 }
 
-/* close(2). 0, or a negative error. */
+/* Closes a descriptor by close(2). Returns 0, or a negative errno value. */
 static inline int close_deferred(int fd)
 {
 	int before = defer_cancel(), rc = close(fd) ? -errno : 0;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.h: the owner of an address, and a check of pointers in debug builds: of those
- * that the calls of usync.h, unet.h and uoffload.h are given, and of those that a thread
- * gives to another one: arguments of new threads, and values of channels. So a mistake is
- * found where it is made. uframes.h says what is wrong. Private; in other builds check()
- * is empty.
+ * check.h: the owner of an address, and a check of pointers in debug builds: pointers
+ * passed to calls of usync.h, unet.h and uoffload.h, and pointers that a thread gives to
+ * another thread, as the argument of a new thread or a value of a channel. So mistakes
+ * are found where they are made. uframes.h says what is wrong. Private; in other builds
+ * check() is empty.
  *
- * An object that threads share is wrong on any thread's stack, the caller's included: its
- * owner may be evicted while it waits, and then others find another thread's frames
- * there. So is what another thread gets, as the argument that it is started with, or as
- * the value of a channel, if that is as large as a pointer. A buffer is read and written
- * by its caller, while that runs, so it may be on the caller's own stack.
+ * An object that threads share must not be on any thread's stack, nor on the caller's:
+ * the owner may be evicted while waiting, and then other threads find another thread's
+ * frames at that address. The same holds for what another thread gets: the argument of a
+ * new thread, or a value of a channel as large as a pointer. A buffer may be on the
+ * caller's own stack, since only the caller, while running, reads and writes the buffer.
  *
  * check_inside() looks through the first words of what another thread gets. The kernel
- * copies them: what cannot be read is left out, and no tool asks whether it was written.
+ * copies these: unreadable words are left out, and no sanitizer reports words that were
+ * never written.
  */
 #ifndef USCHED_CHECK_H
 #define USCHED_CHECK_H
@@ -32,7 +33,8 @@
  *       | bottom          top or SP |        limit |
  *       | the resident's frames     |    stale     |
  *
- * The end of the native stack is not known, so its limit is what threads have reached.
+ * Returns the place of an address with regard to one stack. The end of the native stack
+ * is not known: the limit there is the deepest block so far.
  */
 static inline enum usched_place
 usched__look(const struct usched *s, const struct usched_stack *k, const void *address,
@@ -51,7 +53,7 @@ usched__look(const struct usched *s, const struct usched_stack *k, const void *a
 	return USCHED_STALE;
 }
 
-/* usched_onstack(), of which `here' is the stack pointer, or nearly so. */
+/* Returns what usched_onstack() does. `here' is about the stack pointer of the caller. */
 static inline enum usched_place
 usched__onstack(const void *address, struct ustack **whose, const void *here)
 {
@@ -59,7 +61,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 	enum usched_place place = USCHED_ELSEWHERE;
 	const struct usched_stack *k, *at = NULL;
 
-	if (s->s_current) {                     /* that may be another's, lent */
+	if (s->s_current) {                     /* the stack may be a coroutine's */
 		at = usched__runs(s)->u_stack;
 		place = usched__look(s, at, address, here);
 	}
@@ -69,7 +71,7 @@ usched__onstack(const void *address, struct ustack **whose, const void *here)
 		if (__atomic_load_n(&k->k_sched, __ATOMIC_RELAXED) == s)
 			place = usched__look(s, k, address, here);
 		else if (stack_index(k->k_bottom, address) < k->k_size)
-			place = USCHED_REMOTE;  /* it has left with its thread */
+			place = USCHED_REMOTE;  /* the stack has left with its thread */
 	}
 	if (whose)
 		*whose = place == USCHED_MINE ? s->s_current
@@ -97,12 +99,12 @@ enum {
 #define CHECK_ITS_BLOCK SIZE_MAX        /* bytes: as many as the block has */
 
 /*
- * Says once if a deadline came before the program began: it is likely to be a span of
- * time. In uwait.c.
+ * Reports, once, a deadline before the start of the program: probably a duration. In
+ * uwait.c.
  */
 void uwait__check_deadline(int64_t deadline) __attribute__((visibility("hidden")));
 
-/* Not inlined: its frame is below those of all callers. */
+/* Checks a pointer. Not inlined, so the frame is below the frames of all callers. */
 __attribute__((noinline, unused))
 static void check(const void *pointer, int whose, const char *call)
 {
@@ -137,7 +139,7 @@ static void check(const void *pointer, int whose, const char *call)
 	abort();
 }
 
-/* Copies up to `n' words. Returns how many can be read. */
+/* Copies up to `n' words. Returns how many were readable. */
 static inline size_t check__read(uintptr_t from, uintptr_t *words, size_t n)
 {
 	struct iovec to = { words, n * sizeof *words }, at = { (void *)from, to.iov_len };
@@ -149,8 +151,9 @@ static inline size_t check__read(uintptr_t from, uintptr_t *words, size_t n)
 }
 
 /*
- * Returns the words of a block from malloc(3) of glibc; 0: `address' is none. The word
- * before it is the size, with three bits; of that of the next block, bit 0 is set.
+ * Returns the words of a block from glibc's malloc(3); 0: `address' is no such block. The
+ * word before a block is the size, with three flags; flag 0 in the next block's word is
+ * set while the block is in use.
  */
 static inline size_t check__block(uintptr_t address)
 {
@@ -167,8 +170,8 @@ static inline size_t check__block(uintptr_t address)
 }
 
 /*
- * Tells the first of the words at `from' that is in frames. Unless `deep', the blocks
- * that they point to are looked through, too.
+ * Reports the first of the words at `from' that points into frames. Unless `deep', blocks
+ * to which the words point are searched, too.
  */
 __attribute__((unused))
 static void check_words(uintptr_t from, size_t size, bool deep, const char *call,
@@ -207,7 +210,7 @@ static void check_words(uintptr_t from, size_t size, bool deep, const char *call
 	}
 }
 
-/* `size' bytes go to another thread, by a call at `where'. */
+/* Checks `size' bytes that go to another thread, by a call at `where'. */
 #define check_inside(value, size, call, where) \
 	check_words((uintptr_t)(value), size, false, call, where)
 
@@ -219,7 +222,7 @@ static inline void uwait__check_deadline(int64_t deadline)
 	(void)deadline;
 }
 
-/* In a simulation the call is a step, if a program makes it. */
+/* Tells the simulation of the call, which is a step if the program makes it. */
 __attribute__((always_inline))
 static inline void check(const void *pointer, int whose, const char *call)
 {

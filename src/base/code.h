@@ -32,17 +32,18 @@ enum {
 	CODE_SYMBOLS = 64,              /* read at a time */
 };
 
-/* Where an address is. */
+/* The file and the function of an address. */
 struct code {
 	char      c_file[CODE_FILE];    /* without directories; empty: not known */
 	char      c_name[CODE_NAME];    /* of the function; empty: not known */
 	uintptr_t c_offset;             /* in the file's memory */
 };
 
-/* Missing in some static programs. */
+/* dladdr(3) is missing in some static programs. */
 extern __typeof__(dladdr) dladdr __attribute__((weak));
 
-/* Of a pointer to a function: on PA-RISC it may point to a descriptor, plus 2. */
+/* Returns the address of a function's code. On PA-RISC a pointer to a function may be
+   the address of a descriptor, plus 2. */
 static inline uintptr_t code_address(uintptr_t function)
 {
 #ifdef __hppa__
@@ -64,7 +65,7 @@ static inline void code__set_file(struct code *c, const char *path)
 	text_copy(c->c_file, sizeof c->c_file, last ? last + 1 : path);
 }
 
-/* Looks for the function at `place', an address as the file's own, in one table. */
+/* Looks for the function at `place', an address in the file's terms, in one table. */
 static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 				size_t strings, uintptr_t place)
 {
@@ -90,7 +91,7 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 	return false;
 }
 
-/* Looks in the file that is at `base' in memory, if it still is the same. */
+/* Looks in the file that is mapped at `base', if the file has not changed since. */
 static inline bool code__look(struct code *c, const char *path, uintptr_t base,
 			      uintptr_t place)
 {
@@ -116,8 +117,8 @@ static inline bool code__look(struct code *c, const char *path, uintptr_t base,
 }
 
 /*
- * The address of the program in memory, if `address' is in it; or 0. The place is that of
- * the code as the file has it: what can be written to is a pointer's descriptor.
+ * Returns where the program is in memory, if `address' is inside; or 0. Sets *place to
+ * the address in the file's terms. An address in writable memory is a descriptor's.
  */
 static inline uintptr_t code__program(uintptr_t address, uintptr_t *place)
 {
@@ -167,7 +168,7 @@ static inline void code_find(struct code *c, uintptr_t address)
 		code__look(c, info.dli_fname, base, address - base);
 }
 
-/* As numbers and names. */
+/* Adds an address as a number, and the file and function. */
 static inline void code_add(struct text *t, uintptr_t address)
 {
 	struct code c;
@@ -185,7 +186,7 @@ static inline void code_add(struct text *t, uintptr_t address)
 	text_put(t, ")");
 }
 
-/* A line of a report: the call that returns there. */
+/* Adds a line of a report: the call that returns to `address'. */
 static inline void code_call(struct text *t, uintptr_t address)
 {
 	text_put(t, "usched:   ");

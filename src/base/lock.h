@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * lock.h: locks, and atomic read-modify-write operations, sequentially consistent;
- * private. With SINGLE_THREAD there is one native thread, and all of it is ordinary code.
+ * private. With SINGLE_THREAD there is one native thread, and these are ordinary code.
  *
  *   LOAD(x)            the value
  *   FETCH_ADD(p, n)    the value before; FETCH_OR and FETCH_AND likewise

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-/* The calling one's, for debuggers and ps: up to 15 characters. */
+/* Names the calling native thread, for debuggers and ps: up to 15 characters. */
 static inline void name_native(const char *name)
 {
 #ifdef __linux__
@@ -17,8 +17,8 @@ static inline void name_native(const char *name)
 }
 
 /*
- * Starts one that handles no signals: these are for native threads of the program.
- * 0; -EAGAIN: no more of them.
+ * Starts a native thread that handles no signals: signals are for the native threads of
+ * the program. Returns 0; -EAGAIN: the system allows no more native threads.
  */
 static inline int start_native(pthread_t *native, void *(*func)(void *), void *arg)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim.h: what the library asks a simulation, where it is built for one: libusched-sim,
- * with -DUSCHED_SIM. Elsewhere SIMULATED is 0, and compilers leave these calls out.
+ * sim.h: what the library asks a simulation, in libusched-sim, built with -DUSCHED_SIM.
+ * Elsewhere SIMULATED is 0, and compilers leave these calls out.
  */
 #ifndef USCHED_PRIVATE_SIM_H
 #define USCHED_PRIVATE_SIM_H
@@ -24,63 +24,67 @@ enum { SIMULATED = 0 };
 
 #define SIM_PRIVATE __attribute__((visibility("hidden")))
 
-/* Returns the time of a clock, in ns, to a program that looks; and the monotonic time. */
+/* Returns the time of a clock that a program reads, in ns; and the monotonic time. */
 SIM_PRIVATE int64_t sim__time(clockid_t clock);
 SIM_PRIVATE int64_t sim__now(void);
 
 /*
- * The clock jumps to what comes next in the world, or to `until', and that happens.
- * False: nothing will come, and `until' is INT64_MAX.
+ * Moves the clock to the next event of the simulated world, which then happens, or to
+ * `until'. Returns false if there is no event and `until' is INT64_MAX.
  */
 SIM_PRIVATE bool sim__pass(int64_t until);
 
-/* Returns one of the numbers below n, which is over 0. `what' names the choice. */
+/* Returns a number below n, which is over 0. `what' names the choice. */
 SIM_PRIVATE size_t sim__choose(const char *what, size_t n);
 
 /*
- * A program has called a function of the library on an object, unless `place', where it
- * returns to, is in the library.
+ * Notes that a program has called a function of the library on an object, unless
+ * `place', the return address, is in the library.
  */
 SIM_PRIVATE void sim__called(const void *object, const char *call, const void *place);
 
-/* Likewise, of one that may wait: the step comes when it goes on. */
+/* The same for a call that may wait: the step comes when the call returns. */
 SIM_PRIVATE void sim__waits(const char *call, const void *place);
 
-/* A thread of the program yields; it spins until another one goes on. */
+/* Notes that a thread of the program yields; or spins until another thread runs. */
 SIM_PRIVATE void sim__yields(const void *place);
 SIM_PRIVATE void sim__spins(const char *call);
 
-/* A thread is about to sleep. The others may be so slow that it is over now. */
+/* Notes that a thread is about to sleep. The clock may reach `until' before any other
+   thread runs, as if those were slow. */
 SIM_PRIVATE void sim__sleeps(int64_t until);
 
 /* Returns which of the n first waiters in a queue is woken: POSIX does not say that. */
 SIM_PRIVATE size_t sim__woken(size_t n);
 
 /*
- * A thread of a simulation makes a scheduler. True: *procs is its own, and serves.
- * uprocs_destroy() of that waits for the end of all others. `conf' may be NULL.
+ * Called when a thread of a simulation makes a scheduler. Returns true if the simulation
+ * serves as that scheduler: then *procs is set, and uprocs_destroy() waits until all
+ * other threads have ended. `conf' may be NULL.
  */
 SIM_PRIVATE bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs);
 SIM_PRIVATE int  sim__leaves(int64_t deadline);
 
-/* A processor is made: what it is to be like in a simulation. */
+/* Changes the configuration and the policy of a new processor for a simulation. */
 SIM_PRIVATE void sim__conform(struct uprocs_conf *conf,
 			      const struct uproc_policy **policy);
 
-/* Returns signals of the set that are pending for the process; `take': no longer then. */
+/* Returns the signals of the set that are pending for the process, and with `take'
+   removes them. */
 SIM_PRIVATE uint64_t sim__signals(uint64_t set, bool take);
 
-/* The next thread that is started is one of POSIX. */
+/* Notes that the next thread to be started is a POSIX thread. */
 SIM_PRIVATE void sim__posix_starts(void);
 
-/* A thread is started, or has ended. */
+/* Notes that a thread is started, or has ended. */
 SIM_PRIVATE void sim__started(struct uproc_thread *t);
 SIM_PRIVATE void sim__ended(struct uproc_thread *t);
 
-/* Returns whether the host of a thread has crashed: it waits for nothing. */
+/* Returns whether the host of a thread has crashed: such a thread is no deadlock. */
 SIM_PRIVATE bool sim__is_dead(const struct uproc_thread *t);
 
-/* No thread can run, and nothing will come. It does not return, if that ends the run. */
+/* Called when no thread can run and no event will come. Does not return if the run ends
+   with that. */
 SIM_PRIVATE void sim__stuck(void);
 
 #endif /* USCHED_PRIVATE_SIM_H */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * text.h: makes the texts of reports, dumps and metrics. It allocates nothing and takes
- * no lock, as printf() may, so a handler of signals may call it. Private.
+ * text.h: makes the texts of reports, dumps and metrics. The functions allocate nothing
+ * and take no lock, as printf() may, so signal handlers may call them. Private.
  *
- * A text with a descriptor is written there whenever its room is full, and by
- * text_flush(). Of one without, what does not fit is cut off.
+ * A text with a descriptor is written there whenever the buffer is full, and by
+ * text_flush(). A text without a descriptor is cut off when the buffer is full.
  */
 #ifndef USCHED_TEXT_H
 #define USCHED_TEXT_H
@@ -19,9 +19,9 @@
 struct text {
 	char  *t_bytes;
 	size_t t_room;          /* bytes */
-	int    t_fd;            /* -1: none */
-	int    t_wait;          /* ms for a full descriptor that does not block; -1: as
-				   long as it takes */
+	int    t_fd;            /* -1: no descriptor */
+	int    t_wait;          /* ms to wait for a full descriptor that does not block;
+				   -1: without a limit */
 	int    t_rc;            /* 0, or the error of write(2) */
 	size_t t_used;          /* bytes */
 };
@@ -29,10 +29,11 @@ struct text {
 /* A text in the array `bytes'. */
 #define TEXT(bytes, fd) { bytes, sizeof bytes, fd, 0, 0, 0 }
 
-/* Not inlined: there are hundreds of calls, and none is in a hurry. */
+/* For functions that are not inlined: there are hundreds of calls, and no call has to be
+   fast. */
 #define TEXT_CALL static __attribute__((noinline, unused))
 
-/* After an error it writes no more. */
+/* Writes what the buffer has. After an error nothing more is written. */
 TEXT_CALL void text_flush(struct text *t)
 {
 	size_t done = 0;
@@ -75,7 +76,7 @@ TEXT_CALL void text_put(struct text *t, const char *string)
 	text_bytes(t, string, strlen(string));
 }
 
-/* At least so many digits. */
+/* Adds a number, with at least `least' digits. */
 TEXT_CALL void text_digits(struct text *t, uint64_t value, unsigned base, int least)
 {
 	char digits[24], *end = digits + sizeof digits, *at = end;
@@ -98,9 +99,9 @@ static inline void text_hex(struct text *t, uint64_t value)
 }
 
 /*
- * Returns how many bytes the first character of a string has; 0: they are no UTF-8, or a
- * control character, by which a text from outside would move a cursor, or begin a line
- * that a log has from another program.
+ * Returns how many bytes the first character of a string has; 0: the bytes are no UTF-8,
+ * or a control character. With control characters a text from outside could move the
+ * cursor of a terminal, or forge a line of a log.
  */
 TEXT_CALL size_t text_character(const unsigned char *s)
 {
@@ -119,8 +120,8 @@ TEXT_CALL size_t text_character(const unsigned char *s)
 }
 
 /*
- * Copies the whole characters of a string that fit, and '?' for each other byte. The copy
- * may be in the place of the string.
+ * Copies the characters of a string that fit as a whole, and '?' for each byte of no
+ * character. `to' and `from' may be the same.
  */
 TEXT_CALL void text_copy(char *to, size_t room, const char *from)
 {
@@ -134,7 +135,7 @@ TEXT_CALL void text_copy(char *to, size_t room, const char *from)
 	*to = '\0';
 }
 
-/* In quotes, as in code, except that it escapes nothing. */
+/* Adds a string in quotes, without escapes. */
 static inline void text_quote(struct text *t, const char *string)
 {
 	text_put(t, "\"");
@@ -142,7 +143,7 @@ static inline void text_quote(struct text *t, const char *string)
 	text_put(t, "\"");
 }
 
-/* Its address, and its name, unless that is NULL or empty. */
+/* Adds a thread's address, and the name unless NULL or empty. */
 static inline void text_thread(struct text *t, const void *thread, const char *name)
 {
 	text_put(t, "thread ");
@@ -153,7 +154,7 @@ static inline void text_thread(struct text *t, const void *thread, const char *n
 	}
 }
 
-/* Nanoseconds as seconds, with so many places after the point: 1 to 9. */
+/* Adds nanoseconds as seconds, with 1 to 9 places after the point. */
 static inline void text_seconds(struct text *t, uint64_t ns, int places)
 {
 	uint64_t rest = ns % 1000000000;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * when.h: times in ns, mostly of CLOCK_MONOTONIC, which libc has in other forms. Private.
- * Where its time_t has 32 bits, as on most machines with 32 bits, later times than it can
- * count become the last one: 68 years after the boot.
+ * Where time_t has 32 bits, as on most machines with 32 bits, times that do not fit
+ * become the last time that does: 68 years after the boot.
  */
 #ifndef USCHED_WHEN_H
 #define USCHED_WHEN_H
@@ -52,7 +52,7 @@ static inline uint64_t when_ticks(void)
 	return ticks ? ticks : (uint64_t)when_now();
 }
 
-/* Initializes a condition, whose timed waits take what when_of() returns. */
+/* Initializes a condition variable whose timed waits take what when_of() returns. */
 static inline void when_init_cond(pthread_cond_t *c)
 {
 	pthread_condattr_t attr;

@@ -15,9 +15,9 @@
 #include "../core/direction.h"
 
 /*
- * Finds the bytes [address, address + n) of a blocked thread's frames, in place or in its
- * image; also of a thread in s_next.
- * 0; -EINVAL: it is new or has ended; -EFAULT: these are not all in its frames.
+ * Sets *at to the bytes [address, address + n) of a blocked thread's frames, on the stack
+ * or in the image; also of the thread that blocks, in s_next.
+ * 0; -EINVAL: the thread is new or has ended; -EFAULT: some bytes are not in the frames.
  */
 static inline int usched__frames(const struct ustack *u, uintptr_t address, size_t n,
 				 char **at)
@@ -39,7 +39,7 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 	return 0;
 }
 
-/* MemorySanitizer does not see what the switch writes. */
+/* For functions that read frames: MemorySanitizer does not see what the switch writes. */
 #if USCHED_HAS(memory_sanitizer)
 #define WHERE_UNSEEN __attribute__((no_sanitize("memory")))
 #else
@@ -47,9 +47,9 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 #endif
 
 /*
- * ustack_where(): where the thread goes on, or where the function returns to in which it
- * has blocked. AArch64 may save addresses with a signature, above the 48 bits that they
- * have in programs.
+ * Returns what ustack_where() does: where the thread goes on, or the return address of
+ * the function in which the thread has blocked. AArch64 may save addresses with a
+ * signature, which is above the 48 bits of an address.
  */
 WHERE_UNSEEN static inline const void *usched__where(const struct ustack *u)
 {
