@@ -16,25 +16,25 @@
  *	uco_close(co);
  *
  * A coroutine has frames of its own and nothing else: no place in a queue, no identity.
- * A thread runs it, its resumer, which goes on when the coroutine yields or ends.
- * Meanwhile the coroutine is the thread: ustack_self(), keys, tokens, locks, names,
+ * A thread, the resumer, runs the coroutine, and goes on when the coroutine yields or
+ * ends. Meanwhile the coroutine is the thread: ustack_self(), keys, tokens, locks, names,
  * errno and the floating point control words are the thread's, and cancelling the thread
  * ends waits of the coroutine. If the coroutine waits, in ustack_wait(), usync.h or
- * unet.h, its resumer waits. Exceptions of C++ that are being handled belong to one
- * side.
+ * unet.h, the resumer waits. Exceptions of C++ that are being handled belong to one side.
  *
  * A coroutine belongs to the processor of the thread that made it. Several threads of
- * that processor may resume it in turn, and it may resume other coroutines. Threads that
- * have to do with coroutines stay on their processor. If a thread is aborted in a
- * coroutine, the frames of all coroutines that it ran are dropped, without clean-up.
+ * that processor may resume a coroutine in turn, and a coroutine may resume others.
+ * Threads that have to do with coroutines stay on their processor. If a thread is aborted
+ * in a coroutine, the frames of all coroutines that ran in the thread are dropped,
+ * without clean-up.
  *
- * The rule of ustack.h is about frames, so it holds between a coroutine and its resumer,
- * too: neither follows a pointer into the other's frames. Values are words, or point to
- * the heap.
+ * The rule of ustack.h is about frames, and holds between a coroutine and the resumer:
+ * neither follows a pointer into the other's frames. Values are words, or point to the
+ * heap.
  *
- * All calls are for threads, over any scheduler, or over the dispatcher alone. None is
- * for regions of ustack_preemptible(). With USCHED_INLINE_SWITCH defined before the
- * header, uco_resume() and uco_yield() save only what is live; see usched.h.
+ * All calls are for threads, over any scheduler, or over the dispatcher alone. Regions
+ * of ustack_preemptible() must not make them. With USCHED_INLINE_SWITCH defined before
+ * the header, uco_resume() and uco_yield() save only what is live; see usched.h.
  */
 #ifndef USCHED_CO_H
 #define USCHED_CO_H
@@ -49,18 +49,18 @@ extern "C" {
 #endif
 
 /*
- * The function of a coroutine. It gets the argument of uco_create() and the value of the
- * first uco_resume(). What it returns is the last value that it gives.
+ * The function of a coroutine. The arguments are that of uco_create() and the value of
+ * the first uco_resume(). The result is the last value that the coroutine gives.
  */
 typedef void *uco_fn(void *arg, void *value);
 
-/* What a coroutine does. */
+/* The status of a coroutine. */
 enum uco_status {
-	UCO_NEW,                /* its function was not called yet */
-	UCO_SUSPENDED,          /* it has yielded */
-	UCO_RUNNING,            /* a thread runs it */
-	UCO_RESUMING,           /* and it has resumed another one */
-	UCO_ENDED,              /* its function has returned */
+	UCO_NEW,                /* the function was not called yet */
+	UCO_SUSPENDED,          /* the coroutine has yielded */
+	UCO_RUNNING,            /* a thread runs the coroutine */
+	UCO_RESUMING,           /* and the coroutine has resumed another coroutine */
+	UCO_ENDED,              /* the function has returned */
 };
 
 /* Private to uco.c and the inline functions. */
@@ -69,12 +69,12 @@ struct uco {
 	uint8_t        c_status;        /* enum uco_status, except where the mark says */
 	uint8_t        c_closing;
 	char          *c_low;           /* inline functions do not yield with SP below */
-	struct ustack *c_thread;        /* it is s_inside: its last resumer's */
-	struct uco    *c_outer;         /* it runs: that which has resumed it, or NULL */
+	struct ustack *c_thread;        /* while s_inside: the last resumer */
+	struct uco    *c_outer;         /* running: the coroutine that resumed, or NULL */
 	uco_fn        *c_func;          /* constant, as the next */
 	void          *c_arg;
-	/* The frames that are suspended: its own, or its resumer's while it runs.
-	   Last: its first image is behind it. */
+	/* The suspended frames: the coroutine's, or the resumer's while the coroutine
+	   runs. Last: the first image is behind. */
 	struct ustack  c_frames __attribute__((aligned(16)));
 };
 
@@ -83,24 +83,24 @@ int uco__resume(struct uco *co, void *value, void **result);
 int uco__yield(void *value, void **next);
 
 /*
- * Private: what the inline functions call first if anything is unusual. 1: the statement
- * is to follow; 0: all was done the long way, and this side goes on; or an error.
+ * Private: called first by the inline functions if anything is unusual. Return 1: the
+ * statement is to follow; 0: all was done the long way, and this side goes on; an error.
  */
 int uco__enter(struct uco *co, void *value);
 int uco__leave(void *value);
 
-/* Private: for the statement, c_low of a record. */
+/* Private: the offset of c_low from a record, for the statement. */
 #define UCO__LOW [low] "i"((intptr_t)offsetof(struct uco, c_low) \
 			   - (intptr_t)offsetof(struct uco, c_frames))
 
-/* Private: how they end if the other side did not come by the statement. */
+/* Private: the end of the inline functions, if the other side used no statement. */
 int uco__resumed(struct uco *co, void **result);
 int uco__yielded(void **next);
 
 /*
- * Makes a coroutine in *co, which takes memory only. Its function is called by the first
+ * Makes a coroutine in *co, which takes memory only. The function is called by the first
  * uco_resume(), on a stack of the thread's scheduler, of c_stack_size, also where the
- * thread has a stack of its own. It is closed before the scheduler is destroyed.
+ * thread has an own stack. *co must be closed before the scheduler is destroyed.
  * 0; -EINVAL: `func' is NULL; -EPERM: the caller is no thread, or has an attachment of
  * its own (usched__attach()); -ENOMEM: no memory.
  * Does not switch.
@@ -120,11 +120,11 @@ struct uco *uco_self(void);
 enum uco_status uco_status(const struct uco *co);
 
 /*
- * Ends and frees `co'. If it has yielded it is resumed, and its uco_yield() returns the
- * error -ECANCELED; so does each later one, at once. Its function cleans up and returns;
- * meanwhile it may wait. uco.hh has exceptions for that. After an error nothing has
- * changed.
- * 0; -EBUSY: it is running; -EPERM, -EXDEV, -ENOMEM, -EFAULT: if it has yielded, as
+ * Ends and frees `co'. If `co' has yielded, `co' is resumed, and uco_yield() there
+ * returns the error -ECANCELED, as does each later uco_yield(), at once. The function
+ * cleans up and returns, and may wait meanwhile. uco.hh has exceptions for that. After an
+ * error nothing has changed.
+ * 0; -EBUSY: `co' is running; -EPERM, -EXDEV, -ENOMEM, -EFAULT: if `co' has yielded, as
  * uco_resume().
  * Switches.
  */
@@ -136,12 +136,12 @@ USCHED_INLINE struct uco *uco__of(struct ustack *frames)
 }
 
 /*
- * Runs `co' until it yields or its function returns. Its uco_yield() gives it `value';
- * at first that is an argument. *result, unless NULL, gets what it gives. After an error
- * nothing has changed.
- * 0: it has yielded; 1: its function has returned; -EPERM as uco_create(); -EXDEV: it
- * belongs to another processor or scheduler; -EBUSY: it is running, here or in another
- * thread; -ESRCH: it has ended; -ENOMEM, -EFAULT as ustack_block().
+ * Runs `co' until `co' yields or the function returns. uco_yield() of `co' gets `value';
+ * at first the function gets `value'. Sets *result, unless NULL, to the value that `co'
+ * gives. After an error nothing has changed.
+ * 0: `co' has yielded; 1: the function has returned; -EPERM as uco_create(); -EXDEV: `co'
+ * belongs to another processor or scheduler; -EBUSY: `co' is running, here or in another
+ * thread; -ESRCH: `co' has ended; -ENOMEM, -EFAULT as ustack_block().
  * Switches.
  */
 USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)

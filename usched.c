@@ -4,10 +4,10 @@
  *
  * THE IDEA. A blocked thread is its frames, and frames are bytes. Threads run on one
  * stack, or a few, all from the same bottom. When a thread blocks, its frames stay where
- * they are until another thread needs the place. Then they are copied to the heap, to the
- * byte. They come back to the addresses they had, so pointers from frames into frames are
- * right again. So a thread costs what it uses, and as long as the running set fits the
- * stacks nothing is copied.
+ * they are until another thread needs the place. Then the frames are copied to the
+ * heap, to the byte. The frames come back to the same addresses, so pointers from frames
+ * into frames are right again. So a thread costs the memory of the frames, and as long as
+ * the running threads fit the stacks nothing is copied.
  *
  * A stack, through the life of threads A and B that share it (high addresses at the top,
  * SP marked <):
@@ -43,10 +43,10 @@
  * frames have to move, or s_next has to choose.
  *
  * Three things belong to a native thread and are exchanged, so that each thread has its
- * own. errno goes to the record; its address is the same while usched_run() runs, so it
- * is looked up once (s_errno). C++'s exceptions in flight are two words, most often zero;
- * where they are not, s_caught tells. A thread that wants floating point control words of
- * its own says so, and s_caught is `all_long' while it runs. Such switches go through
+ * own. errno goes to the record; the address of errno is the same while usched_run()
+ * runs, and is looked up once (s_errno). C++'s exceptions in flight are two words, most
+ * often zero; where they are not, s_caught tells. While a thread with floating point
+ * control words of its own runs, s_caught is `all_long'. Such switches go through
  * switch_caught(), which keeps these in its frame; and so do all switches of builds that
  * look at each one. With s_control_each s_caught is `look_at_words': a switch compares
  * the words, and goes through switch_caught() only where they are not those of the native
@@ -54,25 +54,25 @@
  *
  * RULES, cited in the code:
  *
- *  R1  A thread runs at the same addresses all its life: on the stack where it was
+ *  R1  A thread always runs at the same addresses: on the stack where the thread was
  *      launched.
- *  R2  Nothing is copied when a thread blocks. It stays resident. It is evicted when, and
- *      only when, another thread must run on the same stack; or, on the native stack,
+ *  R2  Nothing is copied when a thread blocks. The thread stays resident, and is evicted
+ *      if and only if another thread must run on the same stack; or, on the native stack,
  *      when usched_run() returns and the place is lost.
- *  R3  s_next runs on the blocking thread's stack, below its top. If it returns the same
- *      thread, nothing moved and ustack_block() returns.
- *  R4  Eviction cannot fail: a thread that may be evicted has an image as large as its
- *      frames before s_next hears of its block. Reserving the image may fail, and then
+ *  R3  s_next runs on the blocking thread's stack, below the top. If s_next returns the
+ *      same thread, nothing moved and ustack_block() returns.
+ *  R4  Eviction cannot fail: a thread that may be evicted has an image as large as the
+ *      frames before s_next hears of the block. Reserving the image may fail, and then
  *      nothing changed.
  *  R5  A stack is never written while SP is above what is written, nor above what is
  *      still needed.
- *  R6  A thread that has ended is never evicted. Its image goes back through s_free, and
- *      s_done is the one place where its owner frees it.
+ *  R6  A thread that has ended is never evicted. The image goes back through s_free,
+ *      and only in s_done the owner frees the record.
  *  R7  One stack is the native one. Added stacks replace it. A new thread takes a vacant
  *      stack if there is one, preferably one on which no thread lives: so threads that
- *      fit never copy. The others share the first 64: few, so that what is copied stays
- *      in the cache. Each switch costs at most one eviction and one load. Threads on the
- *      rest are alone there, never evicted, and need no image.
+ *      fit never copy. Other threads share the first 64 stacks: few, so that what is
+ *      copied stays in the cache. Each switch costs at most one eviction and one load.
+ *      Threads on the rest are alone there, never evicted, and need no image.
  *
  * REJECTED: copying at each block (most copies are never needed); loading only the upper
  * frames and the rest on return (callees hold pointers into their callers' frames);
@@ -105,8 +105,9 @@ enum {
 	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
 	VACATED      = 0xdb,            /* s_stress: each byte of vacated frames */
 
-	/* Bytes of an image from s_alloc beyond u_deep, which has u_outside in it: with
-	   32 bits a stack pointer may be between two eighths. */
+	/* Bytes of an image from s_alloc beyond u_deep, which is up to 7 too large, by
+	   the flags in the low bits: with 32 bits a stack pointer may be between two
+	   eighths. */
 	SLACK        = sizeof(void *) < DISPATCH_DEEP_UNIT ? DISPATCH_DEEP_UNIT : 0,
 };
 
@@ -145,15 +146,15 @@ struct usched_observer usched__observer;
 /* The dispatcher of native threads without one. */
 static struct usched no_dispatcher = { .s_inside = DISPATCH_NONE };
 
-/* For s_caught: without C++; and to have all switches go the long way. */
+/* Values of s_caught: without C++; and to have all switches go the long way. */
 static const struct usched_caught none_caught = { .c_uncaught = 0 };
 static const struct usched_caught all_long = { .c_uncaught = 1 };
 
-/* For s_caught: with s_control_each, and no other reason for the long way. Unlike
-   all_long, since linkers may make one object of two that are the same. */
+/* The s_caught with s_control_each, and no other reason for the long way. The value
+   differs from all_long's, since linkers may merge equal objects. */
 static const struct usched_caught look_at_words = { .c_uncaught = 2 };
 
-/* The s_mail of schedulers without. */
+/* The s_mail of schedulers that have no mail. */
 static const usched_mail no_mail = 0;
 
 /* C++'s, if linked. */
@@ -163,7 +164,8 @@ globals_fn __cxa_get_globals __attribute__((weak));
 /* libgcc's, where code was compiled with -fsplit-stack. No macro tells of that option. */
 void __splitstack_getcontext(void *context[10]) __attribute__((weak));
 
-/* Used: other files name it in assembly, which LTO does not see. */
+/* The dispatcher that runs here. Used: assembly in other files names usched__current,
+   which LTO does not see. */
 __attribute__((used)) __thread struct usched *usched__current = &no_dispatcher;
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
@@ -224,8 +226,9 @@ void usched__share_control(struct usched *s)
 }
 
 /*
- * In USCHED_CHECK builds: finds a thread that has changed the control words that threads
- * share, where others would find them: it blocks, ends, or only now has its own.
+ * In USCHED_CHECK builds: finds a thread that has changed the shared control words,
+ * before other threads run with these: the thread blocks, ends, or gets own control
+ * words.
  */
 void usched__check_control(const struct usched *s)
 {
@@ -251,7 +254,7 @@ void usched__tell_all(struct usched *s, enum usched_event event, struct ustack *
 
 /* ---- Stacks ---- */
 
-/* Without a resident: into the list, those without threads first. */
+/* Puts a stack without a resident into the list: stacks without threads come first. */
 void usched__vacate(struct usched *s, struct usched_stack *k)
 {
 	struct usched_stack *prev = s->s_moves && !k->k_shared ? &s->s_vacant_unshared
@@ -324,8 +327,8 @@ APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack 
 }
 
 /*
- * An image for `deep' bytes of frames instead of the one that there is: it holds none.
- * `whose': the thread to the scheduler.
+ * Gives `u' an image for `deep' bytes of frames. The old image holds no frames. `whose'
+ * is the thread as the scheduler knows it.
  */
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			  size_t deep)
@@ -355,7 +358,7 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 
 APART static int make_room(struct usched *s, const char *top, size_t room);
 
-/* On another stack: what s_inside is for, or a signal handler's. */
+/* Handles a top on another stack: a coroutine's (s_inside), or a signal handler's. */
 static int settle(struct usched *s, const char *top, size_t room)
 {
 	int rc = -EFAULT;
@@ -385,7 +388,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	return fits ? 0 : rc;
 }
 
-/* The running thread is deeper than before: reserves an image for that (R4). */
+/* Reserves an image for the running thread, which is deeper than before (R4). */
 int usched__fit_top(struct usched *s, char *top)
 {
 	struct ustack *u = s->s_current;
@@ -413,8 +416,8 @@ int usched__fits(const struct usched *s, const char *top)
 /* ---- Evict and load ---- */
 
 /*
- * memcpy() in pieces of a fixed size: for the few cache lines of a shallow thread,
- * memcpy() takes longer to choose a way to copy than to copy.
+ * Copies in pieces of a fixed size: for the few cache lines of a shallow thread, memcpy()
+ * takes longer to choose a way to copy than to copy.
  */
 static inline void copy(char *to, const char *from, size_t n)
 {
@@ -470,7 +473,7 @@ void usched__load_frames(struct usched *s, struct ustack *u)
 	watch_loaded(u);
 }
 
-/* SP is at the top of s_current, or below. */    /* R5 */
+/* Loads s_current. SP is at the top of that thread, or below (R5). */
 UNWATCHED void usched__load(void)
 {
 	struct usched *s = usched__current;
@@ -494,8 +497,8 @@ APART struct arch_jump usched__fetch(struct usched *s, struct ustack *u)
 /* ---- Launch ---- */
 
 /*
- * A thread's first calls, where it does not begin with its function. Compilers make the
- * last one a jump: it costs the thread no frame.
+ * The first calls of threads that do not begin with their function. Compilers make the
+ * last call a jump, so the thread has no frame of these.
  */
 
 void usched__wrapped(void *wrap)
@@ -532,7 +535,8 @@ UNWATCHED static void start_watched(void *thread)
 		u->u_func(u->u_begin.b_arg);
 }
 
-/* As deep as its image is for sure; WATCHED and s_stress: not before its first block. */
+/* Sets the first u_deep of `u': as deep as the image surely is; 0 if WATCHED or s_stress.
+   */
 static inline void set_room(const struct usched *s, struct ustack *u)
 {
 	u->u_deep8 = WATCHED || DISPATCH_STRESS(s) ? 0
@@ -540,7 +544,7 @@ static inline void set_room(const struct usched *s, struct ustack *u)
 		  / DISPATCH_DEEP_UNIT & DISPATCH_DEEP_UNITS;
 }
 
-/* On the vacant stack `k'; if that is the head of their list there is none (R7). */
+/* Puts `u' on the vacant stack `k'; the head of the list: no stack is vacant (R7). */
 static inline void place(struct usched *s, struct ustack *u, struct usched_stack *k)
 {
 	if (k == &s->s_vacant) {
@@ -637,13 +641,14 @@ struct arch_jump usched__run(struct usched *s, struct ustack *u)
 	return jump;
 }
 
-/* The running thread has blocked. This is below its frames. */
+/* Goes on after the running thread has blocked. Called below the frames of that thread.
+   */
 struct arch_jump usched__go(struct usched *s, struct ustack *u)
 {
 	return usched__run(s, u ? u : s->s_calls.s_next(s));    /* R2, R3 */
 }
 
-/* The same on the long way, where hooks are told. */
+/* As usched__go(), on the long way, where hooks are told. */
 static struct arch_jump go_long(struct usched *s, struct ustack *u)
 {
 	return s->s_hook ? s->s_go_told(s, u) : usched__go(s, u);
@@ -709,7 +714,7 @@ static struct arch_jump enter(char *top, void *arg)
 	return go_long(s, NULL);
 }
 
-/* Not watched: it is entered by one fiber, and SP comes back from another. */
+/* Not watched: enter_threads() is entered by one fiber, and left by another. */
 UNWATCHED APART static int enter_threads(struct usched *s)
 {
 	int rc = usched__switch(enter, s);
@@ -719,7 +724,7 @@ UNWATCHED APART static int enter_threads(struct usched *s)
 	return rc;
 }
 
-/* The running thread is noted in s_chosen: nothing is picked meanwhile. */
+/* Goes to a visit. s_chosen keeps the running thread: nothing is picked meanwhile. */
 static struct arch_jump visit(char *top, void *arg)
 {
 	struct usched *s = usched__current;
@@ -739,8 +744,8 @@ static struct arch_jump visit(char *top, void *arg)
 }
 
 /*
- * What belongs to the native thread is the calling thread's. Afterwards it may be on
- * another native thread. `next' NULL: enters the dispatcher.
+ * Switches the long way: keeps what belongs to the native thread in this frame meanwhile.
+ * Afterwards the caller may be on another native thread. `next' NULL: enters threads.
  */
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
@@ -772,7 +777,7 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	return rc;
 }
 
-/* The running thread has nothing to be exchanged: the short way is right. */
+/* Returns whether the running thread has nothing to keep, so the short way is right. */
 static inline bool has_first_words(const struct usched *s)
 {
 	const struct usched_caught *c = usched__caught();
@@ -832,7 +837,7 @@ BY_THREADS int usched__visit(struct ustack *u, void (*f)(void *), void *arg)
 	return switch_caught(visit, u, s);
 }
 
-/* Back to the visitor. Frames that were loaded are the same as in the image. */
+/* Ends a visit. Frames that were loaded are the same as in the image, and are dropped. */
 APART static struct arch_jump end_visit(struct usched *s, bool away)
 {
 	struct ustack *u = s->s_current, *visitor = s->s_chosen;
@@ -849,7 +854,8 @@ APART static struct arch_jump end_visit(struct usched *s, bool away)
 	return usched__fetch(s, visitor);
 }
 
-/* SP is at the top of s_current, or below; and what calls this there may be lost. */
+/* Calls the visitor's function. SP is at the top of s_current, or below; the caller's
+   frame may be lost. */
 UNWATCHED struct arch_jump usched__visited(int loaded)
 {
 	struct usched *s = usched__current;
@@ -864,7 +870,8 @@ UNWATCHED struct arch_jump usched__visited(int loaded)
 
 /* ---- End ---- */
 
-/* `u' has ended. Its record does not name the stack any more, which may be unmapped. */
+/* Leaves the own stack of `u', which has ended. The record must not name the stack any
+   more, which may be unmapped. */
 static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack *k)
 {
 	if (k->k_resident)
@@ -876,7 +883,7 @@ static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack 
 	__atomic_store_n(&u->u_stack, &s->s_native, __ATOMIC_RELEASE);
 }
 
-/* Of `u', and its image, which is the thread `whose' to the scheduler. */
+/* Drops the frames and the image of `u', which is `whose' to the scheduler. */
 static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
 {
 	struct usched_stack *k = u->u_stack;
@@ -904,7 +911,7 @@ void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whos
 	drop_frames(s, u, whose);
 }
 
-/* Ends `u', in whatever state it is (R6). */
+/* Ends `u', in whatever state (R6). */
 static inline void release(struct usched *s, struct ustack *u)
 {
 	struct ustack_attachment *local = u->u_attached ? u->u_attachment : NULL;
@@ -918,7 +925,7 @@ static inline void release(struct usched *s, struct ustack *u)
 		s->s_calls.s_done(s, u);
 }
 
-/* With control words of its own, or hooks. */
+/* Finishes a thread with control words of its own, or with hooks. */
 APART static struct arch_jump finish_long(struct usched *s, struct ustack *u)
 {
 	if (s->s_owns & (USCHED_OWNS | USCHED_EACH))
@@ -939,7 +946,7 @@ static inline struct arch_jump finish(struct usched *s, struct ustack *u)
 	return usched__run(s, s->s_calls.s_next(s));
 }
 
-/* After the function of a thread; not after ustack_abort(). */
+/* Ends a thread whose function has returned; not called by ustack_abort(). */
 struct arch_jump usched__end(void)
 {
 	struct usched *s = usched__current;
@@ -1074,7 +1081,7 @@ static void ready_by_wake(struct usched *s, struct ustack *u)
 	s->s_calls.s_wake(s, u);
 }
 
-/* What the calls of ustack.h need not ask for. */
+/* Fills in defaults, so that calls of ustack.h need not ask for NULL. */
 static void fill_calls(struct usched_calls *c)
 {
 	if (!c->s_wake)
@@ -1087,7 +1094,7 @@ static void fill_calls(struct usched_calls *c)
 		c->s_mail = &no_mail;
 }
 
-/* Only the native stack, without threads. */
+/* Makes the native stack the only stack, without threads. */
 static void init_stacks(struct usched *s)
 {
 	s->s_vacant.k_prev = s->s_vacant.k_next = &s->s_vacant;

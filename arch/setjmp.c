@@ -43,7 +43,8 @@
 
 #include "../src/watch/watch.h"
 
-/* In the frame of usched__switch(). A pointer to it is at every top. */
+/* A part of the frame of usched__switch(). A pointer to a struct frame is at every top.
+   */
 struct frame {
 	jmp_buf                 f_env;
 	struct ustack *volatile f_launch;       /* home only: the thread to launch */

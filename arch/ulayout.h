@@ -37,19 +37,19 @@ struct usched_caught {
 	unsigned c_uncaught;    /* exceptions thrown and not caught */
 };
 
-/* What a hook is told; the last five by schedulers, with usched__tell() (core.h). */
+/* Events of hooks. Schedulers tell the last five, with usched__tell() (core.h). */
 enum usched_event {
 	USCHED_HANDS_OVER,      /* `u' blocks, and `other' runs now */
 	USCHED_BLOCKS,          /* s_next is asked, */
-	USCHED_RUNS,            /* and has returned this one; it may be the same */
-	USCHED_EVICTS,          /* its frames are about to be copied, */
-	USCHED_LOADS,           /* and here, too */
-	USCHED_STARTS,          /* it runs for the first time */
-	USCHED_ENDS,            /* by itself, or it is aborted */
-	USCHED_CREATES,         /* `other' has created it, or NULL */
-	USCHED_BY_MAIL,         /* it waited, and another native thread woke it; */
-	USCHED_BY_JOIN,         /* or the thread that it joins has ended */
-	USCHED_ARRIVES,         /* it comes from another dispatcher */
+	USCHED_RUNS,            /* s_next has returned `u', maybe the same */
+	USCHED_EVICTS,          /* the frames of `u' are about to be copied to */
+	USCHED_LOADS,           /* the image; or back to the stack */
+	USCHED_STARTS,          /* `u' runs for the first time */
+	USCHED_ENDS,            /* `u' has ended, or is aborted */
+	USCHED_CREATES,         /* `other', or NULL, has created `u' */
+	USCHED_BY_MAIL,         /* another native thread woke `u', which waited; */
+	USCHED_BY_JOIN,         /* or the thread that `u' joins has ended */
+	USCHED_ARRIVES,         /* `u' comes from another dispatcher */
 };
 
 /*
@@ -63,13 +63,14 @@ struct usched_hook {
 	struct usched_hook *h_next;
 };
 
-/* For uco.c: see there. */
+/* Functions of uco.c. */
 struct usched_coroutines {
-	/* The running thread is about to block or end, and runs a coroutine directly:
-	   makes the records true. It may fail if it `fits': 0; -ENOMEM; -EFAULT. */
+	/* Makes the records true, as the running thread, which runs a coroutine directly,
+	   is about to block or end. May fail with `fits': 0; -ENOMEM; -EFAULT. */
 	int  (*c_settle)(struct usched *s, int fits);
 
-	/* `u' has ended; `inside' is the innermost that it did not run directly. */
+	/* Ends the coroutines of `u', which has ended; `inside' is the innermost that
+	   `u' did not run directly. */
 	void (*c_abandon)(struct uco *inside, struct ustack *u);
 };
 
@@ -87,10 +88,10 @@ struct usched_stack {
 	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
 	struct usched_stack *k_next;
 	uint8_t              k_shared;  /* 1: several threads may live here */
-	uint8_t              k_stays;   /* its thread may not move; bits: */
+	uint8_t              k_stays;   /* bits: why the thread may not move */
 	uint16_t             k_number;  /* s_number of the dispatcher that it was added
 					   to: constant */
-	uint32_t             k_memcheck;        /* its number in memcheck */
+	uint32_t             k_memcheck;        /* memcheck's number of the stack */
 };
 
 /* In k_stays: the thread of the stack was interrupted, and did not block by a call; has
@@ -98,13 +99,12 @@ struct usched_stack {
 enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NESTS = 8 };
 
 /*
- * How long the running thread has found something at each call;
- * budget.h. The rest is there so that what follows stays where cache lines begin.
+ * How long the running thread has not had to wait at any call: budget.h.
  */
 struct usched_spell {
-	uint32_t l_switches;            /* s_switches at its beginning; 0: it is over */
-	uint8_t  l_calls;               /* in it that make a system call */
-	int8_t   l_left;                /* of locks and the like until one looks */
+	uint32_t l_switches;            /* s_switches at the beginning; 0: over */
+	uint8_t  l_calls;               /* calls since that make a system call */
+	int8_t   l_left;                /* calls of locks until the next look */
 	int64_t  l_since;               /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
 	int64_t  l_looked;              /* and at the last look */
 };
@@ -136,18 +136,18 @@ struct usched {
 
 	/* What files above supply, or NULL. */
 
-	/* uproc_stacks.c: a launch has found no vacant stack. Adds some, or is NULL
-	   then. */
+	/* uproc_stacks.c: adds stacks, as a launch has found no vacant stack; NULL: the
+	   scheduler has no more. */
 	void (*s_grow)(struct usched *s);
 
-	/* uproc_stacks.c: 1: the address is on a stack of another processor; 2: of this
-	   one. */
+	/* uproc_stacks.c: returns 1 if the address is on a stack of another processor; 2:
+	   of this processor. */
 	int (*s_has_stack)(const struct usched *s, const void *address);
 
 	/* upreempt_region.c: the thread that ends is in a region, and leaves it. */
 	void (*s_leave)(struct usched *s);
 
-	/* usched_hook.c: tells s_hook what usched__go(s, u) will do, and does it. */
+	/* usched_hook.c: does what usched__go(s, u) does, and tells s_hook before. */
 	struct arch_jump (*s_go_told)(struct usched *s, struct ustack *u);
 
 	/* uco.c, once there is a coroutine. */
@@ -156,24 +156,24 @@ struct usched {
 	void               (*s_func)(void *);   /* of the thread being launched */
 	void                *s_arg;
 
-	/* Timers and descriptors, once a thread waits for one; uevents.h. */
+	/* Timers and descriptors, once a thread waits for such; uevents.h. */
 	struct uevents  *s_events;
 
 	/* Slices of time, once they are wanted; upreempt.h. */
 	struct upreempt *s_slice;
 
-	/* uproc.c, as the next three. The running thread would block until another native
-	   thread has changed *word from `value': looks at *word for a short time, if the
-	   scheduler has nothing else to do. Counts as a dispatch: after some in a row it
-	   returns 0, so that events are not missed. 1: *word has changed. */
+	/* uproc.c: watches *word for a short time, if the scheduler has nothing else to
+	   do: the running thread would block until another native thread has changed
+	   *word from `value'. Returns 1 if *word has changed. Counts as a dispatch: after
+	   some calls in a row returns 0, so that events are not missed. */
 	int (*s_linger)(struct usched *s, const uint8_t *word, uint8_t value);
 
-	/* In builds with USCHED_CHECK: `u' has changed the control words that the threads
-	   of `s' share, without ustack_control(), and blocks or ends. Does not return.
-	   NULL: an assertion fails. */
+	/* uproc_report.c, in builds with USCHED_CHECK: reports that `u', which blocks or
+	   ends, has changed the shared control words without ustack_control(). Does not
+	   return. NULL: an assertion fails. */
 	void (*s_changed)(const struct usched *s, const struct ustack *u);
 
-	uint8_t          s_proc;        /* 1: a struct uproc begins with it */
+	uint8_t          s_proc;        /* 1: *s is the start of a struct uproc */
 	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
 					   unshared stacks first */
 	uint8_t          s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
@@ -193,8 +193,8 @@ struct usched {
 					   that runs directly, if there is one */
 	struct usched_stats  s_stats;   /* s_switches first; see usched_stats() */
 
-	/* Control words: those of threads that share theirs, while another one runs; and
-	   those of usched_run(). */
+	/* Control words: of the threads that share them, while a thread with own control
+	   words runs; and of usched_run(). */
 	uint64_t             s_control;
 	uint64_t             s_first;
 
@@ -216,31 +216,32 @@ struct ustack_attachment {
 
 /* What an attachment does. */
 struct ustack_attachment_ops {
-	/* The thread calls it after its function. May block. */
+	/* Called by the thread after the function returned. May block. */
 	void (*a_end)(struct ustack_attachment *a);
 
-	/* What ends the waits of the thread, if u_cancelled: a negative errno value; 0:
-	   nothing does, for now. */
+	/* Returns what ends the waits of the thread, if u_cancelled: a negative errno
+	   value; 0: nothing, for now. */
 	int (*a_error)(const struct ustack_attachment *a);
 
-	/* 1: the thread was cancelled itself. Only asked if u_cancelled. */
+	/* Returns 1 if the thread itself was cancelled. Called only if u_cancelled. */
 	int (*a_cancelled)(const struct ustack_attachment *a);
 
-	/* The thread is cancelled: ends its wait, unless it is shielded. */
+	/* Ends the wait of the thread, which was cancelled, unless shielded. */
 	void (*a_cancel)(struct ustack_attachment *a);
 
 	/*
-	 * The thread is to move to another dispatcher: lets go of what belongs to this
-	 * one. 0: it may not move. May not block. NULL: it never may.
+	 * Lets go of what belongs to this dispatcher, before the thread moves to another
+	 * dispatcher. Returns 0 if the thread may not move. May not block. NULL: the
+	 * thread never moves.
 	 */
 	int (*a_leave)(struct ustack_attachment *a);
 
-	/* The thread has ended or was aborted. May not block. */
+	/* Frees the attachment: the thread has ended or was aborted. May not block. */
 	void (*a_free)(struct ustack_attachment *a);
 
 	/*
 	 * Describes what the thread waits for, if by means of `a'; or NULL. From the
-	 * dispatcher's native thread; from any, while none of its threads runs.
+	 * dispatcher's native thread, or from any while no thread of the dispatcher runs.
 	 */
 	void (*a_describe)(struct ustack_attachment *a, struct ustack_why *why);
 };
@@ -269,9 +270,9 @@ enum { USCHED_PLAIN = -1, USCHED_WRAPPED = -2 };
  *   blocked  otherwise; resident if u_stack->k_resident == this
  *   ended    u_func == NULL
  *
- * It is the beginning of a record of the scheduler, and its first image the end: the
- * s_room bytes from u_image on. So what a switch touches is one cache line, and the next
- * ones if it copies. By bytes, with 64 bits and no sanitizer:
+ * A record of the scheduler begins with a struct ustack, and ends with the first image:
+ * the s_room bytes from u_image on. So a switch touches one cache line, and the next ones
+ * if frames are copied. By bytes, with 64 bits and no sanitizer:
  *
  *    0  u_top, u_pc, u_stack, u_fp, u_bp      a hand-over reads and writes these,
  *   48  u_deep, u_errno                       and these
@@ -280,11 +281,11 @@ enum { USCHED_PLAIN = -1, USCHED_WRAPPED = -2 };
  *   64  u_image                               an eviction or a load
  */
 struct ustack {
-	char                *u_top;     /* blocked: its top; bit 0: its frames are not in
-					   place, or it is new */
-	const void          *u_pc;      /* blocked: where it goes on, */
-	struct usched_stack *u_stack;   /* where it was launched (R1) */
-	void                *u_fp;      /* blocked: its frame pointer */
+	char                *u_top;     /* blocked: the top; bit 0: new, or the frames are
+					   not in place */
+	const void          *u_pc;      /* blocked: where the thread goes on, */
+	struct usched_stack *u_stack;   /* where launched (R1) */
+	void                *u_fp;      /* blocked: the frame pointer */
 	void                *u_bp;      /* and base pointer */
 	__extension__ union {
 		void               (*u_func)(void *);
@@ -308,7 +309,7 @@ struct ustack {
 		/* Bytes, less than 8 too many: blocks up to this depth need no check. */
 		uint32_t     u_deep;
 	};
-	int                  u_errno;   /* blocked: its errno */
+	int                  u_errno;   /* blocked: errno */
 
 	/* The scheduler's. */
 	int32_t              u_tokens;  /* see s_pick */
@@ -325,36 +326,36 @@ struct ustack {
 };
 
 /*
- * In u_mail, with s_known: other threads may know the address of this one. If it is
- * clear, and the scheduler has told the address to none, now or for an earlier thread,
- * none can send mail.
+ * A bit of u_mail, with s_known: other threads may know the address of this thread. While
+ * clear, and if the scheduler has told no thread the address, now or for an earlier
+ * thread of the record, no thread can send mail.
  */
 #define USTACK_KNOWN 1u
 
 /*
- * In u_top of s_inside while the running thread is on the frames that this
- * describes, and not on those of its own record; see uco.c.
+ * The u_top of s_inside while the running thread is on the frames of s_inside, and not on
+ * the frames of the thread's own record; see uco.c.
  */
 #define USCHED_DIRECT ((char *)3)
 
-/* The top of a blocked thread. */
+/* Returns the top of a blocked thread. */
 static inline char *usched__top(const struct ustack *u)
 {
 	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)1);
 }
 
-/* The image of a launched thread. */
+/* Returns the image of a launched thread. */
 static inline char *usched__image(const struct ustack *u)
 {
 	const struct usched_image *image = &u->u_image;
 
-	/* Compilers must not think that it ends with that member. */
+	/* Compilers must not think that the image ends with that member. */
 	__asm__("" : "+r"(image));
 	return u->u_outside ? (char *)image->i_frames : (char *)(uintptr_t)image;
 }
 
 /*
- * What waits of `u' return, a negative errno value; 0: they wait. From the
+ * Returns what waits of `u' return, a negative errno value; 0: waits wait. From the
  * dispatcher's native thread.
  */
 static inline int usched__error(const struct ustack *u)
@@ -374,20 +375,20 @@ int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
 
 #include "uswitch.h"
 
-/* The dispatcher of a thread that has not ended, or cannot for now. */
+/* Returns the dispatcher of a thread that has not ended, or cannot end for now. */
 static inline struct usched *usched__of(const struct ustack *u)
 {
 	return __atomic_load_n(&__atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE)->k_sched,
 			       __ATOMIC_RELAXED);
 }
 
-/* The record of the frames that run; see USCHED_DIRECT. */
+/* Returns the record of the frames that run; see USCHED_DIRECT. */
 static inline const struct ustack *usched__runs(const struct usched *s)
 {
 	return s->s_inside->u_top == USCHED_DIRECT ? s->s_inside : s->s_current;
 }
 
-/* The dispatcher of threads whose memory went back to the system. */
+/* Returns the dispatcher of threads whose memory went back to the system. */
 struct usched *usched__gone(void);
 
 USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)

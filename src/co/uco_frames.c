@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uco_frames.c: frames of coroutines, for uco.c, which has the idea: two records exchange
- * what they describe, or, directly, one side is suspended where it is.
+ * what they describe; or, directly, one side is suspended in place.
  */
 #include "../../uco.h"
 #include "../core/dispatch.h"
@@ -16,7 +16,7 @@ extern inline struct uco *uco__of(struct ustack *frames);
 extern inline int uco_resume(struct uco *co, void *value, void **result);
 extern inline int uco_yield(void *value, void **next);
 
-/* Where new frames begin by the statement of coroutines, if the machine has it. */
+/* Where new frames begin by the statement of coroutines; NULL: no such statement. */
 #ifdef USCHED__BEGINS
 #define BEGIN ((const void *)(uintptr_t)usched__begin)
 #else
@@ -60,8 +60,8 @@ void uco__drop_frames(struct ustack *c, struct ustack *u)
 /* ---- The long way ---- */
 
 /*
- * What is the thread's stays: its function, its tokens, that it was cancelled. Images are
- * exchanged, too; of those in the records one may hold frames.
+ * Exchanges frames. The thread's function, tokens and cancellation stay. Images are
+ * exchanged, too; at most one of the first images, in the records, holds frames.
  */
 void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
 {
@@ -99,7 +99,7 @@ UNWATCHED static void begin_watched(void *c)
 	((const struct ustack *)c)->u_func(c);
 }
 
-/* With the frames that `u', the running thread, has got from `c'. */
+/* Returns the way to the frames that `u', the running thread, has got from `c'. */
 static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c)
 {
 	struct usched_stack *k = u->u_stack;
@@ -117,8 +117,8 @@ static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack 
 }
 
 /*
- * Coroutines: see uco.c. The record `c' has the frames that are suspended, those of the
- * running thread the others, and to resume and to yield are both to exchange them.
+ * Resumes or yields, which are the same: exchanges the suspended frames, which `c' has,
+ * with the running thread's. See uco.c.
  */
 static struct arch_jump exchange(char *top, void *arg)
 {
@@ -135,8 +135,8 @@ static struct arch_jump exchange(char *top, void *arg)
 }
 
 /*
- * As switch_caught(), but that control words are the thread's, and errno: both sides have
- * one thread.
+ * As switch_caught(), except that control words and errno are not exchanged: both sides
+ * have the same thread.
  */
 BY_THREADS int uco__exchange(struct ustack *c)
 {
@@ -154,7 +154,7 @@ BY_THREADS int uco__exchange(struct ustack *c)
 	return rc;
 }
 
-/* A coroutine has ended: its frames are dropped, and its resumer goes on. */
+/* Drops the frames of a coroutine that has ended, and goes on with the resumer. */
 static struct arch_jump leave_frames(char *top, void *arg)
 {
 	struct usched *s = usched__current;
@@ -173,7 +173,7 @@ void uco__leave_frames(struct ustack *c)
 
 /* ---- Directly ---- */
 
-/* What goes and comes is on another stack than SP. */     /* R5 */
+/* All frames that are copied are on another stack than SP (R5). */
 int uco__bring(struct usched *s, struct ustack *c)
 {
 	struct usched_stack *k = c->u_stack;

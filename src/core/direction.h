@@ -30,50 +30,50 @@
 #endif
 enum { STACK_GROWS_UP = USCHED_GROWS_UP };
 
-/* Bytes from `bottom' to `at'. If that is less deep, it wraps. */
+/* Returns the bytes from `bottom' to `at'. Wraps if `at' is less deep. */
 static inline size_t stack_depth(const void *bottom, const void *at)
 {
 	return STACK_GROWS_UP ? (uintptr_t)at - (uintptr_t)bottom
 			      : (uintptr_t)bottom - (uintptr_t)at;
 }
 
-/* How many bytes are between `bottom' and the one at `address'. Wraps likewise. */
+/* Returns the bytes between `bottom' and the byte at `address'. Wraps, too. */
 static inline size_t stack_index(const void *bottom, const void *address)
 {
 	return stack_depth(bottom, address) - !STACK_GROWS_UP;
 }
 
-/* The address where the bytes between `bottom' and `top' begin. */
+/* Returns the lower of `bottom' and `top'. */
 static inline char *stack_low(const char *bottom, const char *top)
 {
 	return (char *)(uintptr_t)(STACK_GROWS_UP ? bottom : top);
 }
 
-/* The place so many bytes deeper than `at'. */
+/* Returns the place `n' bytes deeper than `at'. */
 static inline char *stack_deeper(const void *at, size_t n)
 {
 	return (char *)(STACK_GROWS_UP ? (uintptr_t)at + n : (uintptr_t)at - n);
 }
 
-/* Where the first n bytes are in the `size' bytes from `low' on: at the bottom; */
+/* Returns where the first n of the `size' bytes from `low' on are: at the bottom. */
 static inline char *stack_first(char *low, size_t size, size_t n)
 {
 	return STACK_GROWS_UP ? low : low + (size - n);
 }
 
-/* and the last ones, where a guard is: at the end. */
+/* Returns where the last n bytes are, for a guard: at the deep end. */
 static inline char *stack_last(char *low, size_t size, size_t n)
 {
 	return STACK_GROWS_UP ? low + (size - n) : low;
 }
 
-/* Whether `a' is deeper than `b'. */
+/* Returns whether `a' is deeper than `b'. */
 static inline bool stack_is_deeper(const void *a, const void *b)
 {
 	return STACK_GROWS_UP ? (uintptr_t)a > (uintptr_t)b : (uintptr_t)a < (uintptr_t)b;
 }
 
-/* The next multiple of `unit', a power of two: `at' or deeper. */
+/* Returns the next multiple of `unit', a power of two, at `at' or deeper. */
 static inline char *stack_align(const char *at, uintptr_t unit)
 {
 	return (char *)(((uintptr_t)at + (STACK_GROWS_UP ? unit - 1 : 0)) & -unit);

@@ -46,10 +46,11 @@ enum {
 /* See stress.h. */
 #define DISPATCH_STRESS(s) (IS_CHECKED && (s)->s_stress)
 
-/* Called by threads, and not inlined, for the reason in uabi.h. */
+/* For functions that threads call: not inlined, for the reason in uabi.h. */
 #define BY_THREADS __attribute__((noinline))
 
-/* Not inlined into callers that call it last, so they save no registers for it. */
+/* For functions that are called last, and are not inlined: so callers save no registers.
+   */
 #define APART __attribute__((noinline))
 
 /* The j_op for a resident thread. */
@@ -60,20 +61,20 @@ enum {
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)      /* as in lock.h */
 
-/* Bytes of the frames of a blocked thread. */
+/* Returns the bytes of a blocked thread's frames. */
 static inline size_t usched__depth(const struct ustack *u)
 {
 	return stack_depth(u->u_stack->k_bottom, usched__top(u));
 }
 
-/* Blocks of `u' up to that depth need no check. */
+/* Sets the depth up to which blocks of `u' need no check. */
 static inline void usched__set_deep(struct ustack *u, size_t deep)
 {
 	u->u_deep8 = (uint32_t)(deep + DISPATCH_DEEP_UNIT - 1) / DISPATCH_DEEP_UNIT
 		& DISPATCH_DEEP_UNITS;
 }
 
-/* The stack that `u', which is new, has brought along, or NULL. */
+/* Returns the stack that `u', which is new, has brought along, or NULL. */
 static inline struct usched_stack *usched__brought(const struct ustack *u)
 {
 	return (struct usched_stack *)((uintptr_t)u->u_top - DISPATCH_AWAY);
@@ -86,19 +87,19 @@ static inline void usched__unlink(struct usched_stack *k)
 	k->k_next->k_prev = k->k_prev;
 }
 
-/* Threads run on the native stack: none was added. */
+/* Returns whether threads run on the native stack, as no stack was added. */
 static inline bool usched__on_native(const struct usched *s)
 {
 	return s->s_victim == &s->s_native;
 }
 
-/* Switches go the long way. */
+/* Returns whether switches go the long way. */
 static inline bool usched__has_caught(const struct usched *s)
 {
 	return s->s_caught->c_caught || s->s_caught->c_uncaught;
 }
 
-/* In u_tokens of the record of a coroutine, which is none of the scheduler. */
+/* The u_tokens of a coroutine's record, which is no record of the scheduler. */
 #define DISPATCH_COROUTINE (INT32_MIN + 1)
 
 #pragma GCC visibility push(hidden)
@@ -107,51 +108,52 @@ static inline bool usched__has_caught(const struct usched *s)
 extern const struct ustack usched__none;
 #define DISPATCH_NONE ((struct ustack *)(uintptr_t)&usched__none)
 
-/* C++'s exceptions in flight on this native thread; NULL: the program has no C++. */
+/* Returns C++'s exceptions in flight on this native thread; NULL: no C++ is linked. */
 struct usched_caught *usched__caught(void);
 
-/* Forgets these, and leaves the thread, whose frames are dropped. */
+/* Forgets the exceptions, and leaves the running thread, whose frames are dropped. */
 _Noreturn void usched__quit(void);
 
-/* The running thread has control words of its own from now on; no longer. */
+/* Give the running thread control words of its own; and end that. usched.c has the check.
+   */
 void usched__own_control(struct usched *s, uint64_t words);
 void usched__share_control(struct usched *s);
 void usched__check_control(const struct usched *s);
 
-/* The s_caught of a thread that shares control words. */
+/* Returns the s_caught for a thread that shares control words. */
 const struct usched_caught *usched__look_at(const struct usched *s);
 
-/* Into the list, without a resident. */
+/* Puts a stack into the list of vacant stacks, without a resident. */
 void usched__vacate(struct usched *s, struct usched_stack *k);
 
-/* Puts `u' on the vacant stack `k'; if that is s_vacant, there is none (R7). */
+/* Puts `u' on the vacant stack `k'. s_vacant as `k': no stack is vacant (R7). */
 void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k);
 
 /* Copies the frames of the resident of `k' to its image. */
 void usched__evict(struct usched *s, struct usched_stack *k);
 
-/* Evicts what is in the place of `u', and returns the way there. */
+/* Evicts the resident of the stack of `u', and returns the way to `u'. */
 struct arch_jump usched__fetch(struct usched *s, struct ustack *u);
 
-/* Copies the frames of `u' to their place. SP is at their top, or below (R5). */
+/* Copies the frames of `u' to the stack. SP is at the top of `u', or below (R5). */
 void usched__load_frames(struct usched *s, struct ustack *u);
 
 /* With s_stress: evicts the blocked thread at once. SP is below its top. */
 void usched__evict_blocked(struct usched *s, struct ustack *u);
 
 /*
- * An image of `u' for `deep' bytes of frames in place of the one that it has: that holds
- * none. `whose': the thread to the scheduler.
+ * Gives `u' an image for `deep' bytes of frames. The old image holds no frames. `whose'
+ * is the thread as the scheduler knows it.
  * 0; -ENOMEM.
  */
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			   size_t deep);
 
-/* Bytes of the image of `u'; and whether a depth of `need' can be noted with it. */
+/* Return the bytes of the image of `u'; and whether `need' bytes of frames fit there. */
 size_t usched__capacity(const struct usched *s, const struct ustack *u);
 bool usched__has_room(const struct usched *s, const struct ustack *u, size_t need);
 
-/* `u', which has another one, goes back to its first image. */
+/* Frees the image from s_alloc of `u', which then has the first image again. */
 void usched__free_image(struct usched *s, struct ustack *u, struct ustack *whose);
 
 /* Drops the frames of `u' and their image. */
@@ -160,10 +162,10 @@ void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whos
 /* Notes a depth for s_deepest. */
 void usched__count_depth(struct usched *s, size_t deep);
 
-/* The running thread blocks, with that top. 0; as ustack_block(). */
+/* Notes that the running thread blocks at `top'. Returns as ustack_block(). */
 int usched__stop(struct usched *s, char *top);
 
-/* Makes `u' the running thread, or none with NULL, and returns the way there. */
+/* Makes `u' the running thread, and returns the way there; NULL: to usched_run(). */
 struct arch_jump usched__run(struct usched *s, struct ustack *u);
 
 #pragma GCC visibility pop
@@ -176,8 +178,8 @@ static inline struct usched_stack *usched__first_vacant(const struct usched *s)
 }
 
 /*
- * The stack for a new thread, or s_vacant: there is none. Before threads share one, more
- * are added, if there are more.
+ * Returns the stack for a new thread; s_vacant: no stack is vacant. The scheduler may add
+ * stacks before threads have to share a stack.
  */
 static inline struct usched_stack *usched__vacant_stack(struct usched *s)
 {
@@ -191,7 +193,7 @@ static inline struct usched_stack *usched__vacant_stack(struct usched *s)
 	return k;
 }
 
-/* Back to the first image. */
+/* Gives `u' the first image again. */
 static inline void usched__drop_image(struct usched *s, struct ustack *u,
 				      struct ustack *whose)
 {
@@ -200,12 +202,12 @@ static inline void usched__drop_image(struct usched *s, struct ustack *u,
 }
 
 #ifdef USCHED_CHECK
-/* The stacks in the list. */
+/* Returns how many stacks are in a list of vacant stacks. */
 static inline size_t usched__validate_vacant(const struct usched_stack *list)
 {
 	const struct usched_stack *k;
 	size_t listed = 0;
-	bool behind = false;            /* among those with threads */
+	bool behind = false;            /* past the stacks without threads */
 
 	for (k = list->k_next; k != list; k = k->k_next) {
 		DISPATCH_CHECK(!k->k_resident && k->k_next->k_prev == k);
@@ -217,8 +219,8 @@ static inline size_t usched__validate_vacant(const struct usched_stack *list)
 }
 
 /*
- * Validates every stack and the lists of vacant ones. Those that have left with a thread
- * are another dispatcher's.
+ * Validates every stack and the lists of vacant stacks, except stacks that have left with
+ * a thread: these are another dispatcher's.
  */
 static inline void usched__validate(const struct usched *s)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * observer.h: what looks on at the dispatcher, by the one table of this header. Private.
+ * observer.h: observers of the dispatcher, in one table. Private.
  *
- * A member is NULL until what looks on puts its function there, before the threads begin
- * that it is about; it stays. So no file of the dispatcher refers to one above it.
+ * A member is NULL until an observer stores a function there, for good, before the
+ * observed threads begin. So no file of the dispatcher refers to a file above.
  */
 #ifndef USCHED_OBSERVER_H
 #define USCHED_OBSERVER_H
 
 #include "../../usched.h"
 
-/* In these builds the library looks for mistakes of the program. */
+/* Whether this build of the library looks for mistakes of the program. */
 #ifdef USCHED_CHECK
 enum { IS_CHECKED = 1 };
 #else
@@ -30,8 +30,8 @@ struct usched_observer {
 	   that is over, and returns what ustack_check() returns. upreempt.c's. */
 	int (*o_give_way)(struct usched *s);
 
-	/* The running thread of `s' is about to block. With this all switches go the long
-	   way. debug/ulocks.c's, which may be preloaded. */
+	/* The running thread of `s' is about to block. While set, all switches go the
+	   long way. debug/ulocks.c's, which may be preloaded. */
 	void (*o_blocks)(const struct usched *s);
 };
 

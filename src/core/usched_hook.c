@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usched_hook.c: hooks, which are told of each switch. While a dispatcher has one, its
- * s_caught says that all switches go the long way, and that comes to go_told() in place
- * of usched__go(). What is told of stacks is what usched__run() is about to do.
+ * usched_hook.c: hooks, which are told of each switch. While a dispatcher has a hook,
+ * s_caught makes all switches go the long way, which calls go_told() instead of
+ * usched__go(). Hooks hear of evictions and loads before usched__run() does these.
  */
 #include "core.h"
 #include "dispatch.h"
 
-/* What usched__run() will do. */
+/* Tells what usched__run() will do with stacks. */
 static void tell_changes(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k = u ? u->u_stack : &s->s_native;

@@ -15,7 +15,7 @@ UNWATCHED static inline size_t watch__deep(const struct ustack *u)
 	return (size_t)(u->u_stack->k_bottom - usched__top(u));
 }
 
-/* From image to shadow. memcpy() would check the shadow's shadow. */
+/* Copies the shadow from the image. Not by memcpy(), whose accesses are checked. */
 UNWATCHED static inline void watch_loaded(const struct ustack *u)
 {
 	size_t deep = watch__deep(u);
@@ -51,7 +51,7 @@ UNWATCHED static inline void watch__change(struct usched_fiber *from,
 	__sanitizer_finish_switch_fiber(to->f_handle, NULL, NULL);
 }
 
-/* A switch tells where the native thread's stack is. */
+/* Asks for the native thread's stack, which only a switch of fibers tells. */
 UNWATCHED static inline void watch_run(struct usched *s)
 {
 	struct usched_fiber *home = &s->s_fiber;
@@ -101,7 +101,7 @@ UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 		__asan_unpoison_memory_region(low, (size_t)(u->u_stack->k_bottom - low));
 }
 
-/* longjmp() has cleared the shadow of the frames it jumped over. */
+/* Restores the shadow after longjmp(), which clears the shadow of skipped frames. */
 static inline void watch_landed(const struct usched *s)
 {
 	if (s->s_current && s->s_current->u_deep)

@@ -12,15 +12,15 @@
  * 	load    copy to memory that is not poisoned; image -> shadow
  * 	vacate  after a visit, as evict: the image has frames and shadow already
  *
- * To find uses after return it keeps locals elsewhere, in a fake stack for each fiber; a
- * thread is a fiber of its own. It is one for ThreadSanitizer, too, which orders the
- * fibers of a native thread. Both are told when SP has moved; they do not see the way
- * between. MemorySanitizer follows copies by itself. UndefinedBehaviorSanitizer does not
- * look at stacks.
+ * To find uses after return AddressSanitizer keeps locals elsewhere, in a fake stack for
+ * each fiber; each thread is a fiber. ThreadSanitizer has fibers, too, and orders the
+ * fibers of a native thread. Both sanitizers are told when SP has moved, and do not see
+ * the code between. MemorySanitizer follows copies by itself. UndefinedBehaviorSanitizer
+ * does not look at stacks.
  *
  * Valgrind is asked by a sequence of instructions that do nothing without it
- * (arch/arch.h). It takes a change of SP for frames that come or go, unless it leads from
- * one known stack to another. Then it does not know that the memory between is in use,
+ * (arch/arch.h). Valgrind takes a change of SP for frames that come or go, unless SP
+ * moves between two known stacks. Then Valgrind must be told which memory is in use,
  * without content yet.
  */
 #ifndef USCHED_WATCH_H
@@ -46,8 +46,8 @@
 #endif
 
 /*
- * Not instrumented: entered as one fiber and left as another, and they read poisoned
- * memory.
+ * For functions that are not instrumented: they are entered as one fiber and left as
+ * another, and read poisoned memory.
  */
 #if defined(USCHED_TSAN) && defined(__clang__)
 #define UNWATCHED __attribute__((disable_sanitizer_instrumentation))
@@ -65,7 +65,7 @@ enum { WATCHED = 1 };
 enum { WATCHED = 0 };
 #endif
 
-/* Bytes of an image for so many bytes of frames. */
+/* Returns the bytes of an image for `deep' bytes of frames. */
 static inline size_t watch_image(size_t deep)
 {
 #ifdef USCHED_ASAN
@@ -83,7 +83,7 @@ static inline size_t watch_image(size_t deep)
 #include "none.h"
 #endif
 
-/* Two records have exchanged frames; `u' runs. */
+/* Notes that two records have exchanged frames; `u' runs. */
 static inline void watch_exchange(struct usched *s, struct ustack *u, struct ustack *c)
 {
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
@@ -152,7 +152,7 @@ static inline void watch_stack_end(const struct usched_stack *k)
 		watch__ask(WATCH_VALGRIND_STACK_END, k->k_memcheck, 0);
 }
 
-/* Private: of watch_place(), with memcheck. */
+/* Does the work of watch_place() under memcheck. */
 static __attribute__((noinline, unused))
 void watch__place(const struct usched_stack *k, const char *top)
 {
@@ -163,14 +163,14 @@ void watch__place(const struct usched_stack *k, const char *top)
 		watch__ask(WATCH_MEMCHECK_UNDEFINED, low, bottom - low);
 }
 
-/* The memory from `top' up will be used, after a switch from another stack. */
+/* Notes that memory from `top' up will be used, after a switch from another stack. */
 static inline void watch_place(const struct usched_stack *k, const char *top)
 {
 	if (__builtin_expect(k->k_memcheck > 0, 0))
 		watch__place(k, top);
 }
 
-/* A copy of a word of the stack counts as written, whether or not the word has been. */
+/* Has memcheck take a copied word of the stack for written, even if the word was not. */
 static inline void watch_copied(const struct usched_stack *k, const uintptr_t *copy)
 {
 	if (__builtin_expect(k->k_memcheck > 0, 0))
