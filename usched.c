@@ -544,8 +544,7 @@ static inline void set_room(const struct usched *s, struct ustack *u)
 		  / DISPATCH_DEEP_UNIT & DISPATCH_DEEP_UNITS;
 }
 
-/* Puts `u' on the vacant stack `k'; the head of the list: no stack is vacant (R7). */
-static inline void place(struct usched *s, struct ustack *u, struct usched_stack *k)
+inline void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k)
 {
 	if (k == &s->s_vacant) {
 		k = s->s_victim;
@@ -563,11 +562,6 @@ static inline void place(struct usched *s, struct ustack *u, struct usched_stack
 		set_room(s, u);
 	}
 	watch_launch(s, u);
-}
-
-void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k)
-{
-	place(s, u, k);
 }
 
 APART static void place_alone(struct usched *s, struct ustack *u)
@@ -591,7 +585,7 @@ APART static struct arch_jump launch(struct usched *s, struct ustack *u)
 	if (usched__brought(u))
 		place_alone(s, u);
 	else
-		place(s, u, usched__vacant_stack(s));
+		usched__place(s, u, usched__vacant_stack(s));
 	DISPATCH_ADD(s->s_stats.s_launches, 1);
 	s->s_func = u->u_func;
 	s->s_arg = u->u_begin.b_arg;
@@ -883,8 +877,8 @@ static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack 
 	__atomic_store_n(&u->u_stack, &s->s_native, __ATOMIC_RELEASE);
 }
 
-/* Drops the frames and the image of `u', which is `whose' to the scheduler. */
-static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
+inline void usched__drop_frames(struct usched *s, struct ustack *u,
+				struct ustack *whose)
 {
 	struct usched_stack *k = u->u_stack;
 
@@ -906,11 +900,6 @@ static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack
 		usched__vacate(s, k);                   /* moves it in the list */
 }
 
-void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
-{
-	drop_frames(s, u, whose);
-}
-
 /* Ends `u', in whatever state (R6). */
 static inline void release(struct usched *s, struct ustack *u)
 {
@@ -920,7 +909,7 @@ static inline void release(struct usched *s, struct ustack *u)
 	u->u_attached = 0;
 	if (local)
 		local->a_ops->a_free(local);
-	drop_frames(s, u, u);
+	usched__drop_frames(s, u, u);
 	if (s->s_calls.s_done)
 		s->s_calls.s_done(s, u);
 }

@@ -80,7 +80,28 @@ static inline size_t watch_image(size_t deep)
 #elif defined(USCHED_TSAN)
 #include "tsan.h"
 #else
-#include "none.h"
+/* usched_run() was called. */
+static inline void watch_run(struct usched *s)
+{
+	(void)s;
+}
+
+static inline void watch_launch(struct usched *s, struct ustack *u)
+{
+	(void)s;
+	(void)u;
+}
+
+static inline void watch_arrive(struct usched *s)
+{
+	(void)s;
+}
+
+static inline void watch_release(struct usched *s, struct ustack *u)
+{
+	(void)s;
+	(void)u;
+}
 #endif
 
 /* Notes that two records have exchanged frames; `u' runs. */
