@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arch.h: what an ISA supplies to the dispatcher, and what it calls of the dispatcher.
+ * arch.h: what an ISA supplies to the dispatcher, and calls of the dispatcher.
  * Private to usched.
  *
  * One file of arch/ is linked: that of the machine, or setjmp.c anywhere. A port adds
@@ -52,7 +52,7 @@ typedef struct arch_jump arch_next_fn(char *top, void *arg);
  */
 ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
 
-/* Where such a frame goes on; not a function to be called. */
+/* The address where such a frame goes on; not a function to be called. */
 ARCH_PRIVATE void usched__resumed(void);
 
 /*
@@ -74,8 +74,8 @@ ARCH_PRIVATE void usched__resumed(void);
  * all zeros there, and they are never reached.
  */
 
-/* As usched__handover() where s_caught is all zeros, whatever that is. The portable
-   switch is not asked. */
+/* Does what usched__handover() does where s_caught is all zeros, whatever s_caught is.
+   Not called with the portable switch. */
 ARCH_PRIVATE int usched__handover_plain(struct ustack *u, struct ustack *self,
 					struct usched *s);
 
@@ -86,26 +86,26 @@ ARCH_PRIVATE int usched__handover_plain(struct ustack *u, struct ustack *self,
  */
 ARCH_PRIVATE int usched__visit(struct ustack *u, void (*f)(void *), void *arg);
 
-/* Leaves a thread: calls usched__finish() and goes where it says. Saves nothing. */
+/* Leaves a thread: calls usched__finish(), and goes to the result. Saves nothing. */
 ARCH_PRIVATE _Noreturn void usched__exit(void);
 
-/* The floating point control words, in one word. */
+/* Get and set the floating point control words, in one word. */
 ARCH_PRIVATE uint64_t usched__control(void);
 ARCH_PRIVATE void usched__set_control(uint64_t words);
 
-/* For reports, the names of its halves; the second may be "". */
+/* The names of the word's halves, for reports; the second may be "". */
 ARCH_PRIVATE extern const char usched__control_low[], usched__control_high[];
 
 /*
- * 1: SP may be moved to any stack; 2: that, and usched__commit() comes before each
- * switch; 0: only on the native one; -1: not at all here.
+ * Returns 1 if SP may be moved to any stack; 2: the same, with usched__commit() before
+ * each switch; 0: only on the native stack; -1: not at all on this machine.
  */
 ARCH_PRIVATE int usched__probe(void);
 
 /*
- * Saves what the ABI has the running function's callers leave in registers until others
- * need these (ZA on AArch64), to where they have asked for in their frames: these are
- * still in place. Otherwise nothing.
+ * Saves registers that the ABI lets callers keep live until another function needs them
+ * (ZA on AArch64), to places in the callers' frames, which are still in place. Does
+ * nothing on other machines.
  */
 ARCH_PRIVATE void usched__commit(void);
 
@@ -194,9 +194,9 @@ ARCH_PRIVATE extern const unsigned usched__shallow;
 ARCH_CALLED void usched__load(void);    /* loads s_current */
 ARCH_CALLED struct arch_jump usched__go(struct usched *s, struct ustack *u);
 ARCH_CALLED int usched__fit_top(struct usched *s, char *top);
-ARCH_CALLED struct arch_jump usched__end(void); /* it has returned; may switch */
+ARCH_CALLED struct arch_jump usched__end(void); /* after the function; may switch */
 ARCH_CALLED struct arch_jump usched__finish(void);      /* after its end */
-/* Visits s_current; 1: its frames were loaded for that already. */
+/* Visits s_current; 1: the frames were loaded for that already. */
 ARCH_CALLED struct arch_jump usched__visited(int loaded);
 
 /*
@@ -205,13 +205,13 @@ ARCH_CALLED struct arch_jump usched__visited(int loaded);
  */
 ARCH_PRIVATE int usched__fits(const struct usched *s, const char *top);
 
-/* For uframes.c: the next of all stacks, which begin with s_victim; or NULL. */
+/* Returns the stack after `k', of all, which begin with s_victim; or NULL. */
 ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,
 						     const struct usched_stack *k);
 
 /*
- * For uco_frames.c, with USCHED__BEGINS (uswitch.h): where the frames of coroutines begin
- * that a statement resumes. Not to be called.
+ * The address where frames of coroutines begin that a statement resumes, for
+ * uco_frames.c, with USCHED__BEGINS (uswitch.h). Not to be called.
  */
 ARCH_PRIVATE void usched__begin(void);
 

@@ -96,10 +96,10 @@
 #include "../core/dispatch.h"
 #include "uco_frames.h"
 
-/* For m_inside: the thread runs no coroutine now. Never changed. */
+/* The m_inside of a thread that runs no coroutine now. Never changed. */
 static const struct uco nothing = { .c_status = UCO_ENDED };
 
-/* For c_low: all yields are below. */
+/* The c_low that is above all yields. */
 #define ALWAYS ((char *)UINTPTR_MAX)
 
 #ifdef USCHED__CHANGE
@@ -108,7 +108,7 @@ enum { HAS_STATEMENT = 1 };
 enum { HAS_STATEMENT = 0 };
 #endif
 
-/* Its attachment is no waiter. */
+/* Returns whether the attachment of `u' is no waiter. */
 static bool is_foreign(const struct ustack *u)
 {
 	return u->u_attached && !uwait__attached(u);
@@ -119,7 +119,7 @@ static bool is_direct(const struct ustack *frames)
 	return frames->u_top == USCHED_DIRECT;
 }
 
-/* The innermost coroutine that `u' does not run directly, or NULL. */
+/* Returns the innermost coroutine that `u' does not run directly, or NULL. */
 static struct uco *settled(const struct ustack *u)
 {
 	const struct uwaiter *w = uwait__attached(u);
@@ -150,13 +150,13 @@ enum uco_status uco_status(const struct uco *co)
 
 /* ---- The chain ---- */
 
-/* Another processor may see that it is none of its threads. */
+/* Sets c_thread, which other processors compare with threads of theirs. */
 static void set_thread(struct uco *co, struct ustack *u)
 {
 	__atomic_store_n(&co->c_thread, u, __ATOMIC_RELAXED);
 }
 
-/* No coroutine is, or `co' only. */
+/* Makes no coroutine s_inside; unless `co' is NULL, only if `co' is s_inside. */
 static void leave_coroutine(struct usched *s, struct uco *co)
 {
 	if (s->s_inside == DISPATCH_NONE || (co && s->s_inside != &co->c_frames))
@@ -165,7 +165,7 @@ static void leave_coroutine(struct usched *s, struct uco *co)
 	s->s_inside = DISPATCH_NONE;
 }
 
-/* It is s_inside from now on; where frames change it is written. */
+/* Makes `co' s_inside. u_top of the record is written where frames change. */
 static void enter_coroutine(struct usched *s, struct uco *co)
 {
 	leave_coroutine(s, NULL);
@@ -180,7 +180,7 @@ static void set_inside(const struct ustack *u, struct uco *co)
 	w->w_more->m_inside = co ? co : (struct uco *)(uintptr_t)&nothing;
 }
 
-/* It runs, inside of c_outer; and no longer. */
+/* Notes that `co' runs, inside of c_outer; pop() ends that. */
 static void push(struct usched *s, struct uco *co)
 {
 	co->c_outer = settled(s->s_current);
@@ -199,8 +199,8 @@ static void pop(struct usched *s, struct uco *co)
 }
 
 /*
- * Makes the records true: that of the coroutine which runs directly describes its
- * resumer, which may be evicted from now on (R4), if `fits'.
+ * Makes the records true: the record of the coroutine that runs directly then describes
+ * the resumer, which may be evicted from now on (R4), if `fits'.
  */
 static int settle_frames(struct usched *s, int fits)
 {
@@ -217,9 +217,9 @@ static int settle_frames(struct usched *s, int fits)
 }
 
 /*
- * The thread `u' has ended inside of coroutines, or beside them: its record has the
- * frames of the innermost, which are dropped as ever, and each coroutine of the chain
- * those of its resumer.
+ * Drops the frames of coroutines, as the thread `u' has ended inside of or beside them.
+ * The record of `u' has the frames of the innermost coroutine, which the dispatcher
+ * drops; each coroutine of the chain has the frames of the resumer.
  */
 static void abandon(struct uco *inside, struct ustack *u)
 {
@@ -238,7 +238,7 @@ static void abandon(struct uco *inside, struct ustack *u)
 
 static const struct usched_coroutines coroutines = { settle_frames, abandon };
 
-/* The running thread has to do with coroutines from now on, and stays. */
+/* Notes that the running thread has to do with coroutines from now on, and stays. */
 static void enlist_coroutines(void)
 {
 	struct usched *s = usched__here();
@@ -249,7 +249,7 @@ static void enlist_coroutines(void)
 
 /* ---- Resume ---- */
 
-/* Before the first resume of a thread. */
+/* Prepares the calling thread for the first resume. */
 static int begin_coroutines(void)
 {
 	struct uwaiter *w = uwait_self();
@@ -277,7 +277,8 @@ static int refuse_resume(const struct uco *co, const struct usched *s)
 	return status == UCO_NEW || status == UCO_SUSPENDED ? 0 : -EBUSY;
 }
 
-/* 1: the frames of `co' are in place, on another stack than SP; 0: they cannot be. */
+/* Returns 1 if the frames of `co' are now in place, on another stack than SP; 0: they
+   cannot be. */
 static int is_in_place(struct usched *s, struct uco *co)
 {
 	if (!HAS_STATEMENT || usched__has_caught(s))
@@ -377,7 +378,7 @@ int uco__leave(void *value)
 	return rc ? rc : 1;
 }
 
-/* Another thread may be running now. */
+/* Ends a yield. Another thread than before may be running. */
 int uco__yielded(void **next)
 {
 	const struct uco *co = uco_self();

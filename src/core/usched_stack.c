@@ -3,10 +3,10 @@
  * usched_stack.c: added stacks; own stacks, which threads bring along; and unshared
  * stacks that move with a thread to another dispatcher. The memory is the scheduler's.
  *
- * A stack is in one dispatcher's use: k_sched. It has left while that is another one's
- * than where it was added; the ring of the shared stacks, and s_unshared, have it all the
- * same. A stack that a thread has brought is in the list of s_new while that thread
- * lives, in the one of usched__left() after, and never in a list of vacant stacks.
+ * A stack is used by one dispatcher, k_sched. A stack has left while k_sched is not the
+ * dispatcher where the stack was added; the ring of shared stacks, or s_unshared, has the
+ * stack all the same. An own stack is in the list of s_new while the thread lives, then
+ * in the list of usched__left(), and never in a list of vacant stacks.
  */
 #include "dispatch.h"
 #include "core.h"
@@ -15,12 +15,12 @@ enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	PAGE         = 4096,            /* bytes: the sets of an L1 */
 	COLOURS      = PAGE / COLOUR_STEP,
-	COLOURED     = 256,             /* stacks; an L1 has no room for more of them, */
+	COLOURED     = 256,             /* stacks: an L1 has no room for more, */
 	COLOURS_FEW  = COLOURS / 2,     /* and frames of 2 KiB fit into the first page */
 	HOT_SCHED    = 128,  /* bytes of the dispatcher that each switch writes */
 	HOT_AFTER    = 80,              /* and where these end, from s_current on */
 	HOT_FRAMES   = 256,             /* of a stack's frames, below the bottom */
-	HOT_HEAD     = 24,              /* and of its head, above the bottom */
+	HOT_HEAD     = 24,              /* and of the head, above the bottom */
 	SHARED_STACKS = 64,             /* the first stacks */
 	RED_ZONE     = 256,     /* bytes below a top, which ABIs leave to its function */
 };
@@ -120,7 +120,7 @@ BY_THREADS size_t usched__unused(const struct usched *s, size_t from,
 		char *low = k->k_bottom - k->k_size, *top = k->k_bottom;
 		const struct ustack *u;
 
-		if (i < from || GET(k->k_sched) != s)   /* it has left with a thread */
+		if (i < from || GET(k->k_sched) != s)   /* left with a thread */
 			continue;
 		u = k->k_resident;
 		if ((u && u == s->s_current) || contains(k, here))
