@@ -19,10 +19,10 @@
 enum {
 	POLICY_RUN    = 32,     /* starts in a row: enough to share a cache, */
 	POLICY_RUNS   = 1024,   /* and at most, where there are very many */
-	POLICY_LOOKS  = 16,     /* processors that one that asks looks at */
-	POLICY_PLACES = 16,     /* threads that have run, for an idle processor */
-	POLICY_AGAIN  = 10000,  /* ns between searches of one that does not sleep yet */
-	POLICY_NOTICE = 64,     /* wakes of other processors, of which one draws */
+	POLICY_LOOKS  = 16,     /* processors that a search for threads looks at */
+	POLICY_PLACES = 16,     /* threads that have run, in one gift, at most */
+	POLICY_AGAIN  = 10000,  /* ns between searches of a processor that is awake */
+	POLICY_NOTICE = 64,     /* wakes of other processors until a measurement */
 	POLICY_SPAN   = 50000,  /* ns, at least, over which a processor is measured */
 	POLICY_HOP    = 500,    /* ns: about what a wake of another processor takes */
 	POLICY_LIGHT  = 240,    /* 256ths of a processor: work that fits on one. With
@@ -34,10 +34,11 @@ enum {
 };
 
 /*
- * The starts of a run on a processor with so many threads, waiting ones as well. Threads
- * that are started in a row often work together, which costs least on one processor. With
- * a quarter of these a processor gets little more than its share; beyond POLICY_RUN it
- * would get too much to do at a time, unless that is a small part of what it has.
+ * Returns how many starts in a row go to a processor with `threads' threads, which
+ * include waiting ones. Threads that are started in a row often work together, which
+ * costs least on one processor. A run of a quarter of the threads keeps the numbers on
+ * all processors nearly equal. A run longer than POLICY_RUN would be too much work at a
+ * time, unless the processor has 64 times as many threads.
  */
 static inline uint32_t policy_run(uint32_t threads)
 {
@@ -49,8 +50,9 @@ static inline uint32_t policy_run(uint32_t threads)
 }
 
 /*
- * The threads that a processor with `ready' ones in its queue, and none running, gives to
- * one of `asking' processors that have asked. Each gets the same, and one thread stays.
+ * Returns how many threads a processor that has `ready' in the queue, and runs no thread,
+ * gives to each of `asking' processors. All get the same number; at least one thread
+ * stays.
  */
 static inline uint32_t policy_share(uint32_t ready, uint32_t asking)
 {
@@ -63,13 +65,14 @@ static inline uint32_t policy_share(uint32_t ready, uint32_t asking)
 }
 
 /*
- * How many, if they never ran, from a processor with `ours' threads to one with `theirs';
- * waiting ones count here. On a shared stack they cannot come back once they have run.
- * Without this bound the connections of a server gather where it was calm when they came:
- * simulated, one of 16 processors got 1.46 times its share, for good. They go in a row,
- * for those that were started in a row belong together; and no fewer than that, unless
- * they have `waited' from a look to the next: so threads that begin, and block at once,
- * stay where they are, whatever many are started.
+ * Returns how many new threads a processor with `ours' threads gives to one with
+ * `theirs'; both numbers include waiting threads. A thread on a shared stack cannot move
+ * back after its first run, so at most half of the difference is given. Without this
+ * bound the connections of a server gather where the load was low when they came:
+ * simulated, one of 16 processors got 1.46 times the average, for good. Threads that were
+ * started in a row often belong together, so fewer than one run of starts are given only
+ * if threads have `waited' from one look to the next. So threads that begin and block at
+ * once stay, however many are started.
  */
 static inline uint32_t policy_new(uint32_t share, uint32_t ours, uint32_t theirs,
 				  int waited)
@@ -84,13 +87,13 @@ static inline uint32_t policy_new(uint32_t share, uint32_t ours, uint32_t theirs
 
 /* ---- Threads that follow others: the load of a processor ---- */
 
-/* `thread' has come from elsewhere, and has run there. */
+/* Notes that `thread', which has run on another processor, has come to this one. */
 static inline void policy_arrive(struct uproc_load *l, const void *thread)
 {
 	l->l_new[l->l_came++ % UPROC_NEW] = thread;
 }
 
-/* Whether it has, and has drawn none since. */
+/* Returns whether `thread' was noted by policy_arrive(), and forgets the note. */
 static inline bool policy_is_fresh(struct uproc_load *l, const void *thread)
 {
 	for (unsigned i = 0; i < UPROC_NEW; i++)
@@ -102,10 +105,12 @@ static inline bool policy_is_fresh(struct uproc_load *l, const void *thread)
 }
 
 /*
- * At time `now', after so many switches: what the processor did since the last call, if
- * that is long enough. A run ends at a switch. So that a thread which wakes others and
- * never waits counts as well, a run ends at each such wake, if these are more. The
- * shorter one of two spans counts: in one of them the CPU may have been another's.
+ * Measures what the processor did in the span from the last measurement to `now', if the
+ * span is long enough. `switches' counts all switches so far. The mean run is the busy
+ * time divided by the switches, or by the wakes of other processors' threads if these are
+ * more: a thread that wakes others and never waits has no switches. The shorter run of
+ * the last two spans counts, since in one of the spans another process may have had the
+ * CPU.
  */
 static inline void policy_measure(struct uproc_load *l, int64_t now, uint64_t switches)
 {
@@ -132,8 +137,9 @@ static inline void policy_measure(struct uproc_load *l, int64_t now, uint64_t sw
 enum { POLICY_FRESH = 1, POLICY_DUE = 2 };
 
 /*
- * `waker' wakes one. Returns reasons: it has just come, or wakes between processors have
- * been so many, or have gone on for so long. Then the processor measures itself.
+ * Counts that `waker' wakes a thread of another processor. Returns reasons to draw that
+ * thread: POLICY_FRESH if the waker has just come here, POLICY_DUE after POLICY_NOTICE
+ * such wakes, or the time that so many take. With POLICY_DUE the caller measures.
  */
 static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 {
@@ -165,9 +171,9 @@ static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
 }
 
 /*
- * Whether a thread of the other one that is woken here comes. Apart, each wake takes a
- * hop: too long, if the threads run for less between their wakes. Where all fits on one
- * processor, they gain nothing by two.
+ * Returns whether the processor of `l' draws a thread of the `other' processor that is
+ * woken here. Apart, each wake takes a hop, which is too long for threads that run for
+ * less than a hop between wakes. Threads that fit on one processor gain nothing by two.
  */
 static inline bool policy_draws(const struct uproc_load *l,
 				const struct uproc_load *other)
@@ -181,9 +187,10 @@ static inline bool policy_draws(const struct uproc_load *l,
 }
 
 /*
- * What the processor was given kept it busy for so long, and has drawn so many threads
- * after it, or was drawn away: if that was short, and one of two processors is left idle,
- * it was in vain, and it asks for none for some time, each time longer.
+ * Decides how long the processor does not ask for threads. The threads that it was given
+ * kept the processor busy for `busy' ns, and `drew' threads followed, or were drawn away.
+ * If the time was short the move was in vain, since one of two processors is idle again;
+ * the pause doubles each time.
  */
 static inline void policy_hold(struct uproc_load *l, int64_t now, int64_t busy,
 			       uint32_t drew)
@@ -197,14 +204,14 @@ static inline void policy_hold(struct uproc_load *l, int64_t now, int64_t busy,
 	l->l_hold = now + l->l_held;
 }
 
-/* The processor was given some threads. */
+/* Notes that the processor was given threads. */
 static inline void policy_get(struct uproc_load *l, int64_t now)
 {
 	l->l_given = now;
 	l->l_drew = 0;
 }
 
-/* The processor has nothing to run: how long it got by with what it was given. */
+/* Judges the last gift, when the processor has nothing left to run. */
 static inline void policy_judge(struct uproc_load *l, int64_t now)
 {
 	int64_t busy = now - l->l_given;
@@ -214,7 +221,7 @@ static inline void policy_judge(struct uproc_load *l, int64_t now)
 	l->l_given = 0;
 }
 
-/* It has lost a thread, and has no other: it had better not ask for one soon. */
+/* Begins a pause without asking: the processor's last thread was drawn away. */
 static inline void policy_lose(struct uproc_load *l, int64_t now)
 {
 	if (now < l->l_hold)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stall.h: what the monitor of upreempt.c asks debug/ustall.c, which reports threads that
- * keep their processor, and back. upreempt.c knows no more of it than this table, which
- * is there once the program has called ustall_install(). Private.
+ * stall.h: the calls between the monitor of upreempt.c and debug/ustall.c, which reports
+ * threads that keep their processor. upreempt.c calls debug/ustall.c only through struct
+ * upreempt_stalls, which ustall_install() registers. Private.
  */
 #ifndef USCHED_PRIVATE_STALL_H
 #define USCHED_PRIVATE_STALL_H
@@ -25,28 +25,34 @@ struct upreempt_all {
 };
 
 struct upreempt_stalls {
-	/* 0, and *w is to be freed; -ENOMEM; -EAGAIN. `all' stays. */
+	/* Makes *w, for t_free to free; `all' must outlive *w. 0; -ENOMEM; -EAGAIN. */
 	int  (*t_make)(struct ustall **w, const struct upreempt_all *all);
 
-	/* Ends its native thread, while those of the processors exist; and frees it. */
+	/*
+	 * Stops the reporter's native thread, while those of the processors exist; frees
+	 * the reporter.
+	 */
 	void (*t_stop)(struct ustall *w);
 	void (*t_free)(struct ustall *w);
 
-	/* The monitor looks at processor i; and it has looked at all. */
+	/* Calls of the monitor: at each processor i, and after the last processor. */
 	void (*t_look)(struct ustall *w, size_t i);
 	void (*t_looked)(struct ustall *w);
 
-	/* In the handler of upreempt__ask(), on the native thread of `s'. */
+	/* The handler of upreempt__ask() calls this, on the native thread of `s'. */
 	void (*t_answer)(struct ustall *w, const struct usched *s, const void *context);
 };
 
-/* Before processors are made. */
+/* Registers the table, before processors are made. */
 UPREEMPT_PRIVATE void upreempt__report(const struct upreempt_stalls *table);
 
-/* The native thread of `s', and the clock of its CPU time. 0: it has not begun. */
+/*
+ * Returns the native thread of `s', and stores the clock of that thread's CPU time.
+ * 0: the native thread has not begun.
+ */
 UPREEMPT_PRIVATE pid_t upreempt__native(const struct usched *s, clockid_t *clock);
 
-/* Sends it the signal that has t_answer called. */
+/* Sends the native thread of `s' the signal whose handler calls t_answer. */
 UPREEMPT_PRIVATE void upreempt__ask(const struct usched *s);
 
 static inline struct usched *upreempt__at(const struct upreempt_all *all, size_t i)

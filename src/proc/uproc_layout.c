@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* uproc_layout.c: what readers from outside of a process go by: src/proc/layout.h. */
+/* uproc_layout.c: the constant for readers from outside of a process: see layout.h. */
 #include "../../arch/arch.h"
 #include "layout.h"
 #include "proc.h"
 #include "../../uwait.h"
 
-/* IDLE and WAKING of uwait.c. In other states a wait is not granted yet. */
+/* IDLE and WAKING of uwait.c. In other states a wait is not granted. */
 enum { UWAITER_IDLE = 0, UWAITER_WAKING = 2 };
 
-/* Bits of u_deep: its bit fields, by the ABIs of both machines. */
+/* Bits of u_deep, which is a word of bit fields, by the ABIs of both machines. */
 enum { USTACK_CANCELLED = 1, USTACK_ATTACHED = 2, USTACK_OUTSIDE = 4 };
 
-/* Used: nothing reads it in the program. */
+/* The attribute "used" keeps the constant, which no code of the program reads. */
 __attribute__((used, aligned(16)))
 const struct usched__layout usched__layout = {
 	.l_magic     = L_MAGIC,

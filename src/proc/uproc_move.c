@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_move.c: threads that move to idle processors. doc/moving.md has the protocol, and
- * says why it is right; the numbers here are its steps.
+ * proves the protocol; the numbers here are the steps of that page.
  *
  *	idle processor q                        busy processor p
- *	asks:     its bit in r_asking,          gives:    takes the bit, counts places,
+ *	asks:     sets a bit of r_asking,       gives:    takes the bit, counts places,
  *	          ASKED in the inbox of p                 marks threads, pushes them to
  *	                                                  the inbox of q
- *	threads arrive: writes its name         p_ended: they have left
+ *	threads arrive: becomes the owner       p_ended:  counts them as gone
  *
- * A thread that is woken from another processor can be drawn there, too: the same steps
- * for one thread, with its waker's processor for q.
+ * A processor can also draw a thread that it wakes: the same steps for one thread, with
+ * the waker's processor for q.
  *
- * New threads may always leave. Others leave unless c_stay, if they are on an unshared
- * stack, which goes with them. When the thread has ended, the stack goes back to where it
- * was added, or the processor that gives would have none left. It does so by p_foreign
- * and p_returned, at a look: the end of the thread still runs on it.
+ * A new thread may always leave. A thread that has run may leave unless c_stay, if the
+ * stack is unshared, and takes the stack along. After the end of the thread the stack
+ * goes back to the processor where it was added, which would run out of stacks otherwise.
+ * The stack is in p_foreign until a look, since the end of the thread still runs on the
+ * stack; then in p_returned of the home processor.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -40,7 +41,10 @@ static uint64_t asking_bit(const struct uproc *p)
 	return (uint64_t)1 << uproc__index(p) % ASKING_BITS;
 }
 
-/* Threads in the queue of `p' that might move. The numbers may be of different age. */
+/*
+ * Returns how many threads in the queue of `p' might move. An estimate: the counters are
+ * read one after the other.
+ */
 static uint32_t movable(const struct uproc *p)
 {
 	size_t queued = GET(p->p_tail) - GET(p->p_head);
@@ -82,7 +86,7 @@ void uproc__ask(struct uproc *p)
 		CAS(&of->p_inbox, &empty, ASKED);
 }
 
-/* Ends what `p' asks. False: it was ended already, by a processor that gives some. */
+/* Clears the bit of `p' in r_asking. False: a processor that gives has taken the bit. */
 static bool end_asking(struct uproc *p)
 {
 	return FETCH_AND(asking_of(p), ~asking_bit(p)) & asking_bit(p);
@@ -98,7 +102,7 @@ void uproc__stop_asking(struct uproc *p, int64_t now)
 	policy_get(&p->p_load, now);
 }
 
-/* A thread begins, or has begun, on another processor than the one that counts it. */
+/* Counts in p_passed a thread that begins, or has begun, on another processor. */
 static void pass(struct uproc *p, bool elsewhere)
 {
 	__atomic_store_n(&p->p_passed, p->p_passed + elsewhere, __ATOMIC_RELAXED);
@@ -131,8 +135,9 @@ static uint32_t count_asking(const struct uprocs *r)
 }
 
 /*
- * Whether the thread that blocks is in the queue, as the newest: it yields. Its frames
- * are in use, so it stays; else the oldest does, which is to run now.
+ * Returns whether the blocking thread yields, and so is the newest in the queue. Its
+ * frames are in use, so this thread stays. Otherwise the oldest thread stays, and runs
+ * next.
  */
 static bool yields(const struct uproc *p)
 {
@@ -141,7 +146,10 @@ static bool yields(const struct uproc *p)
 	return self && &p->p_queue[(p->p_tail - 1) & p->p_mask]->t_stack == self;
 }
 
-/* Whether `t' may leave, `as_new' or as one that has run; then it is marked: step 5. */
+/*
+ * Returns whether `t' may leave, and marks `t' then: step 5. `as_new': only a new thread
+ * may; otherwise only a thread that has run.
+ */
 static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 		   struct uproc_locals *l)
 {
@@ -174,7 +182,10 @@ static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t
 	uproc__push_inbox(q, t);
 }
 
-/* New ones, the newest `most': those that were started in a row stay together. */
+/*
+ * Gives up to `most' new threads, from the newer end of the queue: threads that were
+ * started in a row stay together. Returns the number.
+ */
 static uint32_t give_new(struct uproc *p, struct uproc *q, uint32_t most)
 {
 	bool last_stays = yields(p);
@@ -193,7 +204,7 @@ static uint32_t give_new(struct uproc *p, struct uproc *q, uint32_t most)
 	return (uint32_t)(end - begin);
 }
 
-/* Of the first `scan' in the queue those that are left move to its newer end. */
+/* Closes the gaps among the first `scan' places of the queue, towards the newer end. */
 static void close_gaps(struct uproc *p, size_t scan)
 {
 	size_t to = p->p_head + scan;
@@ -207,7 +218,7 @@ static void close_gaps(struct uproc *p, size_t scan)
 	__atomic_store_n(&p->p_head, to, __ATOMIC_RELAXED);
 }
 
-/* Those that have run, the oldest. */
+/* Gives up to `most' threads that have run, the oldest first. Returns the number. */
 static uint32_t give_others(struct uproc *p, struct uproc *q, uint32_t most)
 {
 	size_t scan = p->p_tail - p->p_head;
@@ -233,7 +244,7 @@ static uint32_t give_others(struct uproc *p, struct uproc *q, uint32_t most)
 
 typedef uint32_t give_fn(struct uproc *p, struct uproc *q, uint32_t most);
 
-/* Steps 4 to 7, with a place for each. The number of threads given. */
+/* Steps 4 to 8: counts places, gives threads. Returns the number of threads given. */
 static uint32_t give_counted(give_fn *give, struct uproc *p, struct uproc *q,
 			     uint32_t most)
 {
@@ -252,7 +263,7 @@ static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
 	bool waited = p->p_waits > p->p_head;
 
 	if (!end_asking(q))
-		return 0;                       /* another one gives */
+		return 0;                       /* another processor gives */
 	given = give_counted(give_new, p, q,
 			     policy_new(most, ours, theirs, waited));
 	if (given == 0 && p->p_sched.s_moves)
@@ -263,7 +274,7 @@ static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
 	return given;
 }
 
-/* The next one first. */
+/* Gives to each processor that asks, the next in the array first. */
 void uproc__give(struct uproc *p)
 {
 	struct uprocs *r = p->p_procs;
@@ -271,7 +282,7 @@ void uproc__give(struct uproc *p)
 	uint32_t asking;
 
 	if (GET(*asking_of(p)) & asking_bit(p))
-		end_asking(p);                  /* a giver was late, and had none */
+		end_asking(p);                  /* a giver of nothing was late */
 	asking = count_asking(r);
 	for (size_t i = 1; i < all && asking > 0; i++) {
 		struct uproc *q = uproc_at(r, (uproc__index(p) + i) % all);
@@ -289,8 +300,9 @@ void uproc__give(struct uproc *p)
 /* ---- Threads that follow others ---- */
 
 /*
- * A thread that has just come draws what it wakes first, so a group follows a member that
- * was given away. Else, now and then, one of two processors draws.
+ * Returns whether `p' draws a thread of `o' that is woken here. A thread that has just
+ * come draws the first thread it wakes, so a group follows a member that was given away.
+ * Otherwise, now and then, one of two processors draws.
  */
 static bool draws(struct uproc *p, const struct uproc *o)
 {
@@ -352,8 +364,8 @@ bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 /* ---- Stacks ---- */
 
 /*
- * `u' has ended, and mail may be on its way. The record does not name the stack any more,
- * which may leave with the next thread: then the mail would follow it.
+ * Late mail finds the processor of an ended thread through u_stack. The stack may leave
+ * with the next thread, and the mail would follow the stack, so u_stack becomes s_native.
  */
 void uproc__leave_stack(struct uproc *p, struct ustack *u)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_start.c: which processor a new thread gets, and its start. A start fails before
- * the thread can be seen, or not at all. After the last step the thread belongs to its
- * processor, and nothing here touches it.
+ * uproc_start.c: the choice of a processor for a new thread, and the start. A start fails
+ * before other threads can see the new one, or not at all. After the last step the thread
+ * belongs to the processor, and this file does not touch the record any more.
  */
 #include <limits.h>
 #include <string.h>
@@ -14,12 +14,13 @@
 
 /* ---- Places ---- */
 
-/* r_place: where the run is, and how many starts are left of it, in units of: */
+/* r_place: the processor of a run, plus the starts left in the run, in units of this. */
 #define RUN_LEFT ((uint64_t)1 << 32)
 
 /*
- * The threads that `p' has to run: those in its queue, or those that were started and
- * have not begun, which may be there or on the way. The numbers may be of different age.
+ * Returns the number of threads in the queue of `p', or of threads that were started and
+ * have not begun, whichever is larger: new threads may be in the queue or on the way. An
+ * estimate: the counters are read one after the other.
  */
 static uint32_t work_of(const struct uproc *p)
 {
@@ -45,7 +46,7 @@ static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 		* RUN_LEFT;
 }
 
-/* The processor for the next thread of a scheduler that spreads them. */
+/* Returns the processor for the next thread of a scheduler that spreads threads. */
 static struct uproc *spread(struct uprocs *r)
 {
 	uint64_t old, place;
@@ -103,15 +104,18 @@ static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 }
 
 /*
- * Returns the owner of a new thread of `p': if another starts the thread, as for one that
- * moves. So only `p' makes a thread its own.
+ * Returns the first owner of a new thread of `p'. On another processor or native thread
+ * that is r_moving, as for a thread that moves: only `p' makes itself the owner.
  */
 static struct usched *first_owner(struct uproc *p)
 {
 	return p == uproc_self() ? &p->p_sched : &p->p_procs->r_moving->p_sched;
 }
 
-/* For hooks a new thread is where it was created, since it has no place to go on. */
+/*
+ * Tells hooks of a new thread. u_pc is the place of creation meanwhile, since the thread
+ * has no place to go on yet.
+ */
 static void tell_created(struct uproc_thread *t, const void *where)
 {
 	struct usched *here = usched__here();
@@ -124,7 +128,9 @@ static void tell_created(struct uproc_thread *t, const void *where)
 	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
 }
 
-/* The scheduler's part of a new record; `from' may be NULL. */
+/*
+ * Fills the scheduler's part of a new record, from `from', the starting thread or zeros.
+ */
 static void fill_room(const struct uprocs *r, struct uproc_thread *t, const void *from)
 {
 	struct uproc *self = uproc_self();
@@ -142,7 +148,7 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 			 const struct ustack_how *how, struct ustack **thread)
 {
 	struct uproc *self = uproc_self(), *p = place.w_proc;
-	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* it stays */
+	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* KNOWN stays */
 
 	if (thread) {
 		uproc_rest(t)->t_joiner = how->h_detached ? DETACHED : OPEN;
@@ -161,7 +167,7 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 		fill_room(p->p_procs, t, how->h_room);
 	if (SIMULATED)
 		sim__started(t);
-	/* Until now it was not LIVE, which refuses stale handles. */
+	/* Without LIVE, until this store, stale handles were refused. */
 	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)
 		uproc__make_runnable(p, t);
