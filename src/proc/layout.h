@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * layout.h: usched__layout, a constant that tells readers of a process's memory, or of a
- * core file, where threads are. tools/uthreads is one. So it needs no debug information
- * of the library. Private.
+ * core file, where threads are. So a reader, such as tools/uthreads, needs no debug
+ * information of the library. Private.
  *
- * A reader finds the constant by its name or, in stripped programs, by its first 16
- * bytes, at a multiple of 16 in what the file maps. It has pointers, which are relocated
- * in memory; l_self is the constant's own address then, and tells it from copies.
+ * A reader finds the constant by name or, in stripped programs, by the first 16 bytes, at
+ * a multiple of 16 in what the file maps. The pointers are relocated in memory; l_self is
+ * the address of the constant then, which a copy does not have.
  *
  *	offset  0  16 bytes, L_MAGIC
  *	       16  uint32_t, L_VERSION: the version of these rules; 12 bytes unused
@@ -71,7 +71,7 @@ struct usched__trace_layout {
 	struct layout_name   t_name[TRACE_NAMES];
 };
 
-/* In every program with processors: uprocs.c mentions it. */
+/* The constant is in every program with processors, since uprocs.c refers to it. */
 extern const struct usched__layout usched__layout;
 
 #define PART(type, name, m) \

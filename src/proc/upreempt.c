@@ -47,12 +47,12 @@
 
 enum {
 	SIGNALS     = 65,
-	EARLY       = 8,        /* this part of a slice may be missing at a look */
-	QUIET       = 8,        /* looks at idle processors before it sleeps */
-	SKIP_MAX    = 32,       /* calls of ustack_check() for a look at the clock: that
-				   is 1 ns for a call, and so many may grow at once */
-	OFTEN       = 32,       /* looks at the clock in a slice: more are too many, */
-	SELDOM      = 8,        /* and less are too few */
+	EARLY       = 8,        /* a slice is over when 1/8 of the slice is left */
+	QUIET       = 8,        /* looks at idle processors before the monitor sleeps */
+	SKIP_MAX    = 32,       /* calls of ustack_check() for a look at the clock, at
+				   most: a look then costs 1 ns for each call */
+	OFTEN       = 32,       /* looks at the clock in a slice, at most, */
+	SELDOM      = 8,        /* and at least */
 	SHORT_TURN  = 100000,   /* ns */
 	STALL_LOOKS = 2,        /* looks in the time of a stall */
 };
@@ -67,7 +67,7 @@ extern inline int ustack_check(void);
 
 /* ---- Slices of a dispatcher ---- */
 
-/* Of ustall_install(), or NULL. */
+/* The table of ustall_install(), or NULL. */
 static const struct upreempt_stalls *stalls;
 
 void upreempt__report(const struct upreempt_stalls *table)
@@ -75,7 +75,7 @@ void upreempt__report(const struct upreempt_stalls *table)
 	__atomic_store_n(&stalls, table, __ATOMIC_RELEASE);
 }
 
-/* The policy of processors: what the monitor has found still holds. */
+/* s_preempt of processors: whether the slice that the monitor found over still runs. */
 int slice__is_over(struct usched *s, struct ustack *u, void *context)
 {
 	(void)u;
@@ -95,8 +95,9 @@ void slice__count_given(struct usched *s)
 }
 
 /*
- * Reads the clock some times in a slice, however long it is from call to call. The first
- * call behind a wait does not look, and the next ones do.
+ * Returns whether the slice is over, by the clock. Adapts l_skip so that the clock is
+ * read between SELDOM and OFTEN times in a slice, however long the calls are apart. The
+ * first call after a wait does not read the clock, and the second call does.
  */
 static bool clock_over(struct slice *l, struct usched *s)
 {
@@ -123,7 +124,7 @@ static bool clock_over(struct slice *l, struct usched *s)
 	return t - l->l_since >= l->l_length;
 }
 
-/* Its next call looks. */
+/* Begins a slice of the running thread, whose next ustack_check() reads the clock. */
 BY_THREADS static void begin_turn(void)
 {
 	struct usched *s = usched__current;
@@ -148,7 +149,7 @@ static int yield_slice(struct usched *s)
 	} else {
 		SET(s->s_over, 0);
 		if (GET(l->l_over) != count(s))
-			return 0;               /* it was another thread's */
+			return 0;               /* s_over was for another thread */
 	}
 	slice__count_given(s);
 	rc = ustack_yield();
@@ -180,7 +181,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 	struct slice *l;
 	int rc;
 
-#ifdef USCHED_WHOLE             /* libusched-check.a: brings it into the program */
+#ifdef USCHED_WHOLE             /* libusched-check.a: links the function */
 	extern void ustall_install(void);
 
 	__asm__ volatile("" : : "r"(ustall_install));
@@ -202,7 +203,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 	if (MONITORED && length && usched__probe() > 0)
 		l->l_signal = signal;
 	l->l_length = length ? length : BUDGET_SPELL;
-	l->l_since = when_now();        /* of count 0, which nothing has changed yet */
+	l->l_since = when_now();        /* of count 0, the count so far */
 	l->l_skip = 1;
 	if (!l->l_signal)
 		s->s_over = 1;
@@ -228,7 +229,7 @@ struct upreempt_monitor {
 	int64_t            m_period;    /* ns from look to look */
 };
 
-/* Of the process: the handlers that were there before. */
+/* The handlers that the process had before install(). */
 static struct sigaction previous[SIGNALS];
 #define YIELD (&previous[0])            /* marks of signals */
 #define SNAP  (&previous[1])
@@ -236,7 +237,7 @@ static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Signals of the monitor ---- */
 
-/* The mark, as the value, tells which signals are ours, and what for. */
+/* Sends `signal' with `mark' as the value, by which on_signal() knows the purpose. */
 static void interrupt_slice(const struct slice *l, int signal,
 			    const struct sigaction *mark)
 {
@@ -265,7 +266,7 @@ void upreempt__ask(const struct usched *s)
 	interrupt_slice(slice_of(s), slice_of(s)->l_ask, SNAP);
 }
 
-/* In the handler, on the native thread of a processor, or of a loop in a thread of it. */
+/* Answers upreempt__ask(), in the handler, on a processor's native thread. */
 static void answer(const void *context)
 {
 	struct slice *l = slice_of(usched__current);
@@ -276,7 +277,7 @@ static void answer(const void *context)
 	errno = error;
 }
 
-/* A signal of the program. The default of SIGURG is to ignore it. */
+/* Hands a signal of the program to the previous handler. SIGURG is ignored by default. */
 static void chain(int signal, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = &previous[signal];
@@ -300,8 +301,9 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * Unless it is there. It stays, since signals may still be on their way. Slices need it
- * on the stack of the thread, without SA_ONSTACK.
+ * Installs the handler, unless it is installed. The handler stays for ever, since signals
+ * may still be on their way. Slices need a handler on the thread's stack: without
+ * SA_ONSTACK.
  */
 static void install(int signal, int flags)
 {
@@ -366,7 +368,7 @@ static bool look_at(struct upreempt_monitor *m, size_t i)
 	return !idle;
 }
 
-/* True: not all are idle. */
+/* Looks at all processors. True: a processor is not idle. */
 static bool look(struct upreempt_monitor *m)
 {
 	bool busy = false;
@@ -389,8 +391,8 @@ static void wait_period(struct upreempt_monitor *m)
 }
 
 /*
- * Linux 6.12 lets a native thread say how short its turns are. One with short turns gets
- * the CPU sooner from others that compute. Its nice value and policy stay.
+ * Asks Linux, from 6.12 on, for short turns: the monitor then gets a CPU sooner while
+ * other native threads compute. The nice value and the policy stay.
  */
 static void ask_for_short_turns(void)
 {

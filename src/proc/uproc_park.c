@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_park.c: the native threads of processors, how they park, and when all are stuck.
- * Which thread is next is the policy's choice. Native threads that wait for the end of
- * threads are in uproc_join.c, which asks here whether that can still come.
+ * The policy chooses the next thread. Native threads that wait for the end of threads
+ * are in uproc_join.c, which asks here whether the end can still come.
  *
  * To park, a processor replaces its empty inbox by PARKED and sleeps. A push that finds
- * the mark unparks it. Mail before the mark makes the compare-and-swap fail, mail after
- * it finds the mark: none is missed. At the end STOPPED is put into each inbox, which
- * keeps a processor from parking; one that was parked is unparked.
+ * the mark unparks the processor. No mail is missed: mail before the mark makes the
+ * compare-and-swap fail, and mail after the mark finds the mark. At the end of a
+ * scheduler STOPPED in each inbox keeps the processors from parking, and parked
+ * processors are unparked.
  *
  * Threads are stuck if all processors were parked at one time, no thread waited for an
  * event, and no native thread holds the scheduler. Inboxes are read one after the other,
@@ -19,14 +20,14 @@
  *  2. looks at each inbox, which must hold the mark;
  *  3. reads r_unparks again, which must be the same.
  *
- * A processor's parks exceed its unparks by one at most. So 1 says that each has counted
- * a park and not its end, and 3 that none has since: no processor ran from 1 to 3, and
- * none sent mail. Mail that was on its way before has taken the mark from an inbox, which
- * 2 sees. There remains the mail of native threads, for which there is uprocs_hold(). An
- * event that a thread waits for is counted until the thread runs.
+ * The parks of a processor exceed the unparks by one at most. So 1 says that each
+ * processor has counted a park and not the end of the sleep, and 3 that this is so still:
+ * from 1 to 3 no processor ran or sent mail. Mail that was sent before has replaced the
+ * mark in an inbox, which 2 sees. Native threads may still send mail, and announce that
+ * by uprocs_hold(). An event that a thread waits for is counted until the thread runs.
  *
- * A processor that is driven (c_embed, and with SINGLE_THREAD) has no native thread: it
- * runs on the one that joins or that calls uprocs_run(), inside that call.
+ * A driven processor (c_embed, SINGLE_THREAD) has no native thread: the processor runs
+ * inside a join or uprocs_run(), on the native thread of the caller.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CPU_COUNT */
@@ -44,12 +45,15 @@
 enum {
 	LOOKS       = 300,              /* at an inbox, before a call of the system */
 	LINGER      = 3000,             /* ns: some times the cost of mail */
-	LINGER_REST = 64,               /* waits, after some in vain */
+	LINGER_REST = 64,               /* waits without lingering, after some in vain */
 	QUICK       = 2,                /* times r_patience: a short idle time */
 	QUICK_MAX   = 8,
 };
 
-/* To one CPU of those that it has from its creator. It cannot fail but by a race. */
+/*
+ * Pins the calling native thread of `p' to one of the CPUs that the creator may use. If
+ * the set of CPUs changes meanwhile the thread may stay unpinned.
+ */
 static void pin(const struct uproc *p)
 {
 #ifdef CPU_COUNT
@@ -86,7 +90,7 @@ static void *run_native(void *arg)
 		upreempt__adopt(&p->p_sched);
 	do
 		usched_run(&p->p_sched);
-	while (!LOAD(p->p_procs->r_stop));      /* it idles here: uproc_park() */
+	while (!LOAD(p->p_procs->r_stop));      /* see is_in_the_way() */
 	if (p->p_alternate)
 		uproc__observer.o_leave();
 	return NULL;
@@ -105,8 +109,9 @@ static int map_alternates(struct uprocs *r)
 }
 
 /*
- * A thread that goes on as the next one is no switch, and one that waits is s_current
- * until the next one is found.
+ * upreempt__state_fn. `progress' has looks and calls of s_next as well as switches, since
+ * a thread that goes on as the next one makes no switch. A waiting thread is s_current
+ * until the next thread is found, so u_tokens says whether s_current runs.
  */
 static enum upreempt_state state_of(const struct usched *s, uint64_t *progress)
 {
@@ -171,13 +176,13 @@ int uproc__start_natives(struct uprocs *r)
 	rc = pthread_attr_init(&attr);
 	if (rc)
 		return -rc;
-	if (uproc_at(r, 0)->p_steps == 0) {     /* threads run on it */
+	if (uproc_at(r, 0)->p_steps == 0) {     /* threads run on the native stack */
 		size_t size = r->r_conf.c_stack_size;
 
 		if (size < UPROC_NATIVE_STACK)
 			size = UPROC_NATIVE_STACK;
 		rc = pthread_attr_setstacksize(&attr, size + UIMAGE_GUARD);
-		if (rc == 0)            /* glibc takes it out of that size */
+		if (rc == 0)            /* glibc takes the guard out of the size */
 			rc = pthread_attr_setguardsize(&attr, UIMAGE_GUARD);
 	}
 	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
@@ -220,8 +225,8 @@ static bool look_for_end(struct uprocs *r)
 }
 
 /*
- * Threads must not move while they are reported, even if a native thread wakes one that
- * should have called uprocs_hold(): a processor that is unparked meanwhile waits.
+ * Threads must not move while they are reported, even if a native thread that should have
+ * called uprocs_hold() wakes one: an unparked processor waits in uproc__stand().
  */
 bool uproc__detect_end(struct uprocs *r)
 {
@@ -234,8 +239,8 @@ bool uproc__detect_end(struct uprocs *r)
 }
 
 /*
- * Has the waiting native threads call uproc__detect_end(). A processor does not call it,
- * as it runs on the stack of a thread, which may have no room for a report.
+ * Has the waiting native threads call uproc__detect_end(). A processor does not call that
+ * function, as the stack of a thread may have no room for a report.
  */
 static void suggest_end(struct uprocs *r)
 {
@@ -246,14 +251,15 @@ static void suggest_end(struct uprocs *r)
 }
 
 /*
- * Before it parks, a processor looks for mail for as long as a sleep and a wake would
- * take. So it never takes more than twice the least time possible, and two processors
- * that send to each other stay awake. Other native threads that want the CPU get it. Mail
- * that comes during a call of the system waits for its end, so most of the time goes to
- * looks; descriptors that no thread here waits for can wait for the sleep.
+ * Looks for mail, before the processor parks, for as long as a sleep and a wake would
+ * take. So a wait for mail takes at most twice the least time possible, and two
+ * processors that send to each other stay awake. sched_yield() gives the CPU to other
+ * native threads. Mail that comes during a system call waits for the end of the call, so
+ * most of the time goes to looks. Descriptors that no thread here waits for can wait for
+ * the sleep.
  *
- * That is in vain where mail comes seldom. So p_quick counts the idle times that ended
- * within about that time, whether it slept in them or not, less the others, and at zero
+ * The looks are in vain where mail comes seldom. So p_quick counts idle times that were
+ * about as short as the looks, with or without a sleep, less longer idle times. At zero
  * the processor sleeps at once.
  */
 static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
@@ -279,7 +285,7 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 	return t;
 }
 
-/* Without events. */
+/* Sleeps, in a processor without events. */
 static void wait_unparked(struct uproc *p, int64_t until)
 {
 	struct timespec t = when_of(until);
@@ -312,7 +318,7 @@ void uproc__unmark(struct uproc *p)
 	CAS(&p->p_inbox, &mark, NULL);
 }
 
-/* The inbox is marked. Returns after an unpark, or an event. */
+/* Sleeps, with the mark in the inbox, until an unpark or an event. */
 static void sleep_parked(struct uproc *p, int64_t until)
 {
 	struct uprocs *r = p->p_procs;
@@ -344,7 +350,7 @@ bool uproc__is_stuck(struct uproc *p)
 
 	if (uevents_waited(&p->p_sched))
 		return false;
-	if (ONE_NATIVE)                         /* so no mail will come */
+	if (ONE_NATIVE)                         /* no other native thread can send mail */
 		return true;
 	if (r->r_returns)
 		return false;
@@ -354,7 +360,7 @@ bool uproc__is_stuck(struct uproc *p)
 	return !held;
 }
 
-/* On the native thread of a loop, or of a join. It may leave the mark. */
+/* Parks a driven processor, on the native thread of its driver. May leave PARKED. */
 static struct uproc_thread *park_driven(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uprocs *r = p->p_procs;
@@ -398,10 +404,10 @@ static void count_linger(struct uproc *p, bool gained)
 }
 
 /*
- * With nothing to run, and p_quick, watch_inbox() would look as long, so no thread is
- * held up. Where the partner has no CPU it is in vain, and p_linger stops it for some
- * time. It counts as a call of s_next: each p_interval-th thread blocks, so that
- * the processor looks for events.
+ * Watches *word for LINGER ns if no thread is ready. watch_inbox() would look as long, so
+ * no thread is held up. Lingering is in vain if the partner has no CPU: p_linger then
+ * stops it for some waits. A successful call counts as a call of s_next, so that each
+ * p_interval-th wait blocks, and the processor looks for events.
  */
 int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
 {
@@ -463,7 +469,7 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 	return t;
 }
 
-/* Whether the processor is on the frames of a thread that might move. */
+/* Whether the processor runs on the frames of a thread that might move. */
 static bool is_in_the_way(const struct uproc *p)
 {
 	const struct ustack *self = p->p_sched.s_current;
