@@ -38,14 +38,14 @@ extern struct uproc_thread uproc__marks[UPROC_MARKS] UPROC_PRIVATE;
 #define NATIVE   (&uproc__marks[2])
 #define PARKED   (&uproc__marks[3])
 #define STOPPED  (&uproc__marks[4])     /* the processor must not park */
-#define ASKED    (&uproc__marks[5])     /* another asks it for threads */
+#define ASKED    (&uproc__marks[5])     /* a processor asks for threads */
 
 enum {
 	UPROC_NATIVE_STACK = 8 << 20,           /* bytes, unless the program sets them */
 	ASKING_BITS        = 64,                /* in a word of r_asking */
 };
 
-/* The number of `p', from 0 on. */
+/* Returns the number of `p', from 0 on. */
 static inline size_t uproc__index(const struct uproc *p)
 {
 	const struct uprocs *r = p->p_procs;
@@ -54,8 +54,8 @@ static inline size_t uproc__index(const struct uproc *p)
 }
 
 /*
- * Whether the processor runs on the native thread that joins, or that calls uprocs_run(),
- * and has none of its own. It is the only one.
+ * Returns whether the scheduler's only processor has no native thread, and runs on the
+ * native thread that joins, or that calls uprocs_run().
  */
 static inline bool uproc__is_driven(const struct uprocs *r)
 {
@@ -65,8 +65,8 @@ static inline bool uproc__is_driven(const struct uprocs *r)
 /* ---- uproc_stacks.c ---- */
 
 /*
- * Doubles the number of stacks, up to c_stacks. Those that are mapped and not used take
- * no memory: the head of a stack is a page. 0; -ENOMEM.
+ * Doubles the number of stacks, up to c_stacks. The head of a stack that is added takes a
+ * page; a stack that is only mapped takes no memory. 0; -ENOMEM.
  */
 UPROC_PRIVATE int uproc__add_stacks(struct uproc *p);
 
@@ -81,10 +81,10 @@ UPROC_PRIVATE int uproc__find_stack(const struct usched *s, const void *address)
 /* The list of all schedulers, by r_other. */
 extern struct uprocs *uproc__schedulers UPROC_PRIVATE;
 
-/* What was registered. */
+/* The table of what uproc__observe() has registered. */
 extern struct uproc_observer uproc__observer UPROC_PRIVATE;
 
-/* Whether the observer wants to be called, for what is not on the way of a switch. */
+/* Returns whether the observer wants calls. Not on the way of a switch. */
 static inline bool uproc__is_watched(void)
 {
 	const uint32_t *w = uproc__observer.o_wanted;
@@ -92,7 +92,7 @@ static inline bool uproc__is_watched(void)
 	return w && (GET(w[0]) | GET(w[1]) | GET(w[2]) | GET(w[3]));
 }
 
-/* In s_next: the observer begins or ends. */
+/* Calls the observer, in s_next: observation may begin or end. */
 static inline void uproc__look_at_observer(struct uproc *p)
 {
 	if (uproc__is_watched() || GET(p->p_ring))
@@ -115,7 +115,7 @@ UPROC_PRIVATE uint32_t uproc__new_of(const struct uproc *p);
 /* Adopts the larger ring that another caller has made. */
 UPROC_PRIVATE void uproc__adopt_room(struct uproc *p);
 
-/* `t' is new. */
+/* Makes `t', which is new here, runnable. */
 static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 {
 	if (p->p_mask + 1 < LOAD(p->p_room))
@@ -123,12 +123,12 @@ static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 	uproc_push(p, t);
 }
 
-/* The thread that was picked is the oldest again. */
+/* s_unpick: makes the thread that was picked the oldest again. */
 UPROC_PRIVATE void uproc__unpick(struct usched *s);
 
 /*
- * A record for a thread of `p'; from the caller's cache, so that threads which start each
- * other lie together. NULL: no memory. And back.
+ * Returns a record for a thread of `p', or takes one back. The caller's cache has the
+ * records, so that threads which start each other lie together. NULL: no memory.
  */
 UPROC_PRIVATE struct uproc_thread *uproc__get_record(struct uproc *p);
 UPROC_PRIVATE void uproc__put_record(struct uproc *p, struct uproc_thread *t);
@@ -151,7 +151,7 @@ UPROC_PRIVATE void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
  */
 UPROC_PRIVATE int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
 
-/* Tells the native thread that joins `t', which has ended. False: it has given up. */
+/* Tells the joiner of `t', which has ended. False: that native thread has given up. */
 UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
 
 /* ---- uproc_name.c ---- */
@@ -165,7 +165,7 @@ UPROC_PRIVATE int uproc__begin_name(const struct ustack *u, const char *text);
 /* Drops the name of `u', which has UPROC_MAIL_NAMED and has ended. */
 UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);
 
-/* In the child of a fork: there are no names, and no lock is held. */
+/* Forgets all names, and frees the lock, in the child of a fork. */
 UPROC_PRIVATE void uproc__forget_names(void);
 
 /* The list of all names, by n_next. */
@@ -180,7 +180,7 @@ struct uproc_name {
 
 /* ---- uproc_local.c ---- */
 
-/* Addresses that belong to a native thread; the first are near the thread pointer. */
+/* Ranges of addresses that belong to a native thread, at most. */
 enum { UPROC_LOCALS = 16 };
 
 struct uproc_local {
@@ -188,18 +188,18 @@ struct uproc_local {
 };
 
 struct uproc_locals {
-	unsigned l_count;               /* of l_range; 0: these are not noted yet */
-	bool     l_full;                /* there are more */
+	unsigned l_count;               /* of l_range; 0: not noted yet */
+	bool     l_full;                /* l_range has no room for all */
 	struct uproc_local l_range[UPROC_LOCALS];
 };
 
 /* In the child of a fork: see uproc_local.c. */
 extern bool uproc__local_lost UPROC_PRIVATE;
 
-/* Notes those of the calling native thread. */
+/* Notes the ranges of the calling native thread. */
 UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
 
-/* Whether the frames of `u', a blocked thread of this native thread, may have one. */
+/* Whether frames of `u', blocked on this native thread, may have such an address. */
 UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
 				      const struct ustack *u);
 
@@ -237,25 +237,25 @@ static inline void uproc__take_left(struct uproc *p)
 /* ---- uproc_move.c ---- */
 
 /*
- * An idle processor asks for threads, and, from the time `now' on, no longer. Nothing
- * waits for an answer.
+ * Asks for threads, for an idle processor, or ends that at the time `now'. Nothing waits
+ * for an answer.
  */
 UPROC_PRIVATE void uproc__ask(struct uproc *p);
 UPROC_PRIVATE void uproc__stop_asking(struct uproc *p, int64_t now);
 
-/* `p', which has threads to run, gives some to processors that ask. */
+/* Gives threads of `p' to processors that ask. */
 UPROC_PRIVATE void uproc__give(struct uproc *p);
 
 /*
- * `t', of `o', is woken from another native thread, and is about to be pushed to the
- * inbox of `o': if the caller is a processor that draws it, notes that in `o'.
+ * Notes in `o' that the calling processor draws `t', if that is so. `t', of `o', is woken
+ * by the caller, which is about to push `t' to the inbox of `o'.
  */
 UPROC_PRIVATE void uproc__draw(struct uproc *o, const struct uproc_thread *t);
 
-/* `t' is in the inbox of `p': which processor draws it, or NULL. */
+/* Returns the processor that draws `t', which is in the inbox of `p', or NULL. */
 UPROC_PRIVATE struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t);
 
-/* `t', of `p', is runnable and in no queue: goes to `q'. False: it stays. */
+/* Sends `t', runnable and in no queue, from `p' to `q'. False: `t' stays. */
 UPROC_PRIVATE bool uproc__follow(struct uproc *p, struct uproc_thread *t,
 				 struct uproc *q);
 
@@ -295,16 +295,16 @@ static inline void uproc__return_stacks(struct uproc *p)
 
 /* ---- uproc_mail.c ---- */
 
-/* Excess tokens are dropped. */
+/* Adds tokens, up to the most that fit; drops the excess. */
 static inline void uproc__add_tokens(int32_t *tokens, uint32_t more)
 {
 	uint32_t most = uproc_most(*tokens);
-	uint32_t room = most - ((uint32_t)*tokens & most);  /* none if it is WAITING */
+	uint32_t room = most - ((uint32_t)*tokens & most);  /* 0 while WAITING */
 
 	SET(*tokens, *tokens + (int32_t)(more < room ? more : room));
 }
 
-/* `t' has ended and is in no list: tells the joiner, or frees it. */
+/* Tells the joiner of `t', which has ended and is in no list, or frees `t'. */
 UPROC_PRIVATE void uproc__settle_thread(struct uproc *p, struct uproc_thread *t);
 
 /* s_wake, s_cancel and s_interrupt. */
@@ -315,8 +315,8 @@ UPROC_PRIVATE void uproc__interrupt(struct usched *s, struct ustack *u);
 /* ---- uproc_report.c ---- */
 
 /*
- * Reports threads that are stuck: all processors are parked, and threads are left. Tells
- * the threads that join. False: there are none of these.
+ * Reports stuck threads: all processors are parked, and threads are left. Tells the
+ * threads that join. False: no thread joins.
  */
 UPROC_PRIVATE bool uproc__report_stuck(struct uprocs *r);
 
@@ -329,7 +329,7 @@ UPROC_PRIVATE uint32_t uproc__threads(const struct uprocs *r);
 /* In builds with USCHED_CHECK: s_changed. */
 UPROC_PRIVATE void uproc__report_changed(const struct usched *s, const struct ustack *u);
 
-/* Writes to standard error which thread it is. In builds with USCHED_CHECK. */
+/* Writes the name of `u' to standard error. In builds with USCHED_CHECK. */
 UPROC_PRIVATE void uproc__introduce(const struct ustack *u);
 
 /* The name of `u' behind a space, in quotes; or nothing. Returns the text. */
@@ -342,16 +342,16 @@ UPROC_PRIVATE void uproc__print(const struct uprocs *r, const char *format, ...)
 
 /* ---- uproc_tidy.c ---- */
 
-/* Returns when `p' has memory to give back. Before it sleeps, and in looks. */
+/* Returns when `p' has memory to give back. Called before sleeps, and in looks. */
 UPROC_PRIVATE int64_t uproc__tidy_time(struct uproc *p);
 
-/* After a sleep: a step, if it is due. True: its time has come, and nothing else. */
+/* Makes a step that is due, after a sleep. True: the sleep ended for the step alone. */
 UPROC_PRIVATE bool uproc__tidy_idle(struct uproc *p);
 
-/* A step, if it is due, while threads are ready. */
+/* Makes a step that is due, while threads are ready. */
 UPROC_PRIVATE void uproc__tidy_busy(struct uproc *p);
 
-/* In looks, of which some ask for the time. */
+/* Tidies in looks, of which some read the clock. */
 static inline void uproc__tidy(struct uproc *p)
 {
 	if (p->p_looks-- == 0 || GET(p->p_trim))
@@ -363,23 +363,23 @@ static inline void uproc__tidy(struct uproc *p)
 /* Makes the native threads of all processors. 0; -ENOMEM; -EAGAIN. */
 UPROC_PRIVATE int  uproc__start_natives(struct uprocs *r);
 
-/* Ends the first n. They have nothing to run, but may be about to park. */
+/* Ends the first n, which have nothing to run, but may be about to park. */
 UPROC_PRIVATE void uproc__stop_natives(struct uprocs *r, size_t n);
 
 /*
- * Under r_lock, by a native thread that waits for the end of one thread or of all: looks
- * for the end of all, or a deadlock, of which it tells those that join. True: all threads
- * have ended.
+ * Looks for the end of all threads, or a deadlock, and tells joiners of the deadlock.
+ * Under r_lock, by a native thread that waits for the end of one thread or of all. True:
+ * all threads have ended.
  */
 UPROC_PRIVATE bool uproc__detect_end(struct uprocs *r);
 
-/* Under no lock: whether no event can come, and no native thread holds the scheduler. */
+/* Whether no event can come, and no native thread holds the scheduler. Under no lock. */
 UPROC_PRIVATE bool uproc__is_stuck(struct uproc *p);
 
-/* `p' is not parked any more. */
+/* Removes the mark PARKED, if it is in the inbox of `p'. */
 UPROC_PRIVATE void uproc__unmark(struct uproc *p);
 
-/* While threads are reported, the processor that calls this waits. */
+/* Waits, on processor `p', while threads are reported. */
 UPROC_PRIVATE void uproc__stand(struct uproc *p);
 
 /* s_linger. */

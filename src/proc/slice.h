@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice.h: what upreempt.c, slices of time, and upreempt_region.c, regions that a signal
- * interrupts, know of a dispatcher. Private.
+ * slice.h: the state of a dispatcher that upreempt.c, slices of time, and
+ * upreempt_region.c, regions that a signal interrupts, share. Private.
  */
 #ifndef USCHED_SLICE_H
 #define USCHED_SLICE_H
@@ -22,18 +22,19 @@
 struct slice {
 	struct upreempt l_head;         /* first */
 	struct usched   l_blind;        /* the stand-in */
-	struct ustack   l_none;         /* its thread, in check builds: it asks s_pick */
-	int64_t         l_length;       /* ns; constant, as the next one */
-	int             l_signal;       /* 0: none, and no monitor of slices */
-	int64_t         l_stall;        /* ns; 0: none is reported; constant */
-	int             l_ask;          /* the signal for that; constant */
+	struct ustack   l_none;         /* the stand-in's thread, in check builds: a wait
+					   then calls s_pick, which reports the wait */
+	int64_t         l_length;       /* ns; constant */
+	int             l_signal;       /* 0: no monitor of slices; constant */
+	int64_t         l_stall;        /* ns; 0: no stall is reported; constant */
+	int             l_ask;          /* the signal for reports of stalls; constant */
 	struct ustall  *l_reporter;     /* the monitor's, or NULL; constant */
-	clockid_t       l_clock;        /* CPU time of its native thread, before l_tid */
-	pid_t           l_tid;          /* atomic: of its native thread */
+	clockid_t       l_clock;        /* CPU time of the native thread; before l_tid */
+	pid_t           l_tid;          /* atomic: of the dispatcher's native thread */
 
 	/* Of the running thread, which is in a region. */
-	uint32_t        l_region;       /* atomic: 1: it is */
-	sigset_t        l_mask;         /* at the beginning of that, */
+	uint32_t        l_region;       /* atomic: 1: in a region */
+	sigset_t        l_mask;         /* at the beginning of the region, */
 	uint64_t        l_words;        /* and the control words */
 
 	/* The program's code, written when the first region begins. */
@@ -53,13 +54,13 @@ struct slice {
 
 #pragma GCC visibility push(hidden)
 
-/* The policy of processors: what the monitor has found still holds. */
+/* s_preempt of processors: whether the slice that the monitor found over still runs. */
 int slice__is_over(struct usched *s, struct ustack *u, void *context);
 
-/* Slices for `s', which has none. 0; -ENOMEM. */
+/* Gives slices to `s', which has none. 0; -ENOMEM. */
 int slice__begin(struct usched *s, struct slice **slice);
 
-/* The running thread gives way now. */
+/* Counts that the running thread gives way, and notes the time. */
 void slice__count_given(struct usched *s);
 
 #pragma GCC visibility pop
@@ -69,7 +70,7 @@ static inline struct slice *slice_of(const struct usched *s)
 	return (struct slice *)(void *)s->s_slice;
 }
 
-/* Changes with each switch, and with each time that a thread gives way. */
+/* Returns a count of switches, and of times that a thread gave way. */
 static inline uint64_t count(const struct usched *s)
 {
 	return GET(s->s_stats.s_switches) + GET(s->s_stats.s_preempted);

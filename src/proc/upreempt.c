@@ -4,18 +4,17 @@
  * regions that a signal interrupts. The monitor also has debug/ustall.c look at threads
  * that keep their processor for too long: src/proc/stall.h.
  *
- * The monitor. No switch notes the time: that would cost each of them. But each counts,
- * and so does each time that a thread gives way. So the monitor looks at these counters
- * once in a slice, and notes since when one has not changed. Between one and two slices
- * after a switch without another it sets s_over, with the count for which that is so: a
+ * The monitor. No switch notes the time, as that would make each switch slower. But each
+ * switch is counted, and each time that a thread gives way. The monitor looks at these
+ * counts once in a slice, and notes since when a count has not changed. Between one and
+ * two slices after the last change the monitor sets s_over, and l_over to the count: a
  * later thread finds another count, and goes on. A thread that gives way notes the time,
- * so the next one has one slice. When all processors were idle a few times in a row the
- * monitor sleeps until one is not. A processor that was parked then looks at m_asleep,
- * and the monitor at the mark of the parked after it has set that: one of them sees the
- * other.
+ * so the next thread has one slice. When all processors were idle a few times in a row
+ * the monitor sets m_asleep, and sleeps if all inboxes still have the mark PARKED. A
+ * processor removes the mark before it reads m_asleep: one of the two sees the other.
  *
- * Where there is no monitor, s_over is always 1, and ustack_check() keeps the same notes.
- * Without c_slice there is none either: a slice is BUDGET_SPELL then, as for calls that
+ * Without a monitor s_over is always 1, and ustack_check() keeps the same notes. Without
+ * c_slice there is no monitor of slices: a slice is BUDGET_SPELL then, as for calls that
  * never wait (src/wait/budget.h).
  */
 #ifndef _GNU_SOURCE

@@ -3,24 +3,24 @@
  * upreempt_region.c: threads that are interrupted by a signal. upreempt.h has the
  * picture, upreempt.c sends the signal.
  *
- * A region is where usched__current is the stand-in, l_blind. Only then does the handler
- * do anything, so code of usched, which begins and ends regions, is never interrupted,
- * wherever its text is. The handler yields if
+ * In a region usched__current is the stand-in, l_blind. The handler does nothing
+ * elsewhere, so code of usched is never interrupted, wherever the text of that code is.
+ * The handler yields if
  *
  *  - the interrupted instruction is in the main program, which is linked dynamically:
  *    other code may hold locks, of malloc() for example, that the next thread needs;
- *  - the signal mask is that of the beginning of the region, so this is not inside
- *    another handler;
- *  - SP is in the thread's stack, and its image has room (R4): nothing is allocated for
- *    the thread.
+ *  - the signal mask is that of the beginning of the region, so no other handler is
+ *    running;
+ *  - SP is in the thread's stack, and the thread's image has room (R4): nothing is
+ *    allocated for the thread.
  *
- * The kernel has set other control words and another mask for the handler. These belong
- * to the native thread, so others get those of the beginning of the region. When the
- * thread runs again the signal is blocked until the handler returns: there is one frame
- * of a signal at most.
+ * The kernel sets control words and a signal mask for the handler, both of the native
+ * thread. So give_way() restores the values of the beginning of the region before other
+ * threads run. When the thread runs again the signal is blocked until the handler
+ * returns: there is one signal frame at most.
  *
- * The state of a region is the running thread's: one place for each dispatcher is enough,
- * and upreempt() keeps it in its frame meanwhile.
+ * Only the running thread can be in a region, so each dispatcher has one place for the
+ * state of a region. give_way() keeps the state in its frame while other threads run.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* sigset_t */
@@ -67,7 +67,7 @@ static bool is_blind(const struct usched *s)
 	return l && s == &l->l_blind;
 }
 
-/* In check builds: `call' is one that no region may contain. */
+/* In check builds: aborts if `call', which no region may contain, is made in a region. */
 static void called(const char *call)
 {
 	const struct usched *s = usched__here();
@@ -100,7 +100,7 @@ static bool may_give_way(const struct slice *l, const ucontext_t *context)
 				(char *)__builtin_frame_address(0) - HANDLER);
 }
 
-/* Compilers move nothing of the program across these. */
+/* Keeps compilers from moving accesses of the program across. */
 #define BARRIER() __asm__ volatile("" : : : "memory")
 
 static void enter_region(struct slice *l)
@@ -111,7 +111,7 @@ static void enter_region(struct slice *l)
 	BARRIER();
 }
 
-/* The s_leave of the stand-in, for threads that end in a region, too. */
+/* Ends the region. Also s_leave of the stand-in, for threads that end in a region. */
 static void leave_region(struct usched *s)
 {
 	struct slice *l = slice_of(s);
@@ -122,7 +122,7 @@ static void leave_region(struct usched *s)
 	SET(l->l_region, 0);
 }
 
-/* Below the frame of the signal. Blocks the thread until its next turn. */
+/* Yields in the signal handler. Returns in the thread's next turn. */
 static void give_way(struct slice *l)
 {
 	struct usched *s = l->l_head.q_sched;
@@ -138,7 +138,7 @@ static void give_way(struct slice *l)
 	SET(s->s_over, 0);
 	slice__count_given(s);
 	k->k_stays = stays | USCHED_INTERRUPTED;
-	s->s_calls.s_yield(s);                  /* if it cannot, the thread goes on */
+	s->s_calls.s_yield(s);                  /* on failure the thread goes on */
 	k->k_stays = stays;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
@@ -165,9 +165,9 @@ BY_THREADS int upreempt(void *context)
 
 /*
  * Finds the code of the main program, without dl_iterate_phdr(), whose lock may stay
- * closed in the child of a fork. Parts between its first and its last instruction that
- * are not code are never interrupted. Without an interpreter the program is static: libc
- * is a part of it, and the two cannot be told apart.
+ * closed in the child of a fork. The range may include parts that are not code, where no
+ * instruction is interrupted. A program without an interpreter is static, and contains
+ * libc, which cannot be told from the program. False: the program is static.
  */
 static bool find_text(struct slice *l)
 {
@@ -179,14 +179,14 @@ static bool find_text(struct slice *l)
 		const ElfW(Phdr) *part = &parts[i];
 		uintptr_t from = at + part->p_vaddr;
 
-		if (part->p_type == PT_PHDR)            /* before all that are loaded */
+		if (part->p_type == PT_PHDR)            /* before every PT_LOAD */
 			at = (uintptr_t)parts - part->p_vaddr;
 		dynamic |= part->p_type == PT_INTERP;
 		if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
 			continue;
 		if (end == 0)
 			first = from;
-		end = from + part->p_memsz;             /* they are in order */
+		end = from + part->p_memsz;             /* in order */
 	}
 	l->l_text = first;
 	l->l_text_end = dynamic ? end : 0;
@@ -211,7 +211,7 @@ static int begin_stand_in(struct usched *s)
 	return find_text(l) ? 0 : -ENOTSUP;
 }
 
-/* What can fail. */
+/* Does the part of ustack_preemptible() that can fail. */
 static int prepare_region(struct usched *s)
 {
 	size_t frame = getauxval(AT_MINSIGSTKSZ);

@@ -7,12 +7,13 @@
  * thread brings its stack to the processor where it begins, which has the stack until the
  * thread has ended.
  *
- * A thread that ends is off the count at once, so after its join another can be started.
- * Its stack comes back later: s_next, and the sleep of a processor, run on the stack of
- * the thread that ended last. uproc__sort_left() is called until that stack is free.
+ * The end of a thread reduces the count at once, so after a join another thread can be
+ * started. The stack comes back later, since s_next and the sleep of a processor run on
+ * the stack of the thread that ended last: uproc__sort_left() is called until that stack
+ * is free.
  *
- * There are at most c_alone own stacks, and two more for each processor, which may be on
- * their way back. Stacks that stay vacant for a period are unmapped, in steps.
+ * There are at most c_alone own stacks, and two more for each processor, for stacks on
+ * the way back. Stacks that stay vacant for a period are unmapped, in steps.
  */
 #include <stdlib.h>
 
@@ -21,20 +22,20 @@
 #include "../../upreempt.h"
 
 enum {
-	FITS = 16,                      /* vacant stacks that are looked at for a size */
+	FITS = 16,                      /* vacant stacks that a search looks at */
 	DROP = 32,                      /* stacks that are unmapped in a step */
 };
 
-/* A stack: on the heap. */
+/* Describes an own stack. On the heap. */
 struct uproc_alone {
 	struct usched_stack *a_stack;
 	struct uimage_stacks a_map;
 	struct uproc_alone  *a_other;    /* the next of all, */
-	struct uproc_alone **a_at;       /* and what points to this one */
+	struct uproc_alone **a_at;       /* and the pointer to this stack */
 	struct uproc_alone  *a_vacant;
 };
 
-/* Others read it without the lock. */
+/* Adds n to o_vacants, under o_lock; has_spares() reads o_vacants without the lock. */
 static void count_vacant(struct uproc_alones *o, int n)
 {
 	__atomic_store_n(&o->o_vacants, o->o_vacants + (unsigned)n, __ATOMIC_RELAXED);
@@ -48,7 +49,7 @@ static void put_alone(struct uproc_alones *o, struct uproc_alone *a)
 	count_vacant(o, 1);
 }
 
-/* Each thread is counted once: USCHED_ALONE says that it was not yet. */
+/* USCHED_ALONE: the end of the stack's thread is not counted yet. */
 __attribute__((noinline))
 void uproc__sort_left(struct uproc *p)
 {
@@ -71,7 +72,7 @@ void uproc__sort_left(struct uproc *p)
 	unlock(&o->o_lock);
 }
 
-/* Under o_lock. NULL: none of the first is as large. */
+/* Takes a stack of `size' bytes, under o_lock. NULL: the first FITS are smaller. */
 static struct uproc_alone *take_vacant(struct uproc_alones *o, size_t size)
 {
 	struct uproc_alone **at = &o->o_vacant, *a = NULL;

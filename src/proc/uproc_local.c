@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_local.c: whether a thread may leave its native thread. Compilers keep addresses
- * of errno and of other thread-local variables in frames, across calls that switch. They
- * may, for in C a function has one native thread. So before a thread that has run moves,
- * its live frames, where the switch has put its registers, too, are looked through for
- * words that are addresses within what belongs to the native thread:
+ * of errno and of other thread-local variables in frames, across calls that switch, since
+ * a function of C has one native thread. So before a thread that has run moves, the live
+ * frames of the thread, which have the registers as well, are searched for addresses
+ * within what belongs to the native thread:
  *
  *  - the static TLS of the program and of the libraries that were loaded with it;
- *  - the dynamic TLS of libraries that were loaded later, as far as it has been used;
+ *  - the dynamic TLS of libraries that were loaded later, once they have used it;
  *  - the control block, which the thread pointer and pthread_self() point to.
  *
- * A word that only looks like such an address, or that is not used any more, keeps a
- * thread where it is, until its next move. What is elsewhere is not seen: such an address
- * in the heap, or one less than a constant that the code adds. doc/moving.md has more.
+ * A word that only looks like such an address, or that the thread does not use any more,
+ * keeps the thread on the processor, until another move is tried. Addresses in the heap,
+ * and addresses to which the code adds a constant, are not found. doc/moving.md has more.
  *
  * In the child of a fork, libc's lock of the list of libraries may be closed for good. If
  * there were schedulers before the fork, threads that have run stay where they are.
@@ -35,14 +35,14 @@ enum {
 #define __has_builtin(name) 0
 #endif
 
-/* Sanitizers would take a look at another function's frame for a mistake. */
+/* Sanitizers would report a read of another function's frame. */
 #if defined __clang__
 #define UNCHECKED __attribute__((no_sanitize("address", "memory", "thread")))
 #else
 #define UNCHECKED __attribute__((no_sanitize_address, no_sanitize_thread))
 #endif
 
-/* What the ABI keeps, or else what libc takes for it. */
+/* Returns the thread pointer of the ABI, or else the address that libc uses. */
 static uintptr_t thread_pointer(void)
 {
 #if __has_builtin(__builtin_thread_pointer)
@@ -58,7 +58,7 @@ static void widen(struct uproc_local *r, uintptr_t begin, uintptr_t end)
 	r->l_end = end > r->l_end ? end : r->l_end;
 }
 
-/* One more range; of static TLS, the first becomes larger. */
+/* Adds a range of dynamic TLS, or widens the first range by static TLS. */
 static int note_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct uproc_locals *l = (struct uproc_locals *)arg;
@@ -103,7 +103,10 @@ static bool is_local(const struct uproc_locals *l, uintptr_t word)
 	return false;
 }
 
-/* Its stack is one that is not shared, and grows down; a switch keeps two words apart. */
+/*
+ * The stack of `u' is unshared, and grows down. u_fp and u_bp have two words that the
+ * switch does not put into frames.
+ */
 UNCHECKED bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack *u)
 {
 	const uintptr_t *word = (const uintptr_t *)(const void *)usched__top(u);

@@ -7,13 +7,13 @@
  *  - A thread is in an inbox if and only if its u_mail has bits that are mail.
  *    The sender that sets the first bit pushes the thread. The processor clears u_mail
  *    after it has read t_next. So a record is in at most one inbox, once.
- *  - A thread that ends while it is in the inbox is settled when it is taken out. No
- *    record is freed while it is in a list. LIVE, in the same word, decides whether the
- *    end or the mail came first. It is set in the last step of the record's next start,
- *    so a stale handle cannot change a thread that is half made.
- *  - A free record may become zeros at any time, when its memory goes back to the system.
- *    That is a thread which has ended, and which none may join. KNOWN comes back with
- *    the next start.
+ *  - A thread that ends while in the inbox is settled when the processor takes the thread
+ *    out. No record in a list is freed. LIVE, in the same word, decides whether the end
+ *    or the mail came first. The last step of the next start of the record sets LIVE, so
+ *    a stale handle cannot change a thread that is half made.
+ *  - A free record may become zeros at any time, when the memory goes back to the system.
+ *    Zeros are a thread that has ended, and that no thread may join. The next start sets
+ *    KNOWN again.
  */
 #include "proc.h"
 
@@ -41,10 +41,10 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 	return 0;
 }
 
-/* What cannot be told of a thread that follows another. */
+/* Mail that the thread must get on this processor, so the thread is not drawn away. */
 #define UPROC_MAIL_NEWS (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK | UPROC_MAIL_CANCEL)
 
-/* Takes in the mail of `t', a thread of this processor, which `q' draws, unless NULL. */
+/* Delivers mail to `t', a thread of this processor. `q', if not NULL, draws `t'. */
 static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
 		    struct uproc *q)
 {
@@ -133,8 +133,8 @@ void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Whether `t', in the inbox of `p', moves here, or was started by another. Only such a
- * thread, or one that joins, has the bit, and no thread that joins has that owner.
+ * Returns whether `t', in the inbox of `p', moves here, or was started elsewhere. Joining
+ * threads may have the bit, too, but r_moving never owns a joining thread.
  */
 static bool is_moving(const struct uproc *p, struct uproc_thread *t)
 {

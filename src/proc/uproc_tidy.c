@@ -2,20 +2,20 @@
 /*
  * uproc_tidy.c: memory of processors that goes back to the system after a peak.
  *
- * A processor gives back its own: stacks without frames, caches, the unused part of its
- * ring. All of them give back the pool's images and records, see uimage_trim.c. They do
- * so in steps of some hundred microseconds, while they are parked, or in a tenth of the
- * time if they always have something to run. A parked processor stays parked for it: no
- * thread is touched, so deadlocks are found. Stacks are those in the dispatcher's lists,
- * wherever they were mapped.
+ * Each processor gives back stacks without frames, caches, and the unused part of its
+ * ring. All processors give back the pool's images and records: see uimage_trim.c. They
+ * work in steps of some hundred microseconds, while parked, or in a tenth of the time if
+ * threads are always ready. A step touches no thread, so the processor stays parked, and
+ * deadlocks are found. The stacks are those in the dispatcher's lists, wherever they were
+ * mapped.
  *
- * Memory goes back that was not needed for a whole period. So it takes two, and the
- * steps, until a peak is gone. A processor that has nothing to give back sleeps without
- * a limit.
+ * Memory that was not needed for a whole period goes back. So a peak is gone after two
+ * periods, and the steps. A processor that has nothing to give back sleeps without a
+ * limit.
  *
  *	p_tidy      the next step, or USCHED_NEVER
  *	p_period    the end of the processor's period
- *	r_period    that of the pool's: the first processor to see it ends it
+ *	r_period    the end of the pool's period, for the first processor to see
  *	p_trim      uprocs_trim() wants all that is free, of this processor
  */
 #ifndef _GNU_SOURCE
@@ -37,7 +37,7 @@ enum {
 	RING_SPARE  = 8192,             /* threads: a ring that may keep its memory */
 };
 
-/* What all processors share: whether another period may give memory back. */
+/* Whether memory that all processors share may go back in another period. */
 static bool has_spares(const struct uprocs *r)
 {
 	return GET(r->r_alones.o_vacants) > 0
@@ -55,7 +55,7 @@ int64_t uproc__tidy_time(struct uproc *p)
 	return p->p_tidy;
 }
 
-/* What is outside of the queue. */
+/* Gives back the memory of the ring outside of the queue. */
 static void drop_ring(const struct uproc *p)
 {
 	size_t size = p->p_mask + 1, tail = p->p_tail & p->p_mask;
@@ -70,7 +70,7 @@ static void drop_ring(const struct uproc *p)
 	uimage_drop(p->p_queue + tail, end * sizeof *p->p_queue);
 }
 
-/* Takes in what is unused, for steps. */
+/* Puts unused memory of `p' where the steps find it; `all', or what a period left. */
 static void begin_tidying(struct uproc *p, bool all)
 {
 	uimage_cache_trim(&p->p_images, all);
@@ -91,7 +91,10 @@ static int drop_stack(void *low, size_t size, void *arg)
 	return *left > 0;
 }
 
-/* True: there is more. Dropping pages that were dropped before takes next to no time. */
+/*
+ * Makes a step. True: more steps are needed. Pages that were dropped before take next to
+ * no time.
+ */
 static bool tidy_step(struct uproc *p)
 {
 	size_t left = STACK_STEP;
@@ -106,14 +109,14 @@ static bool tidy_step(struct uproc *p)
 	return true;
 }
 
-/* The end of a period. */
+/* Ends a period of the pool and of own stacks. */
 static void age(struct uprocs *r, bool all)
 {
 	uproc__age_alones(&r->r_alones, all);
 	uimage_pool_age(&r->r_images, all);
 }
 
-/* A step that is due; then the time of the next. */
+/* Makes a step that is due, and decides when the next step is due. */
 static void tidy(struct uproc *p, int64_t pause)
 {
 	struct uprocs *r = p->p_procs;
@@ -123,7 +126,7 @@ static void tidy(struct uproc *p, int64_t pause)
 		__atomic_store_n(&p->p_trim, 0, __ATOMIC_SEQ_CST);
 		begin_tidying(p, true);
 		while (r->r_conf.c_embed && tidy_step(p))
-			;                       /* it may not be called again soon */
+			;                       /* the loop may not call soon */
 	} else if (begin >= p->p_period) {
 		p->p_period = begin + r->r_unused;
 		if (p->p_sched.s_stats.s_launches != p->p_tidied)
