@@ -15,16 +15,16 @@
  *	joiner -> OPEN        the joiner gives up: a deadlock, its deadline, a cancel
  *
  *    The joiner that was told frees the record, or the caller that replaced ENDED by
- *    TAKEN. A detached one is freed at its end. While a record is free the word is
- *    DETACHED, so the start and the end of a thread that none knows leave it alone.
+ *    TAKEN. A detached thread is freed at its end. While a record is free the word is
+ *    DETACHED, so a thread without a handle starts and ends without a store to the word.
  *    TAKEN is not ENDED, since the joiner may not have run yet, and until then a second
- *    join must fail. A joiner that gives up and finds TAKEN waits for the news: it must
- *    not come in the middle of a later wait.
- *  - r_joining counts the native threads whose join is not over. The end that a native
- *    thread waits for takes it off the count, not the native thread. While the count is
- *    not zero and all processors are parked, threads are stuck, unless a thread waits for
- *    an event, or a native thread has announced a wake: uprocs_hold(), or a join (not a
- *    destroy) with a deadline.
+ *    join must fail. A joiner that gives up and finds TAKEN waits for the news, which
+ *    must not come in the middle of a later wait.
+ *  - r_joining counts the native threads whose join is not over. The end of the joined
+ *    thread reduces the count, not the native thread. While the count is not zero and all
+ *    processors are parked, threads are stuck, unless a thread waits for an event, or a
+ *    native thread has announced a wake: uprocs_hold(), or a join (not a destroy) with a
+ *    deadline.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -66,8 +66,8 @@ void uproc__done(struct usched *s, struct ustack *u)
 	uproc__take_left(p);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	/*
-	 * Not known. Nor was an earlier thread with this record, of which there could be
-	 * a stale handle: KNOWN stays.
+	 * No handle of the thread exists, and no stale handle of an earlier thread with
+	 * this record: KNOWN would have stayed.
 	 */
 	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
 		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);
@@ -78,7 +78,7 @@ void uproc__done(struct usched *s, struct ustack *u)
 	if (mail & UPROC_MAIL_NAMED)
 		uproc__forget_name(u);
 	if (mail & ~(uint32_t)UPROC_MAIL_NONE)
-		return;                         /* it is in the inbox */
+		return;                         /* in the inbox */
 	if (mail & UPROC_MAIL_UNJOINED)
 		uimage_record_free(&p->p_images, t);
 	else
@@ -96,7 +96,7 @@ int uproc__detach(struct usched *s, struct ustack *u)
 
 /* ---- Joins by threads ---- */
 
-/* Without waiting. */
+/* Joins with a deadline of 0. */
 static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 {
 	struct uproc_thread *now = ENDED;
@@ -109,9 +109,8 @@ static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 }
 
 /*
- * What ended an earlier join, if anything did, may have sent news once more, which are
- * still on their way. They are not for the next join. True: there were some, of which the
- * caller cannot tell whether they were for this one.
+ * Takes UPROC_MAIL_DEADLOCK that is still on the way after the end of an earlier join.
+ * True: there was such mail, which may have been for the earlier join or for the new one.
  */
 static bool take_late_news(struct uproc_thread *me)
 {
@@ -125,7 +124,7 @@ static bool take_late_news(struct uproc_thread *me)
 	return some;
 }
 
-/* As many again. The first of them, or 0. */
+/* Doubles the notes. Returns the number of the first new one; 0: no memory. */
 static size_t more_notes(struct uproc *p)
 {
 	size_t first = p->p_join_room ? p->p_join_room : 1;
@@ -143,8 +142,8 @@ static size_t more_notes(struct uproc *p)
 }
 
 /*
- * Notes where `me' joins. The number of the note; 0: no memory, so a report takes the
- * place from the frame.
+ * Notes where `me' joins. Returns the number of the note; 0: no memory, so a report takes
+ * the place from the frame.
  */
 static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where)
 {
@@ -211,7 +210,7 @@ void uprocs_hold(struct uprocs *r)
 	unlock(&r->r_lock);
 }
 
-/* All under the lock: `r' may be destroyed once it is not held. */
+/* Holds the lock throughout: after the last release `r' may be destroyed. */
 void uprocs_release(struct uprocs *r)
 {
 	lock(&r->r_lock);
@@ -289,7 +288,7 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	return rc < 0 ? rc : 0;
 }
 
-/* 0: threads that join were told. */
+/* Reports stuck threads. 0: threads that join were told; -EDEADLK: no thread joins. */
 static int report_stuck(struct uprocs *r)
 {
 	bool told = uproc__report_stuck(r);
@@ -363,7 +362,7 @@ int uprocs_run(struct uprocs *r)
 	rc = usched_run(&p->p_sched);
 	allow_cancel(before);
 	if (when_now() >= r->r_deadline)
-		uevents_interrupt(&p->p_sched);         /* there may be more to run */
+		uevents_interrupt(&p->p_sched);         /* more may be ready */
 	r->r_leave = 0;
 	r->r_deadline = INT64_MAX;
 	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);

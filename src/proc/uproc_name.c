@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_name.c: the names of threads. Few threads have one, so names are in a table
+ * uproc_name.c: the names of threads. Few threads have a name, so names are in a table
  * beside the records, a tree of libc's (tsearch). A bit in u_mail says that a thread is
- * in the table, so the end of the others looks at nothing more. The form of the tree is
- * libc's own. So names are in a list as well, for readers from outside of the process.
+ * in the table, so the end of a thread without a name does not search. libc does not
+ * document the layout of the tree. So names are in a list as well, for readers from
+ * outside of the process.
  *
- * names_lock is taken last, and nothing is called under it but libc's functions.
+ * names_lock is taken last, and only libc's functions are called under the lock.
  */
 #include <search.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "../base/text.h"
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
-static void           *names;           /* names_lock, as the next one */
+static void           *names;           /* names_lock, as uproc__names */
 struct uproc_name *uproc__names;
 
 static int compare_names(const void *a, const void *b)
@@ -26,7 +27,7 @@ static int compare_names(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Under names_lock. NULL: it has none. */
+/* Returns the entry of `u', under names_lock. NULL: `u' has no name. */
 static struct uproc_name *find_name(const struct ustack *u)
 {
 	const struct uproc_name key = { .n_thread = u };
@@ -53,7 +54,7 @@ static void drop_name(const struct ustack *u)
 	free(name);
 }
 
-/* Under names_lock. NULL: no memory. */
+/* Returns the entry of `u', old or new, under names_lock. NULL: no memory. */
 static struct uproc_name *make_name(const struct ustack *u)
 {
 	struct uproc_name *name = find_name(u);
@@ -135,7 +136,7 @@ int ustack_name(struct ustack *u, const char *text)
 		drop_name(u);
 	if (text && *text && rc == 0
 	    && !(FETCH_OR(&u->u_mail, UPROC_MAIL_NAMED) & UPROC_MAIL_LIVE)) {
-		drop_name(u);                   /* its end was before */
+		drop_name(u);                   /* `u' has ended */
 		rc = -ESRCH;
 	}
 	unlock(&names_lock);

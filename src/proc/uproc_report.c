@@ -58,7 +58,7 @@ enum {
 
 _Static_assert(UPROC_SAID == 2 * REPORT_MAX, "a place for each line");
 
-/* Those of the hash FNV-1a. */
+/* The constants of the hash FNV-1a. */
 static const uint64_t FNV_FIRST = UINT64_C(0xcbf29ce484222325);
 static const uint64_t FNV_PRIME = UINT64_C(0x100000001b3);
 
@@ -66,7 +66,7 @@ static const uint64_t FNV_PRIME = UINT64_C(0x100000001b3);
 struct edge {
 	uintptr_t e_from;
 	uintptr_t e_to;
-	size_t    e_walk;               /* the number of the last walk over it; 0: none */
+	size_t    e_walk;               /* the last walk that passed; 0: no walk */
 };
 
 /* The result of a walk over the records. */
@@ -78,7 +78,7 @@ struct report {
 	unsigned             r_before;  /* of those listed, as in the last report */
 	uint64_t             r_said[UPROC_SAID];        /* as in struct uprocs */
 	size_t               r_lines;   /* of these */
-	struct uproc_thread *r_told;    /* those of them that are to be told */
+	struct uproc_thread *r_told;    /* joining threads to be told, by t_next */
 	struct edge         *r_edges;   /* sorted; NULL: there is no memory for them */
 	size_t               r_count;
 	size_t               r_room;
@@ -121,7 +121,7 @@ void uproc__print(const struct uprocs *r, const char *format, ...)
 		fprintf(stderr, "%s\n", line);
 }
 
-/* False, with nothing printed: the last report has the line. */
+/* Prints a line, unless the last report has the line. False: nothing was printed. */
 __attribute__((format(printf, 2, 3)))
 static bool tell(struct report *report, const char *format, ...)
 {
@@ -162,7 +162,7 @@ static bool has_mail(const struct uproc_thread *t)
 	return LOAD(t->t_stack.u_mail) & ~(uint32_t)UPROC_MAIL_NONE;
 }
 
-/* The attachment describes what the scheduler does not know. */
+/* Has the attachment describe the wait; without one the thread waits for a wake. */
 static void ask_attachment(const struct uproc_thread *t, struct ustack_why *why)
 {
 	struct ustack_attachment *l = t->t_stack.u_attached
@@ -173,7 +173,7 @@ static void ask_attachment(const struct uproc_thread *t, struct ustack_why *why)
 		l->a_ops->a_describe(l, why);
 }
 
-/* Mail is looked for last, too: a grant sends it before it ends the wait. */
+/* The last step looks for mail, as a grant sends mail before the wait ends. */
 enum uproc_state uproc__state(const struct uproc_thread *t, struct ustack_why *why)
 {
 	const struct ustack *u = &t->t_stack;
@@ -233,7 +233,8 @@ static void count_stuck(void *record, void *arg)
 }
 
 /*
- * Edges: from the joiner of the thread, and to the holder of what the thread waits for.
+ * Adds edges from the joiner to the thread, and from the thread to the holder of what the
+ * thread waits for.
  */
 static void add_edge(void *record, void *arg)
 {
@@ -242,7 +243,7 @@ static void add_edge(void *record, void *arg)
 	struct report *report = (struct report *)arg;
 	struct ustack_why why;
 
-	/* None of the other marks joins. */
+	/* joins() is false for the other marks. */
 	if (t->t_stack.u_func && joiner && joiner != OPEN && joins(joiner)
 	    && report->r_count < report->r_room)
 		report->r_edges[report->r_count++] =
@@ -378,8 +379,9 @@ static void list_cycles(struct report *report)
 }
 
 /*
- * Mail for a thread that joins, whose u_mail is empty. The pushes come when all have
- * theirs: after the first, its processor runs, and records change.
+ * Sends mail to a thread that joins, and lists the thread if u_mail was empty. The pushes
+ * to inboxes come after all mail: after the first push a processor runs, and records
+ * change.
  */
 static void mail_joiner(void *record, void *arg)
 {
@@ -393,7 +395,7 @@ static void mail_joiner(void *record, void *arg)
 	}
 }
 
-/* The lines of threads, and of cycles. */
+/* Prints the lines of threads, and of cycles. */
 static void list_all(struct report *report)
 {
 	struct uprocs *r = report->r_procs;
@@ -452,7 +454,7 @@ static bool stands(const struct uproc *p)
 		|| LOAD(p->p_stands);
 }
 
-/* `p' goes on: what its dispatcher notes may change at any time. */
+/* Reports what `p' runs. `p' goes on, so the notes of the dispatcher may change. */
 static void tell_busy(const struct uproc *p)
 {
 	const struct ustack *u = GET(p->p_sched.s_current);

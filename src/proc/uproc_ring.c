@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_ring.c: what a processor keeps of threads: the ring of runnable ones, the records
- * of all, and the inbox. Besides, what a process has once: the marks, the observer's
- * table, the list of schedulers. This file puts threads in and takes them out, and does
- * not know why: uproc_mail.c reads mail, and uproc_join.c has the rules of t_joiner.
+ * uproc_ring.c: the containers of a processor: the ring of runnable threads, the records
+ * of all threads, and the inbox. Besides, what a process has once: the marks, the
+ * observer's table, the list of schedulers. This file puts threads in and takes threads
+ * out for other modules: uproc_mail.c reads mail, uproc_join.c has the rules of t_joiner.
  *
  * A ring has room for all threads of its processor, so making a thread runnable cannot
  * fail. The room is made when a thread is started.
@@ -51,18 +51,18 @@ void uproc__observe(const struct uproc_observer *o)
 
 /* ---- The ring of runnable threads ---- */
 
-/* Under p_lock: allocates a ring for at least `count', for the owner to adopt. */
+/* Allocates a ring of at least `count' places, under p_lock, for the owner to adopt. */
 static int enlarge_ring(struct uproc *p, uint32_t count)
 {
 	uint32_t room = p->p_room;
 	struct uproc_thread **ring;
 
 	if (count > UINT32_MAX / 2)
-		return -ENOMEM;                 /* there is no such power of two */
+		return -ENOMEM;                 /* no larger power of two */
 	while (room < count)
 		room *= 2;
 	if (room == p->p_room)
-		return 0;                       /* another caller did it */
+		return 0;                       /* another caller was first */
 	ring = (struct uproc_thread **)calloc(room, sizeof *ring);
 	if (!ring)
 		return -ENOMEM;
@@ -114,7 +114,7 @@ void uproc__adopt_room(struct uproc *p)
 		p->p_queue[i & mask] = old[i & p->p_mask];
 	p->p_mask = mask;
 	free(old);
-	uproc__set_grow(p);                     /* it may have failed */
+	uproc__set_grow(p);                     /* s_grow may have failed */
 }
 
 void uproc__unpick(struct usched *s)
@@ -135,7 +135,7 @@ uint32_t uproc__new_of(const struct uproc *p)
 	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
 	uint32_t fresh = GET(p->p_started) - counted - (uint32_t)begun;
 
-	return fresh > INT32_MAX ? 0 : fresh;       /* of different age */
+	return fresh > INT32_MAX ? 0 : fresh;       /* read at different times */
 }
 
 #ifdef USCHED_CHECK
@@ -158,7 +158,7 @@ static uint32_t seed(void)
 	return seed_value;
 }
 
-/* Exchanges the oldest in the queue with a random one. (Marsaglia's xorshift.) */
+/* Exchanges the oldest thread in the queue with a random one: Marsaglia's xorshift. */
 void uproc__shuffle(struct uproc *p)
 {
 	static __thread uint32_t state;
@@ -242,7 +242,10 @@ void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
 		uproc__unpark(p);
 }
 
-/* Only `p' makes a thread its own: so the thread that had LIVE is of `p' still. */
+/*
+ * Only `p' itself becomes the owner of a thread by a store of its name. So a thread that
+ * had LIVE, and then has `p' for its owner, still belongs to `p'.
+ */
 bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
 {
 	const struct ustack *u = &t->t_stack;

@@ -25,32 +25,32 @@
 
 enum {
 	FIRST_STACKS       = 64,
-	SIM_STACKS         = 4,         /* in a simulation, as each run copies mappings */
+	SIM_STACKS         = 4,         /* in a simulation: a run copies mappings */
 	DEFAULT_STACKS     = 1024,      /* of a processor, */
-	DEFAULT_ALL_STACKS = 16 << 10,  /* of all: the system limits mappings */
+	DEFAULT_ALL_STACKS = 16 << 10,  /* of all: the kernel limits mappings */
 	DEFAULT_STACK_SIZE = 256 << 10, /* bytes */
 	UIMAGE_MAX         = 64 << 10,  /* bytes in a record */
 	PATIENCE           = 50000,     /* ns: the cost of a sleep and a wake */
 	PINNED             = 200000,    /* ns between looks at r_pins */
 	CACHE_LINES        = 128,       /* bytes fetched together */
 	SLICE_MIN          = 10000,     /* ns */
-	STALL_MIN          = 1000000,   /* ns, */
+	STALL_MIN          = 1000000,   /* ns */
 };
 
 #ifdef USCHED_CHECK
-enum { STALL_DEFAULT = 25000000 };      /* and unless it is set */
+enum { STALL_DEFAULT = 25000000 };      /* ns */
 #else
-enum { STALL_DEFAULT = 0 };             /* none */
+enum { STALL_DEFAULT = 0 };             /* no reports */
 #endif
 
 #define SPAN_MAX ((int64_t)1 << 62)             /* ns, of c_slice and of c_stall */
 
-/* ns. It takes two of these, and a moment, until a peak is gone: less than 10 s. */
+/* ns of a period. A peak is gone after two periods and a moment: in less than 10 s. */
 #define UNUSED ((int64_t)3000000000)
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
 
-/* Of uproc__schedulers. */
+/* The lock of uproc__schedulers. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- The configuration ---- */
@@ -79,7 +79,7 @@ static unsigned default_stacks(unsigned processors)
 	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
 }
 
-/* Whether a time is none, or not too short, and can be added to the present one. */
+/* Whether a time is 0, or not too short, and can be added to the present time. */
 static bool is_span(int64_t ns, int64_t min)
 {
 	return ns == 0 || (ns >= min && ns <= SPAN_MAX);
@@ -121,7 +121,7 @@ static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
 
 static void enlist_scheduler(struct uprocs *r)
 {
-	/* Mentioned: linkers that collect unused sections leave it out otherwise. */
+	/* A reference, or a linker that collects unused sections drops the constant. */
 	__asm__ volatile("" : : "r"(&usched__layout));
 	lock(&list_lock);
 	r->r_number = uproc__schedulers ? uproc__schedulers->r_number + 1 : 0;
@@ -130,7 +130,7 @@ static void enlist_scheduler(struct uprocs *r)
 	unlock(&list_lock);
 }
 
-/* Returns when no inspection has it any more. */
+/* Takes `r' off the list, and returns when no inspection has `r' any more. */
 static void delist(struct uprocs *r)
 {
 	const struct timespec pause = { .tv_nsec = PINNED };
@@ -159,13 +159,13 @@ size_t uprocs__pin(struct uprocs **all, size_t room)
 	return n;
 }
 
-/* Once it has no pin it may be freed. */
+/* `r' may be freed once the last pin is gone. */
 void uprocs__unpin(struct uprocs *r)
 {
 	FETCH_ADD(&r->r_pins, -(uint32_t)1);
 }
 
-/* What they had is not freed: a change may have been under way. */
+/* Frees nothing: another native thread may have been changing a scheduler. */
 void uproc__forked(void)
 {
 	list_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -176,7 +176,7 @@ void uproc__forked(void)
 
 /* ---- A scheduler ---- */
 
-/* The first n, whose native threads have ended or never began. */
+/* Frees the first n processors, whose native threads have ended or never began. */
 static void free_procs(struct uprocs *r, size_t n)
 {
 	while (n-- > 0) {
@@ -217,7 +217,7 @@ static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 	return rc;
 }
 
-/* The first stacks of each processor; c_stacks are mapped at once if they are `given'. */
+/* Plans the first stacks of each processor. `given' c_stacks are mapped at once. */
 static void plan_stacks(struct uprocs *r, bool given, bool moves)
 {
 	r->r_stacks = moves && r->r_conf.c_processors > 1 ? 2 * FIRST_STACKS
@@ -272,7 +272,7 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 		return rc;
 	if (room > UPROC_ROOM_MAX)
 		return -EINVAL;
-	if (SIMULATED && sim__joins(conf, procs))       /* all share records */
+	if (SIMULATED && sim__joins(conf, procs))       /* schedulers share records */
 		return room && room != (*procs)->r_room ? -ENOTSUP : 0;
 	if (SIMULATED)
 		sim__conform(&all, &policy);
@@ -322,7 +322,7 @@ int uprocs_destroy(struct uprocs *r, int64_t deadline)
 	if (rc && rc != -EDEADLK)
 		return rc;
 	delist(r);
-	if (rc == 0)                            /* what an inspection has started */
+	if (rc == 0)                            /* started by an inspection */
 		rc = uproc__await(r, NULL, NULL, INT64_MAX);
 	uproc__stop_natives(r, r->r_conf.c_processors);
 	if (rc)
