@@ -35,7 +35,7 @@ need csmith
 $MAKE -s --no-print-directory "B=$B" "CC=$CC" ${SWITCH+"SWITCH=$SWITCH"} \
 	CFLAGS='-O2 -g' "$B/libusched.a" "$B/tests/help/csmith.o" "$B/tests/help/test.o" &&
 	$CC -rdynamic -o "$run" "$B/tests/help/csmith.o" "$B/tests/help/test.o" "$B/libusched.a" \
-		-ldl -lm -pthread || exit 1
+		-lcmocka -ldl -lm -pthread || exit 1
 
 limited() {		# SECONDS COMMAND...
 	# shellcheck disable=SC3045 # the shells of Linux have it
