@@ -282,9 +282,9 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 	*r = (struct uprocs){
 		.r_conf    = all,
 		.r_alones  = { .o_lock = PTHREAD_MUTEX_INITIALIZER },
-		.r_room    = room,
 		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
 			      * CACHE_LINES,
+		.r_room    = room,
 		.r_unused  = UNUSED,
 		.r_deadline = INT64_MAX,
 		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
