@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * host.c: hosts, and faults by plan and by chance. A host is a mark on threads, which new
- * threads inherit, and on names of files.
+ * host.c: hosts, and faults by plan and by chance. Threads and names of files are marked
+ * with their host. A new thread inherits the host of the thread that starts the new one.
  *
- * A thread whose host has crashed is never freed or chosen again: queues may have a place
- * in its frames, which another thread may use, too. The wait of such a thread is
- * withdrawn, so that locks and values go to other threads.
+ * A thread whose host has crashed is never chosen again. Such a thread is not freed,
+ * because queues may be linked through objects in its stack frames, and threads of other
+ * hosts may use these objects. Its wait is withdrawn, so that other threads get the lock
+ * or value that the thread waited for.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -60,7 +61,9 @@ struct sim_host *sim__find_host(const char *name)
 
 /* ---- Threads ---- */
 
-/* A thread of POSIX has a record once it has begun. */
+/*
+ * A running thread of POSIX has a record; threads of rr and other schedulers have none.
+ */
 struct sim_processor *sim__processor(const struct sim_thread *t)
 {
 	struct sim_processor *c = t->t_host ? &t->t_host->h_processor
@@ -69,7 +72,7 @@ struct sim_processor *sim__processor(const struct sim_thread *t)
 	return c->c_single && !uposix__record_of(&t->t_thread->t_stack) ? c : NULL;
 }
 
-/* Starts a thread on a host; NULL: on none. */
+/* Starts a thread on a host, or, if `host' is NULL, on none. */
 static int start_on(struct sim_host *host, void *(*func)(void *), void *arg)
 {
 	struct sim_thread *self = sim__self();
@@ -96,7 +99,7 @@ static void *run_host(void *host)
 	return NULL;
 }
 
-/* Withdraws a wait, with the timer and the count. */
+/* Withdraws a wait, with its timer, and with its count among the waits of `e'. */
 static void end_wait(struct uwaiter *w, struct uevents *e)
 {
 	uwait_withdraw(w);
@@ -199,7 +202,7 @@ int sim_host_crash(struct sim_host *host)
 
 /* ---- Faults by plan ---- */
 
-/* begins: false at the end of the fault's time. */
+/* `begins' is false when the time of the fault is over. */
 static void strike(const struct sim_fault *f, bool begins)
 {
 	static const char *const names[][2] = {

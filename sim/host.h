@@ -35,16 +35,17 @@ struct sim_host {
 	const char      *h_address;     /* or NULL */
 	void           (*h_func)(void *arg);
 	void            *h_arg;
-	unsigned         h_number;      /* from 1 on */
+	unsigned         h_number;      /* number of the host, from 1 on */
 	bool             h_up;
 	struct sim_processor h_processor;
 	bool             h_full;        /* the disk is full */
-	int64_t          h_jump;        /* ns that its clock of the day is ahead */
-	const char      *h_dir;         /* current directory; NULL: the system's */
-	uint64_t         h_pending;     /* pending signals, bit n - 1 */
+	int64_t          h_jump;        /* ns by which CLOCK_REALTIME of the host has
+					   jumped ahead */
+	const char      *h_dir;         /* current directory; NULL: that of the process */
+	uint64_t         h_pending;     /* pending signals: bit n - 1 is signal n */
 };
 
-/* Declares the function that X() of the program calls. */
+/* Declares uposix_NAME(), which the program calls in place of NAME(). */
 #define IN_PLACE_OF(name) extern __typeof__(name) uposix_##name
 
 /* Declares all functions of uposix_sim_names.h. */
@@ -59,46 +60,56 @@ struct sim_host {
 /* ---- sim/host.c ---- */
 
 /*
- * Has the library call `with' in place of libc's function, and in place of its variant
- * with off_t of 64 bits. *real is the function that was called before.
+ * Has the library call `with' in place of libc's function `name', and in place of the
+ * variant of that function whose off_t has 64 bits. Stores the function that was called
+ * before in *real, which is a pointer to a function.
  */
 SIM_PRIVATE void sim__hook(const char *name, void (*with)(void), void *real);
 
-/* Returns true if a fault strikes now, once in n times; 0: never. */
+/*
+ * sim__faults has the odds of faults. sim__strikes() returns true, with odds of 1 in n,
+ * if a fault strikes now; if n is 0, the fault never strikes.
+ */
 extern struct sim_faults sim__faults SIM_PRIVATE;
 SIM_PRIVATE bool sim__strikes(const char *what, unsigned n);
 
-/* Returns the host of the calling thread; NULL: none. */
+/* Returns the host of the calling thread, or NULL if the caller is on no host. */
 SIM_PRIVATE struct sim_host *sim__host(void);
 
-/* Returns a host with that name or address, or NULL. */
+/* Returns the host with this name or address, or NULL. */
 SIM_PRIVATE struct sim_host *sim__find_host(const char *name);
 
 /*
- * Call-backs for the network, or NULL: a host is gone, with its threads; a fault of the
- * network begins or ends.
+ * Callbacks of the network, which may be NULL. sim__host_gone() is called when a host has
+ * crashed; sim__net_fault(), when a fault of the network begins or ends.
  */
 extern void (*sim__host_gone)(const struct sim_host *host) SIM_PRIVATE;
 extern void (*sim__net_fault)(const struct sim_fault *fault, bool begins) SIM_PRIVATE;
 
 /*
- * Returns the processor that the scheduler of a thread was made with (c_processors 1);
- * NULL: the scheduler has several.
+ * Returns the processor of a thread whose scheduler was created with c_processors 1.
+ * Returns NULL for other threads.
  */
 SIM_PRIVATE struct sim_processor *sim__processor(const struct sim_thread *t);
 
-/* Called at each step of a thread on a host: the host may crash. */
+/*
+ * Called at each step of a thread on a host. By chance, plans a crash of that host for
+ * now.
+ */
 SIM_PRIVATE void sim__may_crash(void);
 
 /* ---- sim/clock.c ---- */
 
-/* sim__seed() begins the random numbers of a run; sim__fill() writes some. */
+/*
+ * sim__seed() seeds the random numbers that the program gets; sim__fill() writes `size'
+ * random bytes.
+ */
 SIM_PRIVATE void sim__seed(uint64_t seed);
 SIM_PRIVATE void sim__fill(void *to, size_t size);
 
 /* ---- sim/file.c ---- */
 
-/* Leaves of the host's files what a crash leaves. */
+/* Leaves of the host's files what a crash would leave. */
 SIM_PRIVATE void sim__drop_files(const struct sim_host *host);
 
 /* ---- sim/enter.c ---- */

@@ -5,10 +5,10 @@
  *	sim.c              the scheduler: threads, steps, the clock, the hash
  *	sim/strategy.c     which thread makes the next step
  *	sim/order.c        all orders of a small program: the strategy "all"
- *	sim/serve.c        runs of a whole program, a process each, and what they share
+ *	sim/serve.c        runs of a whole program, each in a process of its own
  *	sim/enter.c        calls of POSIX as operations, and main() as a thread
- *	sim/world.h        the world, and which files it has
- *	sim/tell.c         what is said of a run that fails
+ *	sim/world.h        the simulated world, and a list of its files
+ *	sim/tell.c         the report of a run that fails
  *	sim/access.c       accesses to memory as operations
  *
  * A process has one run, on one native thread, so nothing is locked.
@@ -25,64 +25,70 @@
 #include "sim.h"
 #include "../uproc.h"
 
-/* An operation: what a thread does in its next step. */
+/* An operation is what a thread does in its next step. */
 struct sim_op {
-	uintptr_t     o_object;         /* 0: any object */
-	uintptr_t     o_place;          /* address in the program, for reports */
-	uintptr_t     o_key;            /* equal for operations that are alike */
-	const char   *o_name;           /* for reports */
+	uintptr_t     o_object;         /* the object; 0 stands for every object */
+	uintptr_t     o_place;          /* address in the code, for reports */
+	uintptr_t     o_key;            /* operations with equal keys have equal
+					   priorities: "site" */
+	const char   *o_name;           /* name of the operation, for reports */
 	enum sim_kind o_kind;
-	unsigned char o_how;            /* SIM_YIELDS, SIM_LOCKS */
+	unsigned char o_how;            /* SIM_YIELDS or SIM_LOCKS, or 0 */
 };
 
 enum {
 	SIM_YIELDS = 1,                 /* the operation lets other threads go first */
-	SIM_LOCKS  = 2,                 /* it waits while another thread has the
-					   object, which begins with the name of its
-					   owner */
+	SIM_LOCKS  = 2,                 /* the operation locks a mutex, which begins with
+					   a pointer to its owner */
 };
 
 
 /*
- * The processor of a scheduler that was asked for with one processor, on a host. Its
- * threads switch only where they wait: between two waits of a thread, threads of other
- * schedulers may run.
+ * The processor that the schedulers of a host share if one of them was created with
+ * c_processors 1. The threads of these schedulers switch only where they wait. Threads of
+ * POSIX, and threads on other hosts, may run at any step.
  */
 struct sim_processor {
-	bool               c_single;    /* such a scheduler exists */
-	struct sim_thread *c_busy;      /* the thread that runs and has not waited; or
-					   NULL */
+	bool               c_single;    /* the host has created a scheduler with
+					   c_processors 1 */
+	struct sim_thread *c_busy;      /* the thread that keeps the processor until the
+					   thread waits; or NULL */
 };
 
 struct sim_thread {
 	struct uproc_thread *t_thread;
-	struct sim_thread   *t_next;    /* list of threads that have not ended, newest
+	struct sim_thread   *t_next;    /* r_threads is the list of live threads, newest
 					   first */
 	struct sim_thread   *t_prev;
 	struct sim_op        t_op;
-	uint64_t             t_priority;        /* for the strategy */
-	uint64_t             t_second;          /* for the strategy */
-	uint32_t             t_number;  /* from 0 on, in the order of starts */
+	uint64_t             t_priority;        /* the strategy sets both priorities */
+	uint64_t             t_second;          /* the second decides if the first are
+						   equal */
+	uint32_t             t_number;  /* number of the thread, from 0 on, in the order
+					   of starts */
 	uint32_t             t_parent;  /* number of the thread that started this one */
 	uint32_t             t_steps;   /* steps that the thread has begun */
-	struct sim_host     *t_host;    /* NULL: on no host */
+	struct sim_host     *t_host;    /* host of the thread, or NULL */
 	bool                 t_dead;    /* the host has crashed, so the thread never
 					   runs again */
-	bool                 t_plain;   /* not started by a call of POSIX */
-	uint64_t             t_ran;     /* steps of the run at the thread's last step */
-	bool                 t_ordered; /* the last call is of usync.h, which promises
-					   in which order threads wake */
+	bool                 t_plain;   /* the thread was not started by a call of
+					   POSIX */
+	uint64_t             t_ran;     /* r_steps at the thread's last step */
+	bool                 t_ordered; /* the thread's last call was of usync.h, which
+					   guarantees the order in which threads wake */
 };
 
 /*
- * A choice that was not the usual one. The usual choice of a thread is the running one,
- * or else the first in the queue; of a number, 0. A choice is identified by the thread of
- * the last step and how many steps that has made, or by the name of the choice and how
- * often that was made. So a list of choices still means something when some are taken
- * out.
+ * A choice that was not the usual one. The usual choice of a thread is the running
+ * thread, or the first one in the queue if the running thread cannot go on. The usual
+ * choice of a number is 0. A choice of a thread is identified by the thread that made the
+ * last step, and the number of steps of that thread; a choice of a number, by its name,
+ * and the number of choices with that name. So the choices in a list keep their meaning
+ * when some are removed.
  */
 struct sim_choice {
-	uint32_t c_by;                 /* number of a thread, or a hash | SIM_NAMED */
+	uint32_t c_by;                 /* number of the thread of the last step, or
+				          SIM_NAMED and a hash of the choice's name */
 	uint32_t c_when;
 	uint64_t c_what;
 };
@@ -95,108 +101,121 @@ enum sim_end {
 };
 
 enum {
-	SIM_CHOICES  = 1 << 18,         /* noted for a run, at most */
-	SIM_OBJECTS  = 1 << 12,         /* known of a program, at most */
+	SIM_CHOICES  = 1 << 18,         /* most choices that a run records */
+	SIM_OBJECTS  = 1 << 12,         /* most objects in a profile */
 	SIM_INDEX    = 2 * SIM_OBJECTS,
-	SIM_THREADS  = 1 << 9,          /* counted for an object, at most */
+	SIM_THREADS  = 1 << 9,          /* most threads whose uses of objects are
+					   counted */
 	SIM_MESSAGE  = 512,
 };
 
-/* What a run tells the process that began it, in memory that both share. */
+/* The outcome of a run, in memory that the process of the run shares with its parent. */
 struct sim_outcome {
 	enum sim_end      u_end;
 	uint64_t          u_hash;
 	uint64_t          u_steps;
-	uint64_t          u_noted;      /* choices; may be over SIM_CHOICES */
+	uint64_t          u_noted;      /* number of choices, of which u_choices has the
+					   first SIM_CHOICES */
 	char              u_message[SIM_MESSAGE];
 	struct sim_choice u_choices[SIM_CHOICES];
 };
 
 /*
- * An object of the program. A use is a step if several threads use the object, and at
- * least one of them writes.
+ * An object of the program. If several threads use an object, and at least one of them
+ * writes to the object, each use is a step.
  */
 struct sim_object {
 	uintptr_t b_object;
-	uint32_t  b_first;              /* the first thread to use the object */
-	bool      b_shared;             /* another thread uses it */
-	bool      b_written;            /* a thread writes to it */
+	uint32_t  b_first;              /* number of the first thread that used the
+					   object */
+	bool      b_shared;             /* another thread has used the object */
+	bool      b_written;            /* a thread has written to the object */
 };
 
 /*
- * What the first run has found out about the program. In that run the threads run in the
- * order of their starts, each to its end or until it blocks.
+ * What the first run has found out about the program. The first run is in order: each
+ * thread runs until its end or its next wait, in the order of starts.
  */
 struct sim_profile {
 	uint64_t          p_steps;
 	uint32_t          p_threads;
-	uint32_t          p_shared;     /* uses of the first p_shared of p_object are
-					   steps */
-	uint32_t          p_used;       /* number of p_object, in the order of first
-					   uses */
+	uint32_t          p_shared;     /* uses of the first p_shared objects in p_object
+					   are steps */
+	uint32_t          p_used;       /* number of objects in p_object, in the order of
+					   their first uses */
 	uint32_t          p_parent[SIM_THREADS];
 	struct sim_object p_object[SIM_OBJECTS];
-	uint16_t          p_index[SIM_INDEX];   /* hash table: numbers of objects, plus
-						   1 */
-	uint16_t        (*p_count)[SIM_THREADS];        /* for each object: steps of
-							   each thread */
+	uint16_t          p_index[SIM_INDEX];   /* hash table of indices of p_object, plus
+						   1; 0 is an empty slot */
+	uint16_t        (*p_count)[SIM_THREADS];        /* number of uses of each object
+							   by each thread */
 };
 
 /*
- * An event: a step, or a fault. e_host is the host of the step, or the one that the fault
- * strikes.
+ * An event is a step or a fault. e_host is the host of the thread that makes the step, or
+ * the host that the fault strikes.
  */
 struct sim_event {
 	struct sim_op e_op;
 	uint64_t      e_step;
 	const struct sim_host *e_host;  /* or NULL */
-	uint32_t      e_number;         /* number of the thread; SIM_NAMED: a fault */
+	uint32_t      e_number;         /* number of the thread, or SIM_NAMED for a
+					   fault */
 	bool          e_chosen;
 };
 
 struct sim_strategy;
 
 struct sim_run {
-	struct sim_conf            r_conf;      /* with defaults in place of zeros */
-	const struct sim_strategy *r_strategy;  /* NULL: no run has begun */
+	struct sim_conf            r_conf;      /* settings, with defaults in place of
+						   zeros */
+	const struct sim_strategy *r_strategy;  /* the strategy, or NULL before the first
+						   run */
 	uint64_t                   r_random;
-	int64_t                    r_now;       /* ns of the monotonic clock; at first
-						   r_began */
+	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns, which starts
+						   with r_began */
 	int64_t                    r_began;
-	int64_t                    r_jump;      /* ns that the clock of the day is
+	int64_t                    r_jump;      /* ns by which CLOCK_REALTIME has jumped
 						   ahead */
 	uint64_t                   r_steps;
 	uint64_t                   r_hash;
 	uint32_t                   r_started;
 	uint32_t                   r_live;
-	uint32_t                   r_dead;      /* threads of crashed hosts, of r_live */
-	uint32_t                   r_plain;     /* living threads that POSIX did not
-						   start */
+	uint32_t                   r_dead;      /* how many of the r_live threads were on
+						   hosts that crashed */
+	uint32_t                   r_plain;     /* live threads that were not started by
+						   calls of POSIX */
 	struct sim_thread         *r_threads;
-	struct sim_thread         *r_running;   /* the thread of the last step; NULL:
-						   it has ended */
-	uint32_t                   r_by;       /* number of that thread */
-	uint32_t                   r_when;      /* and its steps */
-	struct sim_thread         *r_next;      /* the thread chosen for the next step */
-	size_t                     r_ready;     /* threads that may run: the first in
-						   the queue */
-	unsigned                   r_busy;      /* processors with c_busy */
-	struct sim_processor       r_processor; /* for threads on no host */
-	struct uwaiter            *r_leaver;    /* the thread that waits for the end of
-						   all others */
-	struct uproc              *r_proc;      /* the processor */
-	uint64_t                   r_fair;      /* steps at the last choice by fairness */
-	uint64_t                   r_alone;     /* steps in a row by r_running, while
-						   other threads were ready */
-	uint64_t                   r_in_row;    /* steps without a switch */
-	struct sim_outcome        *r_outcome;   /* NULL: no process waits for the
+	struct sim_thread         *r_running;   /* the thread of the last step, or NULL if
+						   that thread has ended */
+	uint32_t                   r_by;       /* number of the thread of the last step */
+	uint32_t                   r_when;      /* number of steps of that thread */
+	struct sim_thread         *r_next;      /* the thread that was chosen for the next
+						   step */
+	size_t                     r_ready;     /* number of threads that may run, which
+						   are first in the queue */
+	unsigned                   r_busy;      /* number of processors whose c_busy is
+						   not NULL */
+	struct sim_processor       r_processor; /* processor of threads on no host */
+	struct uwaiter            *r_leaver;    /* the waiter of sim__leaves(), or NULL */
+	struct uproc              *r_proc;      /* the scheduler's only processor */
+	uint64_t                   r_fair;      /* r_steps at the last choice by
+						   fairness */
+	uint64_t                   r_alone;     /* steps that r_running has made in a row
+						   while other threads were ready */
+	uint64_t                   r_in_row;    /* steps since the last switch */
+	struct sim_outcome        *r_outcome;   /* NULL if no process waits for the
 						   outcome */
-	struct sim_profile        *r_profile;   /* what is known of the program */
-	bool                       r_learns;    /* this run finds it out */
-	bool                       r_posix;     /* the next thread is one of POSIX */
-	bool                       r_hasty;     /* some sleeps are short: sim__sleeps() */
-	bool                       r_chose;     /* the next step is not the usual one */
-	uint64_t                   r_events;    /* steps and faults */
+	struct sim_profile        *r_profile;   /* the profile of the program */
+	bool                       r_learns;    /* this is the first run, which makes the
+						   profile */
+	bool                       r_posix;     /* the next thread is started by a call of
+						   POSIX */
+	bool                       r_hasty;     /* the clock jumps to the end of some
+						   sleeps: sim__sleeps() */
+	bool                       r_chose;     /* the thread chosen last was not the
+						   usual one */
+	uint64_t                   r_events;    /* number of steps and faults */
 	struct text               *r_trace;     /* trace of all events, or NULL */
 };
 
@@ -204,7 +223,10 @@ extern struct sim_run sim__run SIM_PRIVATE;
 
 /* ---- sim.c ---- */
 
-/* Returns a random number, and one below n, which is over 0. */
+/*
+ * sim__random() returns a random number; sim__below() returns a random number below n,
+ * which must be over 0.
+ */
 SIM_PRIVATE uint64_t sim__random(void);
 SIM_PRIVATE uint64_t sim__below(uint64_t n);
 
@@ -212,23 +234,26 @@ SIM_PRIVATE uint64_t sim__below(uint64_t n);
 SIM_PRIVATE void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y);
 
 /*
- * Ends a step of the calling thread, whose next step is `op'. Outside of threads: does
- * nothing.
+ * Ends a step of the calling thread, whose next step is `op'. Does nothing if the caller
+ * is not a thread of the simulation.
  */
 SIM_PRIVATE void sim__step(struct sim_op op);
 
-/* Returns the calling thread, or NULL. */
+/* Returns the calling thread, or NULL if the caller is not a thread of the simulation. */
 SIM_PRIVATE struct sim_thread *sim__self(void);
 
-/* Returns true once in n times, n over 0, as the strategy chooses. */
+/*
+ * Returns true once in n calls on average, where n is over 0. The result is a choice of
+ * the strategy, which is recorded under the name `what'.
+ */
 SIM_PRIVATE bool sim__rarely(const char *what, uint64_t n);
 
-/* 1: calls of POSIX are operations: sim/enter.c. */
+/* sim__enters is 1 while calls of POSIX are operations: sim/enter.c. */
 extern unsigned char sim__enters SIM_PRIVATE;
 
 /*
- * sim__hash() returns a hash with a value added; sim__note() adds a value to the hash of
- * the run.
+ * sim__hash() returns a hash of `hash' and `value'; sim__note() adds `value' to the hash
+ * of the run.
  */
 SIM_PRIVATE uint64_t sim__hash(uint64_t hash, uint64_t value);
 SIM_PRIVATE void sim__note(uint64_t value);
@@ -236,17 +261,17 @@ SIM_PRIVATE void sim__note(uint64_t value);
 /* Writes to the outcome how the run has ended. */
 SIM_PRIVATE void sim__report(enum sim_end end, const char *message);
 
-/* Ends the run. Unless it has passed, reports threads and steps on standard error. */
+/* Ends the process of the run. If the run has failed, sim__tell() reports this first. */
 SIM_PRIVATE void sim__end(enum sim_end end, const char *message)
 	__attribute__((noreturn));
 
 /*
- * Called when a thread has ended or died: perhaps only threads of crashed hosts are left,
- * or the last thread waits for the end of all others.
+ * Called when a thread has ended, or a host has crashed. Ends the run if only threads of
+ * crashed hosts are left; otherwise wakes the thread that waits in sim__leaves(), if any.
  */
 SIM_PRIVATE void sim__look_for_living(void);
 
-/* Returns whether two operations conflict: their order matters. */
+/* Returns whether two operations conflict, so that their order matters. */
 static inline bool sim__conflict(const struct sim_op *a, const struct sim_op *b)
 {
 	if (a->o_kind == SIM_NOTHING || b->o_kind == SIM_NOTHING
@@ -261,33 +286,41 @@ static inline bool sim__conflict(const struct sim_op *a, const struct sim_op *b)
 SIM_PRIVATE bool sim__is_wanted(void);
 
 /*
- * Begins a process for each run, and returns in each. The process that called this
- * reports the results, and ends.
+ * Forks a process for each run, and returns in these processes. The calling process
+ * reports the results, and exits.
  */
 SIM_PRIVATE void sim__serve(char **argv);
 
 /* ---- sim/tell.c ---- */
 
-/* Reports on standard error why and where the run fails. From anywhere. */
+/*
+ * Reports on standard error why and where the run fails. May be called in signal
+ * handlers.
+ */
 SIM_PRIVATE void sim__tell(const char *why);
 
-/* Notes a step, or a fault; `host' is what the fault strikes, or NULL. */
+/*
+ * sim__event() records an event. sim__note_fault() records a fault that strikes `host',
+ * which may be NULL.
+ */
 SIM_PRIVATE void sim__event(const struct sim_event *e);
 SIM_PRIVATE void sim__note_fault(const char *what, const struct sim_host *host);
 
-/* Has signals that end the process of a run report first. */
+/*
+ * Installs handlers that report the run before a signal such as SIGSEGV ends the process.
+ */
 SIM_PRIVATE void sim__tell_signals(void);
 
 /*
- * Adds a line to the trace, which must not be NULL: a step, a fault, a message that is
- * sent to `host' and arrives at `when', or a message that is read.
+ * Adds a line to r_trace, which must not be NULL: on a step, a fault, a message that is
+ * read, or a message that is sent to host `to' and arrives at time `when'.
  */
 SIM_PRIVATE void sim__trace(const char *event, const struct sim_event *e,
 			    uint64_t message, const struct sim_host *to, int64_t when);
 
 /*
- * Returns the lowest number for descriptors of the simulation. The program's are below,
- * as in a real run, and the same in each job.
+ * Returns the lowest number for descriptors that the simulation itself opens. Descriptors
+ * of the program have lower numbers, which are the same in a real run and in each job.
  */
 static inline int sim__high(void)
 {
@@ -297,19 +330,21 @@ static inline int sim__high(void)
 /* ---- sim/strategy.c ---- */
 
 /*
- * Chooses one of n threads, n over 1, for the next step: sim__candidate(i). If the
- * running thread is one of them, it is the last, and `self'; otherwise `self' is NULL.
+ * y_choose() returns the thread that makes the next step: one of n candidates, where n is
+ * over 1, from sim__candidate(0) to sim__candidate(n - 1). If the running thread can go
+ * on, `self' is the running thread, and the last candidate; otherwise `self' is NULL.
  */
 struct sim_strategy {
 	const char *y_name;
-	unsigned    y_bound;                            /* default of c_bound */
-	void   (*y_begin)(void);                        /* NULL: nothing to do */
+	unsigned    y_bound;                            /* the default of c_bound */
+	void   (*y_begin)(void);                        /* may be NULL, as others but
+							   y_choose */
 	void   (*y_started)(struct sim_thread *t);
 	struct sim_thread *(*y_choose)(size_t n, struct sim_thread *self);
-	void   (*y_ran)(struct sim_thread *t);          /* t makes the next step */
+	void   (*y_ran)(struct sim_thread *t);          /* `t' makes the next step */
 };
 
-/* Returns the strategy of that name, or NULL. */
+/* Returns the strategy with this name, or NULL. */
 SIM_PRIVATE const struct sim_strategy *sim__strategy(const char *name);
 
 extern const struct sim_strategy sim__in_order, sim__replay, sim__all SIM_PRIVATE;
@@ -317,29 +352,29 @@ extern const struct sim_strategy sim__in_order, sim__replay, sim__all SIM_PRIVAT
 /* ---- sim/order.c ---- */
 
 /*
- * The path of the last run of sim__all, in memory that all runs share. Zeros are an empty
- * path.
+ * The path of the last run of sim__all, in memory that all runs share. Memory filled with
+ * zeros is an empty path.
  */
 struct sim_order;
 SIM_PRIVATE size_t sim__order_size(void);
 SIM_PRIVATE void   sim__use_order(struct sim_order *shared);
 
-/* Returns a number below n, for sim__choose(): the runs try each. */
+/* Returns a number below n, for a choice of the program. The runs try each number. */
 SIM_PRIVATE uint64_t sim__ordered(uint64_t n);
 
-/* Prepares the run after this one. False: all orders were tried. */
+/* Prepares the next run. Returns false if all orders have been tried. */
 SIM_PRIVATE bool sim__next_order(void);
 
 /* ---- sim/strategy.c ---- */
 
 /*
- * Has sim__replay make these choices, except n of them from `from' on. The list stays the
- * caller's.
+ * Gives sim__replay a list of `all' choices to make, except for n choices from index
+ * `from' on. The list is not copied.
  */
 SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t all,
 				   size_t from, size_t n);
 
-/* Returns the number that a replay chooses here. */
+/* Returns the number that a replay chooses where the run made the choice `by', `when'. */
 SIM_PRIVATE uint64_t sim__replayed(uint32_t by, uint32_t when);
 
 /* ---- sim.c ---- */
@@ -357,7 +392,7 @@ static inline struct sim_thread *sim__candidate(size_t i)
 		? sim__of(p->p_queue[(p->p_head + i) & p->p_mask]) : sim__run.r_running;
 }
 
-/* Returns the usual choice. */
+/* Returns the usual choice of a thread. */
 static inline struct sim_thread *sim__usual(struct sim_thread *self)
 {
 	return self ? self : sim__candidate(0);
@@ -365,14 +400,14 @@ static inline struct sim_thread *sim__usual(struct sim_thread *self)
 
 /* ---- sim/access.c ---- */
 
-/* True: the program was compiled with -fsanitize=thread. */
+/* True if the program was compiled with -fsanitize=thread. */
 extern bool sim__traced SIM_PRIVATE;
 
 /*
- * Returns the key of a call: the place, if the program was compiled with
- * -fsanitize=thread. Otherwise a seed must give the same run with any compiler, and
- * compilers make several places of one in the source; so the key is the call and its
- * object.
+ * Returns the key of a call. If the program was compiled with -fsanitize=thread, the key
+ * is the address of the call. Otherwise a seed must give the same run with any compiler.
+ * A compiler may copy a call, so that the call has several addresses; so the key is
+ * computed from the name of the call and the object.
  */
 static inline uintptr_t sim__key(const char *name, uintptr_t object, uintptr_t place)
 {
@@ -380,14 +415,13 @@ static inline uintptr_t sim__key(const char *name, uintptr_t object, uintptr_t p
 }
 
 /*
- * Notes a use of an object. Returns whether the use is a step, since other threads use
- * the object.
+ * Records a use of an object. Returns whether the use is a step: see struct sim_object.
  */
 SIM_PRIVATE bool sim__uses(uintptr_t object, enum sim_kind kind);
 
 /*
- * The profile of this run. sim__learned() begins it with the shared objects of the first
- * run.
+ * The profile of runs after the first one. sim__learned() copies the shared objects of
+ * the first run, and what that run counted, to this profile.
  */
 extern struct sim_profile sim__profile SIM_PRIVATE;
 SIM_PRIVATE void sim__learned(const struct sim_profile *first, uint64_t steps);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim.c: the scheduler of a simulation, a policy like rr. The queue of the processor has
- * the threads that can run, and the strategy chooses one of them. A step that does not
- * block ends in sim__step(), where the strategy may choose the running thread again,
- * without a switch.
+ * sim.c: the scheduler of a simulation, a policy like rr. The processor's queue holds the
+ * threads that can run, and the strategy chooses one of them. A step that does not block
+ * ends in sim__step(), where the strategy may choose the running thread again, without a
+ * switch.
  */
 #include "sim.h"
 
@@ -18,20 +18,24 @@
 #include "world.h"
 #include "../uwait.h"
 
-#define BOOTED  INT64_C(1000000000000)          /* ns: the monotonic clock at the begin */
-#define EPOCH   INT64_C(1767225600000000000)    /* ns: the date then, less BOOTED */
+#define BOOTED  INT64_C(1000000000000)          /* ns: CLOCK_MONOTONIC when a run
+						   begins */
+#define EPOCH   INT64_C(1767225600000000000)    /* ns: CLOCK_REALTIME when a run begins,
+						   minus BOOTED */
 #define STEPS   UINT64_C(10000000)
 #define SEED    UINT64_C(0x9e3779b97f4a7c15)
 #define EACH    UINT64_MAX
 
 enum {
-	HASTE     = 4,                  /* runs of which one is hasty: sim__sleeps() */
-	LATENESS  = 1000000000,         /* ns: most that a sleep may be late there */
+	HASTE     = 4,                  /* one in HASTE runs is hasty: sim__sleeps() */
+	LATENESS  = 1000000000,         /* ns: in a hasty run the clock jumps over sleeps
+					   up to this length */
 	STEP_TIME = 1000,               /* ns */
-	READ_TIME = 10,                 /* ns for a look at the clock, so that loops
-					   that wait for a time end */
-	LOOKS     = 1000,               /* most steps between looks for what is due */
-	NAMES     = 64,                 /* names of choices; the last is for all others */
+	READ_TIME = 10,                 /* ns for a call that reads the clock, so that a
+					   loop that waits for a time ends */
+	LOOKS     = 1000,               /* most steps between polls for due timers */
+	NAMES     = 64,                 /* size of names[]; choices that find no slot
+					   share the last */
 	CHECKS    = 256,                /* most checks of the program */
 };
 
@@ -43,7 +47,7 @@ static struct {
 } checks[CHECKS];
 static size_t n_checks;
 
-/* How often a choice of each name was made. */
+/* The number of choices made so far under each name. */
 static struct named {
 	uint32_t n_name;
 	uint32_t n_count;
@@ -65,7 +69,10 @@ uint64_t sim__random(void)
 	return mixed(sim__run.r_random);
 }
 
-/* Takes the high half of a product: no division, and the same on all machines. */
+/*
+ * Takes the high half of a product, if n is small: that needs no division, and is the
+ * same on all machines.
+ */
 uint64_t sim__below(uint64_t n)
 {
 	uint64_t x = sim__random();
@@ -108,8 +115,8 @@ void sim__report(enum sim_end end, const char *message)
 }
 
 /*
- * Streams are flushed, but no handlers of exit() are called, since other threads are
- * left.
+ * Streams are flushed, but handlers of atexit() are not called, since other threads are
+ * still live.
  */
 void sim__end(enum sim_end end, const char *message)
 {
@@ -170,7 +177,7 @@ static void check_always(void)
 	}
 }
 
-/* The next step is that of `t'. */
+/* Thread `t' makes the next step. */
 static void begin_step(struct sim_thread *t)
 {
 	struct sim_run *r = &sim__run;
@@ -190,7 +197,10 @@ static void begin_step(struct sim_thread *t)
 		sim__end(SIM_ENDLESS, "it has not ended in the steps that it may make");
 }
 
-/* Chooses one of n ready threads, or `self', the running one, which may be NULL. */
+/*
+ * Chooses the thread of the next step: one of the n ready threads, or `self', the running
+ * thread, which is NULL if that cannot go on.
+ */
 static struct sim_thread *choose(size_t n, struct sim_thread *self)
 {
 	struct sim_run *r = &sim__run;
@@ -206,7 +216,7 @@ static struct sim_thread *choose(size_t n, struct sim_thread *self)
 	return chosen;
 }
 
-/* Drops threads of crashed hosts from the queue, which a wake may have put there. */
+/* Drops threads of crashed hosts, which may have been woken, from the queue. */
 static void drop_dead(struct uproc *p)
 {
 	size_t to = p->p_head;
@@ -227,7 +237,7 @@ static bool may_run(const struct uproc_thread *t)
 	return !c || !c->c_busy || c->c_busy == thread;
 }
 
-/* Moves threads that do not wait for their processor to the front, in their order. */
+/* Moves threads whose processor is free, or that need none, to the front of the queue. */
 static void put_first(struct uproc *p)
 {
 	size_t to = p->p_head;
@@ -243,7 +253,9 @@ static void put_first(struct uproc *p)
 	sim__run.r_ready = to - p->p_head;
 }
 
-/* Returns how many threads may run; they are first in the queue. */
+/*
+ * Returns the number of threads that may run, and moves these to the front of the queue.
+ */
 static size_t ready(void)
 {
 	struct uproc *p = sim__run.r_proc;
@@ -255,7 +267,10 @@ static size_t ready(void)
 	return sim__run.r_ready;
 }
 
-/* Has a thread take its processor, which is free, or leave it. */
+/*
+ * Marks a processor as busy with thread `t', which keeps the processor already if c_busy
+ * is not NULL.
+ */
 static void keep_processor(struct sim_processor *c, struct sim_thread *t)
 {
 	sim__run.r_busy += !c->c_busy;
@@ -285,7 +300,10 @@ struct sim_thread *sim__self(void)
 	return p && p == sim__run.r_proc ? sim__of(uproc_thread(ustack_self())) : NULL;
 }
 
-/* ustack_yield() refuses if the thread is cancelled. */
+/*
+ * The dispatcher's s_yield() is called because ustack_yield() fails if the thread is
+ * cancelled.
+ */
 void sim__step(struct sim_op op)
 {
 	struct sim_run *r = &sim__run;
@@ -323,8 +341,10 @@ void sim_point(uintptr_t object, enum sim_kind kind)
 }
 
 /*
- * Returns a number below n. With odds over 0: 1 once in so many times, otherwise 0;
- * always 0 in the first run. EACH: "all" tries each number; it takes 0 for other choices.
+ * Returns a number below n. If odds is 0, all numbers are equally likely. With other odds
+ * than EACH, the result is 1 once in `odds' calls on average, and otherwise 0; the first
+ * run always gets 0. The strategy "all" tries each number if odds is EACH, and otherwise
+ * takes 0.
  */
 static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 {
@@ -372,7 +392,10 @@ bool sim__rarely(const char *what, uint64_t n)
 	return choose_named(what, 2, n) > 0;
 }
 
-/* Calls that the library makes itself are no steps. The linker defines both symbols. */
+/*
+ * Returns whether the library itself makes the call at this address: such a call is no
+ * step. The linker defines both symbols.
+ */
 static bool is_own(uintptr_t place)
 {
 	extern const char __ehdr_start[] SIM_PRIVATE, _etext[] SIM_PRIVATE;
@@ -405,7 +428,10 @@ void sim__called(const void *object, const char *call, const void *place)
 	sim__step(op_of(call, (uintptr_t)object, (uintptr_t)place, 0));
 }
 
-/* At the end of a step the scheduler yields, not the program. */
+/*
+ * If r_next is set, sim__step() yields at the end of a step; otherwise the program has
+ * called ustack_yield().
+ */
 void sim__yields(const void *place)
 {
 	struct sim_thread *self = sim__self();
@@ -420,10 +446,10 @@ void sim__spins(const char *call)
 }
 
 /*
- * In one of HASTE runs the clock jumps to the end of every second sleep, while other
- * threads make no step: a program whose threads wait for each other by sleeping then
- * fails. A thread is late by at most LATENESS at once, or time limits would mean nothing.
- * With hosts no thread is late: there the test has faults.
+ * In one of HASTE runs the clock jumps to the end of about every second sleep, and other
+ * threads make no step before. So a program fails if a thread only sleeps to wait for
+ * another thread. The clock jumps by at most LATENESS, or time limits would mean nothing.
+ * A run with hosts is not hasty, since a test with hosts has faults.
  */
 void sim__sleeps(int64_t until)
 {
@@ -432,12 +458,16 @@ void sim__sleeps(int64_t until)
 	if (r->r_hasty && sim__self() && until > r->r_now && until - r->r_now <= LATENESS
 	    && sim__rarely("the others are late", 2)) {
 		r->r_now = until;
-		r->r_proc->p_left = 1;          /* looks for what is due */
+		r->r_proc->p_left = 1;          /* has the processor poll for due
+						   timers */
 		r->r_proc->p_sched.s_turn = 0;
 	}
 }
 
-/* usync.h promises the order. */
+/*
+ * Chooses among n threads that a call may wake. Calls of usync.h wake the first thread,
+ * as usync.h guarantees.
+ */
 size_t sim__woken(size_t n)
 {
 	const struct sim_thread *self = sim__self();
@@ -467,7 +497,7 @@ static struct uproc_thread *pick(struct uproc *p)
 	size_t n, i = 0;
 
 	r->r_in_row = 0;
-	if (!t && r->r_running)                 /* the running thread waits, or yields */
+	if (!t && r->r_running)                 /* the running thread waits or yields */
 		leave_processor(r->r_running);
 	n = ready();
 	if (n == 0)
@@ -522,7 +552,10 @@ void sim__conform(struct uprocs_conf *conf, const struct uproc_policy **p)
 		sim_begin(&(struct sim_conf){ 0 });
 }
 
-/* With c_embed other threads run while this thread waits for them. */
+/*
+ * With c_embed, other threads run only when this thread waits, so this thread takes the
+ * processor.
+ */
 bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 {
 	struct sim_run *r = &sim__run;
@@ -539,7 +572,10 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 	return true;
 }
 
-/* Neither threads of POSIX nor the caller belong to the scheduler. */
+/*
+ * Waits for the end of all threads that belong to the scheduler: these are the plain
+ * threads, without the caller.
+ */
 int sim__leaves(int64_t deadline)
 {
 	struct sim_run *r = &sim__run;

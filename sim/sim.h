@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim.h: a scheduler that repeats. A seed decides which thread runs next, what time it
- * is, and what the network does; the same seed gives the same run. The scheduler is in
- * libusched-sim only, which a program is linked with in place of libusched: rr_create()
- * and ll_create() make this scheduler there.
+ * sim.h: a scheduler whose runs can be repeated. A seed decides which thread runs next,
+ * what time it is, and what the network does; the same seed gives the same run. Only
+ * libusched-sim has this scheduler. A program is linked with libusched-sim in place of
+ * libusched; rr_create() and ll_create() then create this scheduler.
  *
  *	sim_begin(&(struct sim_conf){ .c_seed = 7 });
  *	sim_create(NULL, &sim);
@@ -13,14 +13,15 @@
  *	printf("%016" PRIx64 "\n", sim_hash());
  *
  * usched-run --sim runs a whole program under many seeds: usched-run(1). doc/testing.md
- * has the way from the first seed to a failure that repeats.
+ * explains how to get from the first seed to a failure that repeats.
  *
- * A run is a sequence of steps. Before a step its thread has said what it does next: an
- * operation on an object, at a place in the program. The strategy chooses the thread that
- * makes the next step among all that can. Steps end where threads block, at calls of
- * usync.h, unet.h and POSIX, and at accesses to memory in code that was compiled with
- * -fsanitize=thread. Time stands still while threads compute: each step takes a
- * microsecond, and when no thread can run the clock jumps to the next timer.
+ * A run is a sequence of steps. In each step a thread performs one operation on an
+ * object, at a place in the program; the simulation knows the operation before the step
+ * begins. The strategy chooses the thread that makes the next step among all threads that
+ * can run. Steps end where threads block, at calls of usync.h, unet.h and POSIX, and at
+ * accesses to memory in code that was compiled with -fsanitize=thread. Time stands still
+ * while threads compute: each step takes a microsecond, and when no thread can run the
+ * clock jumps to the next timer.
  */
 #ifndef USCHED_SIM_H
 #define USCHED_SIM_H
@@ -35,21 +36,22 @@ extern "C" {
 #endif
 
 /*
- * Strategies, by name, with the bound that c_bound is for, and its default:
+ * The settings of a run. c_strategy names a strategy. Two of the strategies have a bound,
+ * c_bound, which is 3 by default:
  *
  *   "mix"     the default: the seed takes one of "site", "surw" and "pos"
- *   "site"    each place in the program has a random priority, and with it all threads
- *             that are there; see sim/strategy.c
+ *   "site"    each place in the program has a random priority, which all threads at that
+ *             place have, too; see sim/strategy.c
  *   "random"  any thread with the same probability
- *   "pct"     threads have random priorities, and c_bound - 1 (2) times the running one
- *             gets the lowest (Burckhardt and others: A randomized scheduler with
+ *   "pct"     threads have random priorities; c_bound - 1 times the running thread gets
+ *             the lowest priority (Burckhardt and others: A randomized scheduler with
  *             probabilistic guarantees of finding bugs, 2010)
- *   "pos"     operations have random priorities, drawn again after a conflicting one
+ *   "pos"     operations have random priorities, drawn again after a conflicting operation
  *             (Yuan, Yang, Gu: Partial order aware concurrency sampling, 2018)
  *   "surw"    operations on one object, in an order that is uniformly random (Zhao and
  *             others: Selectively uniform concurrency testing, 2025)
- *   "delay"   threads run in the order of their numbers until they block, and c_bound (3)
- *             times the running one waits for all others (Emmi, Qadeer, Rakamaric:
+ *   "delay"   threads run in the order of their numbers until they block; the running
+ *             thread waits for all others c_bound times (Emmi, Qadeer, Rakamaric:
  *             Delay-bounded scheduling, 2011)
  *   "all"     every order of conflicting operations once, by sleep sets (Godefroid:
  *             Partial-order methods for the verification of concurrent systems, 1996);
@@ -58,9 +60,9 @@ extern "C" {
 struct sim_conf {
 	uint64_t    c_seed;
 	const char *c_strategy;         /* NULL: "mix" */
-	unsigned    c_bound;            /* 0: the default */
-	uint64_t    c_steps;            /* the run fails after so many steps; 0: 10
-					   million */
+	unsigned    c_bound;            /* 0: the default of the strategy */
+	uint64_t    c_steps;            /* the run fails when it has made this many steps;
+					   0: 10 million */
 };
 
 /*
@@ -72,11 +74,12 @@ struct sim_conf {
 int sim_begin(const struct sim_conf *conf);
 
 /*
- * Makes a scheduler with one processor, which runs on the native thread that joins or
- * calls uprocs_run() or uprocs_destroy(), inside that call, as if c_embed were set. In a
- * thread of a simulation, which main() is under usched-run --sim, *sim is the scheduler
- * of that thread. With c_processors 1 threads switch only where they wait; otherwise also
- * at calls of usync.h, as threads of several processors do.
+ * Creates a scheduler with one processor. Threads run inside calls of the native thread
+ * that join a thread, or of uprocs_run() and uprocs_destroy(), as if c_embed were set. If
+ * the caller is a thread of a simulation, as main() is under usched-run --sim, *sim is
+ * the scheduler of that thread. If c_processors is 1, threads switch only where they
+ * wait; otherwise threads switch also at calls of usync.h, as if there were several
+ * processors.
  * What rr_create() returns.
  * From the main native thread. Does not switch.
  */
@@ -96,16 +99,17 @@ enum sim_kind {
 };
 
 /*
- * Ends a step: the calling thread is about to do this to `object', an address or another
- * number that means the same to all threads; 0: to anything. Other threads may run first.
- * Outside of threads of a simulation this does nothing.
+ * Ends a step, because the calling thread is about to do `kind' to `object'. An object is
+ * an address, or another number that means the same to all threads; 0 stands for all
+ * objects. Other threads may run first. Does nothing if the caller is not a thread of a
+ * simulation.
  */
 void sim_point(uintptr_t object, enum sim_kind kind);
 
 /*
- * Has check(arg) called after each step; check() may not block. The run fails when
- * check() returns a text, which says what is wrong, and goes on with NULL. Several checks
- * are called in turn.
+ * Has check(arg) called after each step; check() may not block. If check() returns a
+ * text, the run fails, and the text says why; if check() returns NULL, the run goes on.
+ * There can be several checks.
  * 0; -ENOMEM.
  */
 int sim_always(const char *(*check)(void *), void *arg);
@@ -115,14 +119,15 @@ void sim_fail(const char *format, ...)
 	__attribute__((format(printf, 1, 2), noreturn));
 
 /*
- * Returns a number below n, which is over 0, for a choice of the program: a test may let
- * a node fail, say. The choice is a part of the run, and shrinks to 0.
+ * Returns a number below n, where n is over 0. The strategy chooses the number, so that a
+ * test can decide whether a node fails, say. The choice belongs to the run; shrinking
+ * tries to make the number 0.
  */
 uint64_t sim_choose(uint64_t n);
 
 /*
- * Returns a hash of the run up to now: of the steps, and of what was written to standard
- * output and error. Neither addresses nor the compiler change the hash.
+ * Returns a hash of the steps and choices of the run up to now. The hash depends neither
+ * on addresses nor on the compiler.
  */
 uint64_t sim_hash(void);
 
@@ -130,19 +135,19 @@ uint64_t sim_hash(void);
 uint64_t sim_steps(void);
 
 /*
- * A host: a thread, all threads that it starts, and files. A host finds the real files of
- * this system, and what it writes is seen by no other host, until the run ends. In a
- * crash the threads end where they are; of the files there remains what was synced, with
- * some of what was not. Memory is not erased: static variables have their values when the
- * host starts again. Files and clocks are simulated where USCHED_SIM is set: usched-run
- * --sim.
+ * A host is a thread, with all threads that it starts, and files. A host sees the real
+ * files of this system. What a host writes is not seen by other hosts, and is gone when
+ * the run ends. In a crash the threads stop where they are, and files keep what was
+ * synced, and some of what was not. Memory is not erased, so static variables keep their
+ * values when the host starts again. Files and clocks are simulated only under usched-run
+ * --sim, which sets USCHED_SIM.
  */
 struct sim_host;
 
 /*
- * Starts a host, on which func(arg) is called in a thread. When `func' returns, the host
- * stays. `address' is for the network, or NULL. The texts stay the caller's until the run
- * ends; the host lasts as long.
+ * Starts a host, on which func(arg) is called in a thread. The host stays when `func'
+ * returns. `address' is the host's address in the network, or NULL. The texts are not
+ * copied, and must not change until the run ends. The host exists until the run ends.
  * 0; -ENOMEM; -EPERM: the caller is not a thread of POSIX in a simulation.
  * Does not switch.
  */
@@ -150,61 +155,67 @@ int sim_host_start(const char *name, const char *address, void (*func)(void *arg
 		   void *arg, struct sim_host **host);
 
 /*
- * Crashes a host. Memory and locks that threads of the host have are lost. From a thread
- * of that host the call does not return.
+ * Crashes a host. Memory that threads of the host have allocated is not freed, and their
+ * locks are not unlocked. If a thread of that host makes the call, the call does not
+ * return.
  * 0; -EALREADY: the host is down.
  */
 int sim_host_crash(struct sim_host *host);
 
 /*
- * Starts a host again that has crashed, by a call of its function.
+ * Starts a host that has crashed again: `func' is called in a new thread.
  * 0; -ENOMEM; -EALREADY: the host is up.
  */
 int sim_host_restart(struct sim_host *host);
 
 /* What can happen to hosts. */
 enum sim_fault_kind {
-	SIM_CRASH,                      /* a crashes, and starts again after for_ns */
-	SIM_PARTITION,                  /* a and b do not reach each other; with b
-					   NULL, a reaches no host */
-	SIM_RESET,                      /* connections between a and b are reset */
-	SIM_SLOW,                       /* what a and b send each other is late */
-	SIM_DISK_FULL,                  /* writes of a fail with ENOSPC */
-	SIM_CLOCK,                      /* the clock of the day of a jumps by for_ns,
-					   perhaps back; with a NULL, the clock of all */
+	SIM_CRASH,                      /* `a' crashes, and starts again after for_ns */
+	SIM_PARTITION,                  /* `a' and `b' do not reach each other; if `b' is
+					   NULL, `a' reaches no host */
+	SIM_RESET,                      /* connections between `a' and `b' are reset */
+	SIM_SLOW,                       /* latency between `a' and `b' is 100 times as
+					   long */
+	SIM_DISK_FULL,                  /* writes by `a' fail with ENOSPC */
+	SIM_CLOCK,                      /* CLOCK_REALTIME of `a' jumps by for_ns, which
+					   may be negative; if `a' is NULL, the clocks of
+					   all hosts jump */
 };
 
 struct sim_fault {
 	enum sim_fault_kind kind;
 	struct sim_host    *a;
 	struct sim_host    *b;          /* or NULL */
-	int64_t             for_ns;     /* 0: for ever */
+	int64_t             for_ns;     /* duration; 0: the fault never ends */
 };
 
 /*
- * Plans a fault for `time', as usync_after() gives it. The fault comes then or later:
- * when a thread that has waited for that time makes its step, which the strategy chooses.
- * 0; -ENOMEM; -EPERM: as sim_host_start().
+ * Plans a fault for `time', which is a deadline such as usync_after() returns. A thread
+ * that sleeps until then causes the fault. The strategy chooses when that thread runs, so
+ * the fault may come later. 0; -ENOMEM; -EPERM: as sim_host_start().
  * Does not switch.
  */
 int sim_at(int64_t time, const struct sim_fault *fault);
 
-/* Faults by chance: a member says once in how many times a fault comes; 0: never. */
+/*
+ * Faults by chance. An unsigned member says in how many cases there is one fault on
+ * average; 0: never.
+ */
 struct sim_faults {
-	unsigned f_crash;               /* steps of a host: the host crashes, */
-	int64_t  f_down_ns;             /* and starts again within this time; 0: a
-					   second */
+	unsigned f_crash;               /* steps of a host: the host crashes */
+	int64_t  f_down_ns;             /* a crashed host starts again within this time;
+					   0: a second */
 	unsigned f_full;                /* writes: ENOSPC */
 	unsigned f_short;               /* writes, also to sockets: fewer bytes are
 					   written */
-	unsigned f_sync_fails;          /* syncs: EIO. The next sync returns 0, without
-					   what was written before and not again */
-	unsigned f_sync_lies;           /* syncs: 0, but nothing is synced */
+	unsigned f_sync_fails;          /* syncs: EIO; the next sync returns 0, but does
+					   not write what was lost in this one */
+	unsigned f_sync_lies;           /* syncs: return 0, but nothing is synced */
 	unsigned f_open;                /* files opened, and other descriptors: EMFILE */
 	unsigned f_no_memory;           /* descriptors other than files: ENOMEM; sockets:
 					   ENOBUFS */
-	unsigned f_clock;               /* looks at the clock of the day: a jump by up
-					   to 100 seconds */
+	unsigned f_clock;               /* reads of CLOCK_REALTIME: a jump by up to 100
+					   seconds */
 
 	/* Faults of what is sent over the network: AF_INET and AF_INET6. */
 	unsigned f_loss;                /* packets: lost */
