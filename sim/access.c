@@ -2,29 +2,29 @@
 /*
  * access.c: accesses to memory as operations. Code that is compiled with
  * -fsanitize=thread calls __tsan_read4() and the like before each access. Here such a
- * call is a step, if more than one thread uses the place and at least one of them writes
- * to it. The calls are those of the compilers, in place of libtsan's. (KCSAN of the Linux
- * kernel defines these calls, too.)
+ * call is a step if more than one thread uses the memory location and at least one of
+ * them writes to it. This file defines the functions that compilers call, in place of
+ * libtsan. (KCSAN of the Linux kernel does the same.)
  *
- * The first run of a program finds out which places these are. A place that is new to a
- * later run becomes one when a second thread uses it. While there is one thread, as
- * before others are started, accesses are not counted as uses.
+ * The first run of a program finds out which locations these are. In later runs, accesses
+ * to a location that the first run did not see become steps when a second thread has used
+ * the location. Accesses are not counted while there is only one thread.
  */
 #include <string.h>
 
 #include "run.h"
 
-enum { GRAIN = 2 };                     /* bits of an address that are dropped: places
-					   have four bytes */
+enum { GRAIN = 2 };                     /* low bits of an address that are dropped: a
+					   location is four bytes */
 
 bool sim__traced;
 
-/* What is known of the program, and what is new in this run. */
+/* The profile from the first run, with the objects that are new in this run. */
 struct sim_profile sim__profile;
 
 /*
- * Returns the place in the table for the number of an object, plus 1. If 0 is there, the
- * object is new.
+ * Returns a pointer to the hash table's slot for an object. The slot contains the
+ * object's index plus 1, or 0 if the object is not in the table.
  */
 static uint16_t *find(struct sim_profile *p, uintptr_t object)
 {
@@ -35,7 +35,7 @@ static uint16_t *find(struct sim_profile *p, uintptr_t object)
 	return &p->p_index[i];
 }
 
-/* Adds an object, and its number to the table. */
+/* Adds an object to the profile, and its index plus 1 to the slot `at'. */
 static struct sim_object *add(struct sim_profile *p, uint16_t *at, struct sim_object o)
 {
 	p->p_object[p->p_used] = o;
@@ -43,7 +43,10 @@ static struct sim_object *add(struct sim_profile *p, uint16_t *at, struct sim_ob
 	return &p->p_object[*at - 1];
 }
 
-/* The first run only counts. When the table is full, every use is a step. */
+/*
+ * In the first run uses are counted, but are not steps. In later runs, every use of an
+ * object for which the table has no room is a step.
+ */
 bool sim__uses(uintptr_t object, enum sim_kind kind)
 {
 	struct sim_run *r = &sim__run;
@@ -95,7 +98,7 @@ void sim__learned(const struct sim_profile *first, uint64_t steps)
 
 #define HERE ((uintptr_t)__builtin_return_address(0))
 
-/* -Wmissing-prototypes asks for the prototypes. */
+/* The prototypes are there because of -Wmissing-prototypes. */
 #define CALL(type, name, ...)						\
 	__attribute__((visibility("default")))				\
 	type __tsan_##name(__VA_ARGS__);				\
@@ -186,8 +189,9 @@ CALL(void *, memset, void *to, int byte, size_t size)
 }
 
 /*
- * An atomic operation is always a step, since atomics are meant for other threads. In
- * this memory model all operations have one order; weaker models are not simulated.
+ * An atomic operation is always a step, since other threads will use the same location.
+ * All atomic operations are sequentially consistent: weaker memory orders are not
+ * simulated.
  */
 static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t place)
 {
@@ -228,8 +232,8 @@ static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t
 	}
 
 /*
- * Two calls differ in what they return: whether the value was the expected one, or the
- * value.
+ * The variants "strong" and "weak" return whether the value was the expected one; "val"
+ * returns the old value.
  */
 #define EXCHANGE(bits, type, name, expected_type, expected_at, result)	\
 	CALL(type, atomic##bits##_compare_exchange_##name,		\

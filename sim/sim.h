@@ -43,11 +43,11 @@ extern "C" {
  *   "site"    each place in the program has a random priority, which all threads at that
  *             place have, too; see sim/strategy.c
  *   "random"  any thread with the same probability
- *   "pct"     threads have random priorities; c_bound - 1 times the running thread gets
+ *   "pct"     threads have random priorities; c_bound - 1 times the running one gets
  *             the lowest priority (Burckhardt and others: A randomized scheduler with
  *             probabilistic guarantees of finding bugs, 2010)
- *   "pos"     operations have random priorities, drawn again after a conflicting operation
- *             (Yuan, Yang, Gu: Partial order aware concurrency sampling, 2018)
+ *   "pos"     operations have random priorities, drawn again after a conflicting
+ *             operation (Yuan, Yang, Gu: Partial order aware concurrency sampling, 2018)
  *   "surw"    operations on one object, in an order that is uniformly random (Zhao and
  *             others: Selectively uniform concurrency testing, 2025)
  *   "delay"   threads run in the order of their numbers until they block; the running

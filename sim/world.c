@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * world.c: what comes later in the simulated world, and faults between hosts. What comes
- * is in a heap, by time, and for the same time in the order of the requests.
+ * world.c: calls that are due at a later time, and faults between hosts. The calls are
+ * kept in a heap, ordered by time; calls for the same time are in the order of the
+ * requests.
  */
 #include "world.h"
 
@@ -19,7 +20,9 @@ static struct event *heap;
 static size_t count, room;
 static uint64_t made;
 
-/* Faults between hosts, each with the time when it ends. */
+/*
+ * Faults between hosts, each with the time of its end. An entry is free after that time.
+ */
 static struct between { int64_t until; struct sim_fault fault; } betweens[BETWEEN];
 
 /* ---- What comes ---- */
@@ -122,7 +125,9 @@ bool sim__is_cut(const struct sim_host *one, const struct sim_host *other)
 		|| is_between(SIM_PARTITION, one, other);
 }
 
-/* Such faults end by themselves: `begins' is for faults of other kinds. */
+/*
+ * The end of a fault needs no action here, since each entry contains the time of its end.
+ */
 static void begin_fault(const struct sim_fault *f, bool begins)
 {
 	int64_t now = sim__run.r_now;

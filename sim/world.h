@@ -10,13 +10,15 @@
  *	sim/socket.c   calls that make and connect them, and options
  *	sim/transfer.c reads and writes of all of these
  *
- * A descriptor of the world has a number of the system's, which a harmless descriptor of
- * the system keeps open: so the number is the lowest free one, fstat(2) has the right
- * type, and the system keeps the options of a socket. Calls on other numbers are libc's.
- * No call blocks, but returns EAGAIN, since the library does the waiting.
+ * For each descriptor of the world, the kernel has a descriptor with the same number and
+ * of the same type, which is not used for transfers. So the number is the lowest free
+ * one, fstat(2) returns the right type, and the kernel keeps the options of a socket.
+ * Calls on other numbers go to libc. Calls never block, but return EAGAIN, since the
+ * library does the waiting.
  *
- * Bytes and packets are pieces. A piece that was sent is in `f_coming' of the receiver
- * until its time comes, and then in `f_here'. So pieces of a connection keep their order.
+ * What is sent is kept as pieces. A piece of a stream is in `f_coming' of the receiver
+ * until the time of its arrival, and then in `f_here'. So the pieces of a connection keep
+ * their order.
  */
 #ifndef USCHED_SIM_WORLD_H
 #define USCHED_SIM_WORLD_H
@@ -39,14 +41,12 @@
 enum {
 	SIM_IN  = EPOLLIN | EPOLLRDNORM,
 	SIM_OUT = EPOLLOUT | EPOLLWRNORM,
-	SIM_ALWAYS = EPOLLERR | EPOLLHUP,       /* events told without being asked for */
+	SIM_ALWAYS = EPOLLERR | EPOLLHUP,       /* events that are reported even if no one
+						   asks for them */
 	SIM_ANY = SIM_IN | SIM_OUT | SIM_ALWAYS | EPOLLRDHUP,
 };
 
-/*
- * Turns a result, which may be a negative error, into that of a system call: n, or -1 and
- * errno.
- */
+/* Returns the result of a system call: n, or, if n is a negative error, -1 with errno. */
 static inline ssize_t sim__answer(ssize_t n)
 {
 	if (n >= 0)
@@ -56,8 +56,8 @@ static inline ssize_t sim__answer(ssize_t n)
 }
 
 /*
- * Begins in_NAME(), which is called in place of libc's real_NAME(). HOOK_LATER only
- * declares in_NAME().
+ * REPLACE begins the definition of in_NAME(), which is called in place of libc's
+ * function, real_NAME(). HOOK_LATER only declares in_NAME().
  */
 #define REPLACE(type, name, params)						\
 	HOOK_LATER(type, name, params) static type in_##name params
@@ -71,9 +71,10 @@ static inline ssize_t sim__answer(ssize_t n)
 	}
 
 /*
- * Begins the function for a call on a descriptor of the world. `o' is what is open there;
- * the result is that of the call, or a negative error. On other descriptors libc's call
- * is made. params and args are without fd. SOCKET_CALL: for sockets only.
+ * CALL begins the definition of a call on a descriptor of the world. In its body, `o' is
+ * the open file of the descriptor; the body returns the result of the call, or a negative
+ * error. Calls on other descriptors go to libc. `params' and `args' do not contain fd.
+ * SOCKET_CALL is for calls on sockets.
  */
 #define CALL_IF(is, type, name, params, args)					\
 	static ssize_t world_##name(struct sim_open *o, int fd, UNPACK params);	\
@@ -90,26 +91,30 @@ static inline ssize_t sim__answer(ssize_t n)
 #define CALL(...) CALL_IF(o, __VA_ARGS__)
 #define SOCKET_CALL(...) CALL_IF(o && o->f_family, __VA_ARGS__)
 
-/* A path, or an IP address as a text: "10.0.0.1" for ::ffff:10.0.0.1, too. */
+/*
+ * The address of a socket: a path, or an IP address as a text. ::ffff:10.0.0.1 has the
+ * text "10.0.0.1".
+ */
 struct sim_address {
-	sa_family_t a_family;                   /* AF_UNIX, AF_INET; 0: none */
+	sa_family_t a_family;                   /* AF_UNIX, or AF_INET for IPv6, too; 0:
+						   no address */
 	in_port_t   a_port;                     /* in network order */
 	socklen_t   a_size;                     /* bytes of the text */
 	char        a_text[sizeof ((struct sockaddr_un *)0)->sun_path + 1];
 };
 
 /*
- * What a piece is: bytes; a connection that the peer has accepted; or the end of the
+ * The meaning of a piece: data; the answer that the connection is open; or the end of the
  * input.
  */
 enum sim_mark { SIM_DATA, SIM_BEGINS, SIM_ENDS };
 
-/* A piece of a stream, or a packet. */
+/* A piece is a part of a stream, or a packet. */
 struct sim_piece {
 	STAILQ_ENTRY(sim_piece) g_next;
-	size_t                  g_at;           /* bytes that were read already */
+	size_t                  g_at;           /* bytes of g_data that have been read */
 	size_t                  g_size;
-	uint64_t                g_number;       /* number in the trace */
+	uint64_t                g_number;       /* number of the message in the trace */
 	enum sim_mark           g_what;
 	struct sim_address      g_from;         /* sender of a packet */
 	struct sim_address      g_to;
@@ -123,9 +128,10 @@ struct sim_watch {
 	LIST_ENTRY(sim_watch)   w_of_set;
 	LIST_ENTRY(sim_watch)   w_of_open;
 	TAILQ_ENTRY(sim_watch)  w_ready;
-	bool                    w_queued;       /* in f_ready of the set */
+	bool                    w_queued;       /* the watch is in f_ready of w_set */
 	int                     w_fd;
-	uint32_t                w_events;       /* as for epoll, with EPOLLET ... */
+	uint32_t                w_events;       /* as in struct epoll_event, with flags
+						   such as EPOLLET */
 	epoll_data_t            w_data;
 	struct sim_open        *w_set;
 	struct sim_open        *w_open;
@@ -134,83 +140,96 @@ struct sim_watch {
 struct sim_open;
 
 /*
- * The functions of a type of descriptors. Errors are negative. NULL: EINVAL, or nothing
- * to do.
+ * The functions of a type of descriptors. They return negative errors. If t_read or
+ * t_write is NULL, the call fails; if t_close is NULL, there is nothing to do.
  */
 struct sim_type {
-	uint32_t (*t_ready)(const struct sim_open *o);          /* events that are
-								   true: EPOLLIN ... */
+	uint32_t (*t_ready)(const struct sim_open *o);          /* returns which events
+								   are true, such as
+								   EPOLLIN */
 	ssize_t  (*t_read)(struct sim_open *o, struct msghdr *m, int flags);
 	ssize_t  (*t_write)(struct sim_open *o, const struct msghdr *m, int flags);
-	void     (*t_close)(struct sim_open *o);                /* its last number was
+	void     (*t_close)(struct sim_open *o);                /* called when the last
+								   number of `o' has been
 								   closed */
 };
 
 enum sim_state { SIM_NEW, SIM_LISTENS, SIM_CONNECTING, SIM_CONNECTED, SIM_DEAD };
 
-/* An open file of the world, which copies of a descriptor share. */
+/* An open file of the world, which descriptors made by dup() share. */
 struct sim_open {
 	const struct sim_type *f_type;
-	unsigned             f_refs;            /* by numbers, peers, and what comes
-						   later */
-	unsigned             f_numbers;         /* numbers; 0: closed */
-	struct sim_host     *f_host;            /* host of the thread that opened it;
-						   NULL: none */
-	LIST_HEAD(, sim_watch) f_watches;       /* watches of it in epoll instances */
+	unsigned             f_refs;            /* references by numbers, peers and
+						   sim__later() */
+	unsigned             f_numbers;         /* how many numbers the open file has; 0:
+						   it is closed */
+	struct sim_host     *f_host;            /* host of the thread that opened the
+						   file, or NULL */
+	LIST_HEAD(, sim_watch) f_watches;       /* watches of this file in epoll
+						   instances */
 
-	/* Pipes and sockets. A pipe is connected from the beginning. */
+	/* Members of pipes and sockets. A pipe is always connected. */
 	enum sim_state       f_state;
-	struct sim_pieces    f_here;            /* pieces that have arrived */
-	struct sim_pieces    f_coming;          /* pieces on their way */
-	size_t               f_pieces;          /* number of pieces in both */
-	size_t               f_bytes;           /* bytes of these */
-	size_t               f_room;            /* most bytes of these */
-	int64_t              f_last;            /* when the piece sent last arrives */
-	int64_t              f_free;            /* when the next piece can be sent */
+	struct sim_pieces    f_here;            /* pieces that have arrived and can be
+						   read */
+	struct sim_pieces    f_coming;          /* pieces that have not arrived yet */
+	size_t               f_pieces;          /* number of pieces in f_here and
+						   f_coming */
+	size_t               f_bytes;           /* unread bytes in f_here and f_coming */
+	size_t               f_room;            /* limit of f_bytes */
+	int64_t              f_last;            /* when the piece that was sent last
+						   arrives */
+	int64_t              f_free;            /* when the line is free for the next
+						   piece */
 	struct sim_open     *f_peer;
 	bool                 f_input_ended;
 	bool                 f_output_ended;
-	bool                 f_squeezed;        /* no write has room for the moment */
+	bool                 f_squeezed;        /* for the moment no write succeeds, after
+						   a short one */
 	bool                 f_slow;
 	bool                 f_told;            /* connect() has returned its result */
 	bool                 f_abrupt;          /* SO_LINGER of 0 seconds */
-	int64_t              f_silent;          /* when pieces ceased to pass; 0: they
+	int64_t              f_silent;          /* since when no piece can pass; 0: pieces
 						   pass */
 	unsigned             f_tries;           /* attempts to connect */
 	int                  f_error;           /* SO_ERROR */
 
-	/* Sockets. */
+	/* Members of sockets. */
 	int                  f_family;          /* 0: not a socket */
 	int                  f_kind;            /* SOCK_STREAM or SOCK_DGRAM */
 	bool                 f_only6;
-	struct timeval       f_limits[2];       /* SO_RCVTIMEO and SO_SNDTIMEO: the
-						   system would round them to its ticks */
-	bool                 f_bound;           /* its name is entered: sim/name.c */
+	struct timeval       f_limits[2];       /* SO_RCVTIMEO and SO_SNDTIMEO, which are
+						   kept here, as the kernel would round
+						   them */
+	bool                 f_bound;           /* f_local is in the table of names:
+						   sim/name.c */
 	struct sim_address   f_local;
 	struct sim_address   f_remote;
 	LIST_ENTRY(sim_open) f_of_name;
-	STAILQ_HEAD(, sim_open) f_waiting;      /* connections to be accepted */
+	STAILQ_HEAD(, sim_open) f_waiting;      /* connections that wait for accept() */
 	STAILQ_ENTRY(sim_open)  f_of_listener;
-	unsigned             f_waits;           /* number of these */
+	unsigned             f_waits;           /* number of sockets in f_waiting */
 	unsigned             f_backlog;
 
-	/* Epoll instances. */
+	/* Members of epoll instances. */
 	LIST_HEAD(, sim_watch) f_set;
-	TAILQ_HEAD(sim_ready, sim_watch) f_ready;       /* watches of f_set that may be
-							   ready */
+	TAILQ_HEAD(sim_ready, sim_watch) f_ready;       /* watches in f_set that may have
+							   events */
 
-	/* Eventfd and timerfd: sim/local.c. */
+	/* Members of eventfd, timerfd and signalfd: sim/local.c. */
 	uint64_t             f_count;
 	bool                 f_by_one;          /* EFD_SEMAPHORE */
 	clockid_t            f_clock;
-	int64_t              f_when;            /* when a timer expires next; 0: not
-						   set */
+	int64_t              f_when;            /* when the timer expires next; 0: the
+						   timer is not armed */
 	int64_t              f_every;
 	sigset_t             f_signals;
 	LIST_ENTRY(sim_open) f_of_signals;
 };
 
-/* Returns whether what `o' sends goes over the network. */
+/*
+ * Returns whether `o' sends over the network: whether it is a socket, but not of AF_UNIX.
+ */
 static inline bool sim__is_far(const struct sim_open *o)
 {
 	return o->f_family && o->f_family != AF_UNIX;
@@ -224,33 +243,42 @@ static inline struct sim_open *sim__hold(struct sim_open *o)
 
 /* ---- sim/world.c ---- */
 
-/* Returns `size' bytes of zeros. Without memory the run fails. */
+/*
+ * Returns `size' bytes of zeros, which free() frees. The run fails if there is no memory.
+ */
 SIM_PRIVATE void *sim__memory(size_t size);
 
-/* Makes the world, which is empty. From sim__begin(). */
+/* Empties the world. Called by sim__begin(). */
 SIM_PRIVATE void sim__world(void);
 
-/* Calls func(o, g) at time `at', after earlier requests for the same time. Holds `o'. */
+/*
+ * Has func(o, g) called at time `when'. Calls for the same time are made in the order of
+ * the requests. `o' is held until the call has been made.
+ */
 typedef void sim_later_fn(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o,
 			    struct sim_piece *g);
 
-/* Makes the calls that are due. */
+/* Makes the calls of sim__later() that are due. */
 SIM_PRIVATE void sim__catch_up(void);
 
-/* Returns whether nothing passes between two hosts, of which each may be NULL. */
+/*
+ * Returns whether nothing passes between two hosts, because of a partition or a crash.
+ * Each may be NULL, for threads on no host.
+ */
 SIM_PRIVATE bool sim__is_cut(const struct sim_host *one, const struct sim_host *other);
 
-/* Returns when `size' bytes that `o' sends now arrive at a host. */
+/* Returns the time when `size' bytes that `o' sends now arrive at host `to'. */
 SIM_PRIVATE int64_t sim__arrival(struct sim_open *o, struct sim_host *to, size_t size);
 
-/* Returns how long one byte takes from `o' to a host. */
+/* Returns the latency from `o' to host `to', in ns, which is drawn anew. */
 SIM_PRIVATE int64_t sim__latency(const struct sim_open *o, const struct sim_host *to);
 
 /* ---- sim/fd.c ---- */
 
 /*
- * Returns what is open under a number, after sim__catch_up(); NULL: the number is libc's.
+ * Calls sim__catch_up(), and returns the open file of a number, or NULL if the number is
+ * not of the world.
  */
 SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 
@@ -259,60 +287,76 @@ SIM_PRIVATE struct sim_open *sim__new(const struct sim_type *type);
 
 SIM_PRIVATE void sim__drop(struct sim_open *o);
 
-/* Ends an open file without a number. */
+/* Closes an open file that has no number. */
 SIM_PRIVATE void sim__end_open(struct sim_open *o);
 
 /*
- * Gives `o' a number, with O_NONBLOCK and O_CLOEXEC of `flags', which have these values
- * in all calls. Returns the number; or drops `o' and returns an error.
+ * Gives `o' a number, with the flags O_NONBLOCK and O_CLOEXEC of `flags'; SOCK_NONBLOCK
+ * and the like have the same values. Returns the number; or drops `o' and returns an
+ * error.
  */
 SIM_PRIVATE int sim__number(struct sim_open *o, int flags);
 
 /* Closes all descriptors of a host. */
 SIM_PRIVATE void sim__close_all(const struct sim_host *host);
 
-/* Resets the connections between two hosts; with NULL, all of one host. */
+/*
+ * Resets the connections between two hosts, or, if `other' is NULL, all connections of
+ * `one'.
+ */
 SIM_PRIVATE void sim__reset_all(const struct sim_host *one, const struct sim_host *other);
 
 /*
- * Tells watches that these events (EPOLLIN ...) have just become true of `o', or have
- * again.
+ * Tells the watches of `o' that these events, such as EPOLLIN, have just happened. Events
+ * that were true before count again, for EPOLLET.
  */
 SIM_PRIVATE void sim__changed(struct sim_open *o, uint32_t events);
 
 /* ---- sim/name.c ---- */
 
 /*
- * Reads the address in a system call. "Any" as a destination is the sender itself. 0,
- * -EINVAL, -EAFNOSUPPORT.
+ * Converts the argument of a system call to an address. If `to_send' is true, the
+ * wildcard address means the sender's own host. Returns 0, -EINVAL or -EAFNOSUPPORT.
  */
 SIM_PRIVATE int sim__take_address(const struct sim_open *o, const void *from,
 				  socklen_t size, bool to_send, struct sim_address *a);
 
-/* Writes an address to the caller of a system call, in the family of `o'. 0. */
+/*
+ * Converts an address to a sockaddr in the family of `o', for the caller of a system
+ * call. Returns 0.
+ */
 SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_address *a,
 				  void *to, socklen_t *size);
 
-/* Returns the host with an address, as `o' sees it; NULL: none. */
+/*
+ * Returns the host that `o' reaches at an address, which is its own host for loopback
+ * addresses; or NULL.
+ */
 SIM_PRIVATE struct sim_host *sim__host_at(const struct sim_open *o,
 					  const struct sim_address *to);
 
-/* Returns the socket that gets a packet or a connection of `o' to an address; or NULL. */
+/*
+ * Returns the socket that gets a packet or a connection which `o' sends to address `to',
+ * or NULL. `from' is the address of `o'.
+ */
 SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 					    const struct sim_address *to,
 					    const struct sim_address *from);
 
 /*
- * Enters a socket under a name; NULL: "any". Port 0 is replaced by a free one. 0,
- * -EADDRINUSE.
+ * Binds a socket to an address; NULL means the wildcard address and port 0. Port 0 is
+ * replaced by a free port. Returns 0 or -EADDRINUSE.
  */
 SIM_PRIVATE int sim__enter_name(struct sim_open *o, const struct sim_address *a);
 SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 
-/* Gives `o' a port for sending to an address, unless `o' has one. 0, or an error. */
+/*
+ * Binds `o' to a free port for sending to an address, unless `o' is bound. Returns 0 or
+ * an error.
+ */
 SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to);
 
-/* Returns the address from which a packet of `o' arrives. */
+/* Returns the source address of what `o' sends to address `to'. */
 SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 					   const struct sim_address *to);
 
@@ -320,49 +364,56 @@ SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 
 SIM_PRIVATE struct sim_piece *sim__piece(size_t size);
 
-/* Adds to the trace that the running thread sends or reads `g', by a socket of `host'. */
+/*
+ * Adds a line to the trace, if there is one: the running thread sends or reads `g' by a
+ * socket of `host'.
+ */
 SIM_PRIVATE void sim__trace_piece(const char *event, const struct sim_host *host,
 				  const struct sim_piece *g, const struct sim_host *to,
 				  int64_t when);
 
 /*
- * sim__pop() takes the first piece of a queue of `o' that is not empty; the other call
- * frees all.
+ * sim__pop() removes and returns the first piece of a queue of `o' that is not empty.
+ * sim__free_pieces() frees all pieces of a queue.
  */
 SIM_PRIVATE struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q);
 SIM_PRIVATE void sim__free_pieces(struct sim_open *o, struct sim_pieces *q);
 
-/* Functions of struct sim_type. */
+/* Functions for struct sim_type. */
 SIM_PRIVATE uint32_t sim__pipe_ready(const struct sim_open *o);
 SIM_PRIVATE uint32_t sim__socket_ready(const struct sim_open *o);
 SIM_PRIVATE void sim__net_close(struct sim_open *o);
 
-/* Returns SO_ERROR as a negative number, and clears it. */
+/* Returns the value of SO_ERROR as a negative number, and sets SO_ERROR to 0. */
 SIM_PRIVATE int sim__take_error(struct sim_open *o);
 
 /* Returns a new socket, as from socket(). */
 SIM_PRIVATE struct sim_open *sim__new_socket(int family, int kind);
 
-/* Connects two new sockets, without latency. */
+/* Connects two new sockets at once. */
 SIM_PRIVATE void sim__pair(struct sim_open *a, struct sim_open *b);
 
-/* Asks for a connection to o->f_remote. 0, or an error: -EINPROGRESS. */
+/* Begins a connection to o->f_remote. Returns 0 or an error, such as -EINPROGRESS. */
 SIM_PRIVATE int sim__begin_connection(struct sim_open *o);
 
 /*
- * sim__send() sends a piece to the peer, and gives it away; the other call sends the end.
+ * sim__send() sends a piece to the peer, which owns the piece then. sim__end_output()
+ * sends the end of the output.
  */
 SIM_PRIVATE void sim__send(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__end_output(struct sim_open *o);
 
-/* Sends a packet to an address, or, with NULL, to the peer. 0, or an error. */
+/*
+ * Sends a packet to an address, or, if that is NULL, to the peer. Returns 0, and owns the
+ * packet then; or an error.
+ */
 SIM_PRIVATE int sim__send_packet(struct sim_open *o, const struct sim_address *to,
 				 struct sim_piece *g);
 
-/* Ends the connection, and tells the peer. */
+/* Resets the connection of `o' on both sides at once. */
 SIM_PRIVATE void sim__reset(struct sim_open *o);
 
-/* Returns how many bytes the peer of `o' has room for; 0: none, or not now. */
+/* Returns how many bytes `o' can write to its peer now. */
 SIM_PRIVATE size_t sim__room(const struct sim_open *o);
 
 /* ---- sim/transfer.c ---- */
