@@ -6,13 +6,11 @@
  * unet__ready().
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* POLLRDHUP, nanosleep() */
+#define _GNU_SOURCE             /* POLLRDHUP */
 #endif
 #include <pthread.h>
 #include <sched.h>
-#include <time.h>
 
-#include "../base/cancel.h"
 #include "net.h"
 
 /* Not inlined, so that the usual way saves no registers for it. */
@@ -584,26 +582,19 @@ void unet__release(struct descriptor *d, struct told *told)
 	end_line(d);
 }
 
-/* Sleeps for NET_RETRY, but not beyond the deadline, which must not have come. */
+/* Sleeps for NET_RETRY, but not beyond the deadline. -ETIMEDOUT: the deadline has come. */
 int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline)
 {
-	int64_t until = usync_after(NET_RETRY);
-	struct timespec t = { 0, NET_RETRY };
+	int64_t now = uevents_now();
 	struct uwaiter *w;
-	int before;
 
-	if (deadline <= 0 || until - NET_RETRY >= deadline)
+	if (now >= deadline)
 		return -ETIMEDOUT;
-	if (ustack_self()) {
-		w = uwait_prepare_lean(until < deadline ? until : deadline, false);
-		if (uwait_error(w))
-			return uwait_error(w);
-		uwait_note(w, kind, (void *)(intptr_t)fd, __builtin_return_address(0));
-		uwait_begin(w);
-		return uwait_block(w);
-	}
-	before = defer_cancel();
-	nanosleep(&t, NULL);
-	allow_cancel(before);
-	return 0;
+	w = uwait_prepare_lean(deadline - now < NET_RETRY ? deadline : now + NET_RETRY,
+			       false);
+	if (uwait_error(w))
+		return uwait_error(w);
+	uwait_note(w, kind, (void *)(intptr_t)fd, __builtin_return_address(0));
+	uwait_begin(w);
+	return uwait_block(w);
 }
