@@ -201,24 +201,14 @@ NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadl
 /* unet.c */
 NET_PRIVATE int unet__enter(int fd, enum kind kind);
 
-/* unet_poll.c: the descriptors of a select. Directions: 0 to read, 1 to write. */
-
-/* Sets the generation that the select keeps to. 0; -ENOMEM. */
-NET_PRIVATE int unet__select_begin(int fd, uint32_t *generation);
-
 /*
- * 0: it is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED, if this counts; an
- * error. Asks the system only if that may be so, or the deadline is 0.
+ * Tries the case of a select, of unet_poll.c. Direction: 0 to read, 1 to write.
+ * Returns 0: the descriptor is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED,
+ * only if the try counts as a call; an error. The system is asked only if the descriptor
+ * may be ready, or the deadline is 0.
  */
-NET_PRIVATE int unet__select_try(struct uwaiter *w, int fd, int direction,
-				 uint32_t generation, int64_t deadline, bool counts);
-
-/* Enters the queue. -EAGAIN: it may be ready; -EBADF; an error. */
-NET_PRIVATE int unet__select_enter(struct net_place *p, int fd, int direction,
-				   uint32_t generation);
-
-/* Leaves the queue, if it is there. */
-NET_PRIVATE void unet__select_leave(struct net_place *p, int fd, int direction);
+NET_PRIVATE int unet__try_case(struct uwaiter *w, struct descriptor *d, int direction,
+			       uint32_t generation, int64_t deadline, bool counts);
 
 /*
  * In debug builds, before a system call or a wait: finds a number that close(2) has left

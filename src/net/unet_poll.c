@@ -359,46 +359,16 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 
 /* Select. */
 
-int unet__select_begin(int fd, uint32_t *generation)
-{
-	struct descriptor *d;
-	int rc = net_find(fd, &d);
-
-	*generation = d ? generation_of(d) : 0;
-	return rc == -ENOMEM ? rc : 0;
-}
-
-int unet__select_try(struct uwaiter *w, int fd, int direction, uint32_t generation,
-		     int64_t deadline, bool counts)
+int unet__try_case(struct uwaiter *w, struct descriptor *d, int direction,
+		   uint32_t generation, int64_t deadline, bool counts)
 {
 	struct turn t = { w, generation, false };       /* so that it does not count */
-	struct descriptor *d;
-	int rc = net_find(fd, &d);
+	int rc;
 
-	if (rc)
-		return rc;
 	if (generation_of(d) != generation)
 		return -EBADF;
 	if (counts && (direction == NET_IN || deadline != 0) && usched__is_tired())
 		return SELECT_TIRED;
 	rc = poll_step(d, direction, deadline, &t);
 	return rc == NET_WAITS ? SELECT_BUSY : rc;
-}
-
-int unet__select_enter(struct net_place *place, int fd, int direction,
-		       uint32_t generation)
-{
-	struct descriptor *d;
-	int rc = net_find(fd, &d);
-
-	return rc ? rc : unet__join(place, d, direction, way_of(direction), false,
-				    generation);
-}
-
-void unet__select_leave(struct net_place *place, int fd, int direction)
-{
-	struct descriptor *d;
-
-	if (net_find(fd, &d) == 0)
-		unet__leave(place, d, direction);
 }

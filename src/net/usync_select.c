@@ -25,8 +25,9 @@ enum {
 
 /* The value of a descriptor's place. */
 struct descriptor_case {
-	int      d_fd;
-	uint32_t d_generation;
+	struct descriptor *d_entry;     /* NULL: d_fd is beyond the table */
+	int                d_fd;
+	uint32_t           d_generation;
 };
 
 static struct descriptor_case *descriptor_of(struct chan_place *p)
@@ -177,11 +178,16 @@ static size_t places_size(const struct usync_case *cases, size_t n)
 static int fill_descriptor(struct uwaiter *w, struct chan_place *p,
 			   const struct usync_case *k)
 {
+	struct descriptor_case *c = descriptor_of(p);
+	int rc;
+
 	*p = (struct chan_place){ .p_place = { .p_base = { .p_waiter = w } },
 				  .p_size = sizeof(struct descriptor_case),
 				  .p_sends = k->s_op == USYNC_WRITABLE };
-	descriptor_of(p)->d_fd = k->s_fd;
-	return unet__select_begin(k->s_fd, &descriptor_of(p)->d_generation);
+	rc = net_find(k->s_fd, &c->d_entry);
+	c->d_fd = k->s_fd;
+	c->d_generation = c->d_entry ? generation_of(c->d_entry) : 0;
+	return rc == -ENOMEM ? rc : 0;          /* try_place() returns -EBADF */
 }
 
 /* Makes the places, one for each case that can be done. *first: NULL if there is none. */
@@ -224,8 +230,9 @@ static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadlin
 	int rc;
 
 	if (!k->s_chan)
-		return unet__select_try(p->p_place.p_base.p_waiter, d->d_fd, p->p_sends,
-					d->d_generation, deadline, counts);
+		return !d->d_entry ? -EBADF
+			: unet__try_case(p->p_place.p_base.p_waiter, d->d_entry,
+					 p->p_sends, d->d_generation, deadline, counts);
 	rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
 	if (rc == SELECT_BUSY)
 		uwait_unlock(&k->s_chan->c_lock);
@@ -301,8 +308,8 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 		const struct descriptor_case *d = descriptor_of(p);
 
 		rc = p->p_chan ? push_chan(&cases[p->p_case], p)
-			: unet__select_enter(&p->p_place, d->d_fd, p->p_sends,
-					     d->d_generation);
+			: unet__join(&p->p_place, d->d_entry, p->p_sends,
+				     way_of(p->p_sends), false, d->d_generation);
 	}
 	return rc == -EBADF ? -EAGAIN : rc;     /* try_places() finds the closed one */
 }
@@ -317,8 +324,7 @@ static void remove_all(struct chan_place *p, const struct usync_case *cases, int
 		const struct usync_case *k = &cases[p->p_case];
 
 		if (!k->s_chan) {
-			unet__select_leave(&p->p_place, descriptor_of(p)->d_fd,
-					   p->p_sends);
+			unet__leave(&p->p_place, descriptor_of(p)->d_entry, p->p_sends);
 		} else if (p->p_case + SELECT_RESULTS != result) {
 			uwait_lock(&k->s_chan->c_lock);
 			uwait_remove(queue_of(k->s_chan, k->s_op),
