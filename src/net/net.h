@@ -5,38 +5,40 @@
  * the waits, unet_poll.c and unet_transfer.c calls that wait, unet.c close, unet_open.c
  * calls that make descriptors.
  *
- * Each descriptor of the process has a struct descriptor, in a table by its number. It is
- * never freed, so a late event finds at worst the next user of the number, which tries
- * once in vain.
+ * Each descriptor of the process has an entry, a struct descriptor, in a table by number.
+ * Entries are never freed. A late event reaches at worst the next file with that number,
+ * and a call on that file then tries once in vain.
  *
  * Invariants
- *  - d_ready[direction] is 0 only if a system call has found the descriptor not ready,
- *    and an edge will tell when it is. It is set to 0 before that system call.
- *  - After a short read a TCP socket is empty, so it is not ready, and the call that
- *    would return EAGAIN is not made. The end, errors and urgent data that came before
- *    bring no edge of their own; for them d_lasting is set.
+ *  - d_ready[direction] is 0 only if a system call has found the descriptor not ready and
+ *    the next edge will set d_ready. The caller clears d_ready before the system call.
+ *  - A short read has emptied a TCP socket, so d_ready stays 0, which saves the system
+ *    call that would return EAGAIN. The end of the input, errors and urgent data that had
+ *    come before cause no further edge; d_lasting records such events.
  *  - A descriptor is registered with the events of each dispatcher on which a thread has
- *    waited for it: for input, and after a wait to write for both. Else a peer that reads
- *    from a UNIX socket would end a sleep each time. d_serial names the last ones, for
- *    each direction. Events that it does not name, and for which no thread waits, are
- *    left at their next edge, since another processor has the descriptor now.
- *  - Threads wait for a direction in a queue. An event ends the wait of the first, and of
- *    polls before it that want this event. If others wait behind it, or it writes, it
- *    gets the turn: calls that come now wait behind these, since d_ready stays 0. It ends
- *    the turn with its call, and passes it on if the descriptor is still ready. If it has
- *    to wait again it is the first of the queue.
+ *    waited: for input, and after the first wait to write for input and output. With
+ *    output from the beginning, each read by the peer of a UNIX socket would end a sleep.
+ *    d_serial has the serial number of the last events, for each direction. A dispatcher
+ *    that d_serial does not name drops the registration at the next edge for which no
+ *    thread waits, since another processor uses the descriptor now.
+ *  - The waiters of each direction are in a queue. An event ends the wait of the first
+ *    call, and of polls before that call that want this event. The call gets the turn if
+ *    more waiters follow, or if the call writes. While a call has the turn d_ready is 0,
+ *    so new calls wait in the queue. When the call returns, the turn passes on if the
+ *    descriptor is still ready. A call with the turn that must wait again becomes the
+ *    first in the queue.
  *  - A thread enters the queue only if d_ready is 0 and no system call is in progress
- *    that may have left it so for a moment; d_inside shows that there was none meanwhile.
- *  - One thread at a time makes system calls that write: d_writing. One that has written
- *    a part of what is to stay together takes the turn before it leaves.
+ *    that may have cleared d_ready for a moment. d_inside shows whether there was one.
+ *  - One thread at a time makes system calls that write: d_writing. After a part of bytes
+ *    that must stay together, the writer takes the turn before d_writing is released.
  *  - d_generation changes when the descriptor is closed or forgotten, and when the number
- *    is used again. Neither happens during a system call on another native thread:
- *    close(2) waits for these, counted in d_inside; they do not block. A call that makes
- *    several system calls keeps to the generation that it began with. So no call touches
- *    a reused number.
- *  - close(2) frees the number first, and may linger. Until it returns the kind is
- *    NET_CLOSING: each call of the number's next user adopts the file again, and each
- *    wait registers it, since nothing tells which file an earlier call has found.
+ *    is used again. Neither happens during a system call of another native thread:
+ *    unet_close() waits until d_inside counts no such call, and no such call blocks. A
+ *    call keeps the generation of its beginning for all its system calls. So no call
+ *    touches a reused number.
+ *  - close(2) frees the number first, and may linger. Until close(2) returns the kind is
+ *    NET_CLOSING. Then each call on the number adopts the file again and each wait
+ *    registers again, since an earlier call may have found either file.
  */
 #ifndef USCHED_PRIVATE_NET_H
 #define USCHED_PRIVATE_NET_H
@@ -52,7 +54,7 @@
 #include "../sync/select.h"
 
 #ifndef POLLRDHUP
-#define POLLRDHUP 0                     /* POLLIN tells of it, too */
+#define POLLRDHUP 0                     /* POLLIN is set then, too */
 #endif
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))
@@ -63,7 +65,7 @@ enum kind {
 	NET_NEW,                        /* not adopted */
 	NET_CLOSING,                    /* close(2) goes on; then NET_NEW */
 	NET_TCP,
-	NET_SOCKET,                     /* any other */
+	NET_SOCKET,                     /* any other socket */
 	NET_PIPE,
 	NET_OTHER,
 };
@@ -71,18 +73,19 @@ enum kind {
 enum {
 	NET_CHUNK      = 1024,          /* descriptors */
 	NET_CHUNKS     = 4096,  /* 4 million descriptors, four times Linux's limit */
-	NET_RETRY      = 10000000,      /* ns: if out of descriptors, or backlog full */
+	NET_RETRY      = 10000000,      /* ns of a pause: no descriptor, full backlog */
 	NET_READY      = SELECT_READY,  /* results of a grant */
 	NET_CLOSED     = SELECT_CLOSED,
 	NET_READY_TURN = SELECT_RESULTS,
 	NET_LINE       = 64,            /* bytes */
-	NET_WAITS      = INT32_MIN,     /* of a step: net_block() is next */
+	NET_WAITS      = INT32_MIN,     /* result of a step: net_block() is next */
 };
 
 /*
- * d_turns, two bits for each direction: none has it; it was given to a thread, which runs
- * later; that runs. Above that, how the descriptor was found: it blocked; it did not, so
- * its open file may be one that has blocked under another number.
+ * Values of d_turns. Two bits for each direction have the state of the turn: no thread
+ * has the turn, a thread was given the turn and will run, or that thread runs. Two flags
+ * tell whether O_NONBLOCK was clear at adoption. With NET_SHARED the flag was set,
+ * perhaps through another number of the same open file.
  */
 enum {
 	NET_NO_TURN,
@@ -93,18 +96,18 @@ enum {
 	NET_SHARED  = 0x20,
 };
 
-/* d_writing: for any; a system call writes; for the thread that has the turn. */
+/* Values of d_writing: free; in a system call; reserved for the thread with the turn. */
 enum { NET_FREE, NET_BUSY, NET_LINED };
 
-/* d_inside: the system calls in progress, and above that how many have begun. */
+/* The low 22 bits of d_inside count system calls in progress, the others all begun. */
 enum {
 	NET_INSIDE  = (1 << 22) - 1,
 	NET_ENTERED = NET_INSIDE + 2,
 };
 
 /*
- * Under d_lock, except for what is atomic: d_generation, d_inside, d_kind, d_lasting,
- * d_ready, d_serial, d_writing.
+ * An entry of the table. d_lock protects all members except those that are atomic:
+ * d_generation, d_inside, d_kind, d_lasting, d_ready, d_serial, d_writing.
  */
 struct descriptor {
 	struct uinterest  d_interest;   /* first */
@@ -117,8 +120,8 @@ struct descriptor {
 	uint8_t           d_turns;
 	uint8_t           d_writing;
 	int               d_fd;         /* constant */
-	struct uwait_node *d_first[2];  /* marked: push_node() */
-	uint64_t          d_serial[2];  /* of the events that it is registered with */
+	struct uwait_node *d_first[2];  /* may be marked: is_marked() */
+	uint64_t          d_serial[2];  /* of the events registered with */
 #ifdef USCHED_CHECK
 	struct stat       d_file;       /* at the first call, */
 	uint32_t          d_checked;    /* of this generation, plus 1 */
@@ -126,50 +129,50 @@ struct descriptor {
 } __attribute__((aligned(64)));
 
 /*
- * The arguments of a system call. It uses some of them. Where the call is inlined, they
- * stay in registers.
+ * The arguments of a system call, which uses some of them. Where the call is inlined, the
+ * arguments stay in registers.
  */
 struct op {
 	void               *o_buffer;   /* or a message, or the offset of a file */
-	size_t              o_size;     /* with o_iov: skipped in the first */
+	size_t              o_size;     /* with o_iov: bytes to skip in the first */
 	const struct iovec *o_iov;      /* instead of the buffer */
 	int                 o_n;        /* or the descriptor of a file */
 	int                 o_flags;
-	size_t              o_short;    /* fewer bytes than this empty it */
-	size_t              o_whole;    /* bytes that are to be written without others' */
+	size_t              o_short;    /* a read of fewer bytes empties a socket */
+	size_t              o_whole;    /* bytes to write with none between */
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
-	struct msghdr      *o_message;  /* that is received, or NULL */
+	struct msghdr      *o_message;  /* to receive, or NULL */
 	int                 o_shut;     /* the result if the input was shut */
 };
 
 /* What a call keeps while its thread is blocked, beside its arguments. */
 struct turn {
-	struct uwaiter     *t_waiter;   /* NULL: it has not waited */
+	struct uwaiter     *t_waiter;   /* NULL: the call has not waited */
 	uint32_t            t_generation;
-	bool                t_turn;     /* it has the turn */
+	bool                t_turn;     /* the call has the turn */
 };
 
-/* Waits that were claimed under d_lock, and are finished after that. */
+/* Waits that were claimed under d_lock, to be finished after the unlock. */
 struct told {
 	struct uwaiter    *g_taker;     /* or NULL */
-	int                g_result;    /* its */
-	struct uwait_node *g_others;    /* marked; by n_next */
+	int                g_result;    /* of g_taker */
+	struct uwait_node *g_others;    /* the first of a list by n_next; marked */
 };
 
-/* As deadline 0, in a call that has given way. */
+/* A deadline like 0, for a system call of a call that has already given way. */
 #define NET_COUNTED INT64_MIN
 
-/* Makes a system call. Returns a number, or a negative error. */
+/* Makes a system call. Returns at least 0, or a negative error. */
 typedef ssize_t attempt(const struct descriptor *d, const struct op *o);
 
 /* unet_table.c */
 extern struct descriptor *unet__table[NET_CHUNKS] NET_PRIVATE;  /* of arrays; atomic */
 
-/* Descriptors with NET_SHARED; atomic. */
+/* The number of descriptors with NET_SHARED; atomic. */
 extern uint32_t unet__shares NET_PRIVATE;
 
-/* Locked for writing: no descriptor is adopted or forgotten. */
+/* Locked for reading to adopt a descriptor, for writing to forget one. */
 extern pthread_rwlock_t unet__adopting NET_PRIVATE;
 
 NET_PRIVATE struct descriptor *unet__find_chunk(int fd);
@@ -211,9 +214,9 @@ NET_PRIVATE int unet__try_case(struct uwaiter *w, struct descriptor *d, int dire
 			       uint32_t generation, int64_t deadline, bool counts);
 
 /*
- * In debug builds, before a system call or a wait: finds a number that close(2) has left
- * in the table, and that is another file's now. Without O_NONBLOCK calls would block
- * natively, and no edge of the file is awaited.
+ * Checks in debug builds, before a system call or a wait, that the number still belongs
+ * to the adopted file. After a bare close(2) another file may have the number. Without
+ * O_NONBLOCK calls on that file would block natively, and no edge would be registered.
  */
 #ifdef USCHED_CHECK
 NET_PRIVATE void unet__check_file(struct descriptor *d, uint32_t generation);
@@ -246,20 +249,21 @@ static inline bool is_ready(const struct descriptor *d, int direction)
 }
 
 /*
- * False must be seen before the system call looks; that takes a lock, so release will do.
+ * Sets d_ready. Other threads must see false before the system call looks. The system
+ * call takes a lock, so a release store is enough.
  */
 static inline void set_ready(struct descriptor *d, int direction, bool yes)
 {
 	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
 }
 
-/* NULL: there is none yet, or it would be beyond the table. */
+/* Returns the chunk i; NULL: not made yet, or beyond the table. */
 static inline struct descriptor *chunk_at(size_t i)
 {
 	return i < NET_CHUNKS ? __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE) : NULL;
 }
 
-/* 0; -EBADF; -ENOMEM: *d is NULL. */
+/* Finds the entry of fd. 0; -EBADF, -ENOMEM: *d is NULL. */
 static inline int net_find(int fd, struct descriptor **d)
 {
 	size_t i = (size_t)fd / NET_CHUNK;
@@ -269,7 +273,7 @@ static inline int net_find(int fd, struct descriptor **d)
 	return *d ? 0 : i < NET_CHUNKS ? -ENOMEM : -EBADF;
 }
 
-/* The caller is in no thread, so it may be cancelled: cancel.h. */
+/* Whether the caller is in no thread, so that pthread_cancel() may end it: cancel.h. */
 static inline bool is_native(void)
 {
 	return __builtin_expect(!usched__here()->s_current, 0);
@@ -281,8 +285,8 @@ static inline void net_leave(struct descriptor *d)
 }
 
 /*
- * Before a system call. False: the descriptor was closed. A close changes d_generation
- * and then reads d_inside, so one of the two sees the other.
+ * Enters the descriptor before a system call. False: the descriptor was closed. A close
+ * changes d_generation and then reads d_inside, so the call or the close sees the other.
  */
 static inline bool net_enter(struct descriptor *d, uint32_t generation)
 {
@@ -296,8 +300,8 @@ static inline bool net_enter(struct descriptor *d, uint32_t generation)
 }
 
 /*
- * A thread that never has to wait yields all the same. Not if it writes and may not wait:
- * what it writes may be in a buffer that others use, too.
+ * Yields if the thread has not waited for long. A write with deadline 0 never yields,
+ * since the bytes may be in a buffer that threads share.
  */
 static inline int net_give_way(int direction, int64_t deadline)
 {
@@ -305,7 +309,7 @@ static inline int net_give_way(int direction, int64_t deadline)
 		: budget_give_way(deadline);
 }
 
-/* Of a call: its system calls all use the generation of its beginning. */
+/* Begins a call: notes the generation, which all its system calls use. */
 static inline int net_begin(int fd, struct descriptor **d, struct turn *t)
 {
 	int rc = net_find(fd, d);
@@ -314,7 +318,10 @@ static inline int net_begin(int fd, struct descriptor **d, struct turn *t)
 	return rc;
 }
 
-/* False: it is another's turn. In its own it leaves d_writing, which a close may free. */
+/*
+ * Takes d_writing for a system call. False: another thread has the turn. A caller with
+ * the turn does not touch d_writing, since a close may have freed d_writing.
+ */
 static inline bool begin_write(struct descriptor *d, const struct turn *t)
 {
 	uint8_t now = NET_FREE;
@@ -325,7 +332,7 @@ static inline bool begin_write(struct descriptor *d, const struct turn *t)
 		|| unet__await_write(d);
 }
 
-/* What it returns tells whether the descriptor is still ready. */
+/* Makes the system call once, and sets d_ready by the result. */
 __attribute__((always_inline))
 static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int direction,
 				   const struct op *o, struct turn *t)
@@ -358,7 +365,7 @@ static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int dire
 	return n;
 }
 
-/* Inlined with each system call. */
+/* Makes one step of a call. Inlined with each system call, for speed. */
 __attribute__((always_inline))
 static inline ssize_t net_step(attempt *call, struct descriptor *d, int direction,
 			       const struct op *o, int64_t deadline, struct turn *t)
@@ -381,7 +388,7 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 	return n == -EAGAIN ? NET_WAITS : n;
 }
 
-/* 0: it may be ready, and the thread may have the turn; an error. */
+/* Waits. 0: the descriptor may be ready, t_turn tells of the turn; an error. */
 __attribute__((always_inline))
 static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 			    int64_t deadline)
@@ -398,7 +405,7 @@ static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 	return rc == NET_READY ? 0 : unet__end_wait(d, direction, rc, t);
 }
 
-/* The result of a step after a wait. */
+/* Ends the turn, if any, after a step that followed a wait. Returns n. */
 static inline ssize_t end_step(struct descriptor *d, int direction, struct turn *t,
 			       ssize_t n)
 {
@@ -406,10 +413,10 @@ static inline ssize_t end_step(struct descriptor *d, int direction, struct turn 
 }
 
 /*
- * A call is made of steps. A step makes the system call, or finds that the call has to
- * wait. Waits are begun and ended in functions of their own. So the frames of a blocked
- * thread are those of the public call and of uwait_block() only, and the image is no
- * larger: without memory for one the wait ends as at a deadline.
+ * Performs a call, as steps with waits between them. A step makes the system call, or
+ * finds that the call must wait. Separate functions begin and end waits, so a blocked
+ * thread has only the frames of the public call and of uwait_block(), and a small image.
+ * Without memory for the image the wait ends as at a deadline.
  */
 __attribute__((always_inline))
 static inline ssize_t net_perform(attempt *call, struct descriptor *d, int direction,
@@ -435,7 +442,7 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 	return rc ? rc : net_perform(call, d, direction, o, deadline, generation_of(d));
 }
 
-/* Of unet__pause(): what a call on a descriptor waits for that no event tells. */
+/* Describes to reports a wait of unet__pause(), for something without an event. */
 #define NET_PAUSE(how) { .k_name = "descriptor", .k_how = how, .k_sleeps = true, \
 			 .k_number = true }
 
@@ -444,7 +451,7 @@ static inline unsigned way_of(int direction)
 	return direction == NET_OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT | UEVENTS_PEER_END;
 }
 
-/* What the system calls ETIMEDOUT is not the deadline. */
+/* Returns the error for an errno: -ETIME for ETIMEDOUT, as -ETIMEDOUT is a deadline's. */
 static inline int failure(int error)
 {
 	return error == EWOULDBLOCK ? -EAGAIN : error == ETIMEDOUT ? -ETIME : -error;

@@ -3,9 +3,9 @@
  * offload.h: a job of the pool in uoffload.c, for the calls that have one made: ufile.c
  * and unet_resolve.c. Private.
  *
- * A job is on the heap, followed by its input and output, since the native thread must
- * not follow pointers to the stack of a blocked thread. Under the lock of the pool, a job
- * belongs to its waiter until that gives up; then to the pool.
+ * A job is on the heap, together with input and output, since the native thread must not
+ * follow pointers to the stack of a blocked thread. Under the lock of the pool, a job
+ * belongs to the waiter; after the waiter gave up, to the pool.
  */
 #ifndef USCHED_PRIVATE_OFFLOAD_H
 #define USCHED_PRIVATE_OFFLOAD_H
@@ -20,7 +20,7 @@
 /* Each class has native threads of its own. */
 enum job_kind { OFFLOAD_CALLS, OFFLOAD_FILES, OFFLOAD_NAMES, OFFLOAD_CLASSES };
 
-enum { OFFLOAD_WAITS = 1 };             /* the caller is to block */
+enum { OFFLOAD_WAITS = 1 };             /* a result: the caller must block */
 
 struct job {
 	struct job     *j_next;         /* o_lock: in the queue, or in o_going */
@@ -29,25 +29,25 @@ struct job {
 	void          (*j_drop)(void *data);
 	struct uwaiter *j_waiter;       /* o_lock; NULL: the waiter has gone */
 	bool            j_done;         /* o_lock */
-	bool            j_skip;         /* not made if the waiter has gone: constant */
+	bool            j_skip;         /* no call after the waiter has gone: constant */
 	_Alignas(16) char j_data[];
 };
 
-/* With `size' bytes of data; NULL: no memory. */
+/* Returns a new job with `size' bytes of data; NULL: no memory. */
 OFFLOAD_PRIVATE struct job *uoffload__new_job(enum job_kind kind,
 					      void (*func)(void *data),
 					      void (*drop)(void *data), size_t size);
 
-/* OFFLOAD_WAITS; 0: it is done already; an error: it is freed. */
+/* Queues the job. OFFLOAD_WAITS; 0: the job is done; an error: the job was freed. */
 OFFLOAD_PRIVATE int uoffload__begin(struct job *job, int64_t deadline,
 				    struct uwaiter **w, const void *where);
 
-/* After a wait that has ended with this error. 0: the job is done all the same. */
+/* Gives the job up after a wait that ended with the error rc. Returns rc; 0: job done. */
 OFFLOAD_PRIVATE int uoffload__give_up(struct job *job, int rc);
 
 /*
- * 0: the job is done, and the caller's again. An error: it is freed, or will be. Inlined,
- * so that a report has the place in the program.
+ * Runs the job and waits. 0: the job is done, and the caller frees it. An error: the pool
+ * frees the job. Inlined, so that a report has the place in the program.
  */
 __attribute__((always_inline))
 static inline int offload_run(struct job *job, int64_t deadline)

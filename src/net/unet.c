@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet.c: what makes an entry of the table another file's: a new descriptor, a close, a
- * number that is forgotten, a fork. Each ends the waits for the file before. The table
- * and adoption are below, in unet_table.c, and waits in unet_wait.c. What a descriptor
- * is, and the invariants, are in src/net/net.h.
+ * unet.c: how an entry of the table passes to another file: by a new descriptor, a close,
+ * unet_forget(), a fork. Each ends the waits for the file before. The table and adoption
+ * are below, in unet_table.c, and waits in unet_wait.c. Invariants are in src/net/net.h.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
@@ -19,7 +18,7 @@
 
 _Static_assert((int)UNET_BUDGET == BUDGET_CALLS_MAX, "calls of a thread");
 
-/* Under d_lock: forgets all. All waiters are to be told. */
+/* Empties the entry, under d_lock. The caller tells the waiters in *told. */
 static void reset(struct descriptor *d, enum kind kind, struct told *told)
 {
 	*told = (struct told){ 0 };
@@ -36,7 +35,7 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 	unet__release(d, told);
 }
 
-/* Enters a new descriptor. Closes it if there is no memory. */
+/* Enters a new descriptor, and returns fd. Without memory fd is closed. */
 int unet__enter(int fd, enum kind kind)
 {
 	struct told told;
@@ -47,18 +46,18 @@ int unet__enter(int fd, enum kind kind)
 		close_deferred(fd);
 		return rc;
 	}
-	if (kind <= NET_CLOSING)                /* its listener is being closed */
+	if (kind <= NET_CLOSING)                /* of a listener in close(2) */
 		kind = unet__kind_of(fd);
 	uwait_lock(&d->d_lock);
 	reset(d, kind, &told);
 	uwait_unlock(&d->d_lock);
-	unet__tell(&told, NET_CLOSED);            /* closed by a bare close(2) */
+	unet__tell(&told, NET_CLOSED);            /* waits that a bare close(2) left */
 	return fd;
 }
 
 /*
- * Between these two the number may be reused, for as long as close(2) lingers: the
- * generation is for the second.
+ * Begins a close. Until end_close() another file may get the number, while close(2)
+ * lingers. Returns the generation, by which end_close() sees that.
  */
 static uint32_t begin_close(struct descriptor *d, struct told *told, bool *blocked)
 {
@@ -74,7 +73,7 @@ static uint32_t begin_close(struct descriptor *d, struct told *told, bool *block
 	return generation;
 }
 
-/* A call that came between them waits for either file: its wait begins anew. */
+/* Ends a close. Waits since begin_close() may be for either file, and begin anew. */
 static void end_close(struct descriptor *d, uint32_t generation, const struct told *told)
 {
 	bool waited = false;
@@ -119,7 +118,7 @@ static bool may_share(struct descriptor *d)
 	return may;
 }
 
-/* 0: their open files are the same; 1: they are not; an error: that cannot be told. */
+/* 0: both numbers are one open file; 1: two files; an error: kcmp(2) cannot tell. */
 static int compare_files(int a, int b)
 {
 #ifdef SYS_kcmp
@@ -134,7 +133,7 @@ static int compare_files(int a, int b)
 #endif
 }
 
-/* Inside, so its number is that of its file. */
+/* Whether fd is d's open file, or may be. d_inside keeps d's number from reuse. */
 static bool has_file(struct descriptor *d, int fd)
 {
 	uint32_t generation = generation_of(d);
@@ -154,8 +153,8 @@ static bool has_file(struct descriptor *d, int fd)
 }
 
 /*
- * While none is adopted or forgotten: whether another descriptor here has the same open
- * file, or nothing can tell. It is the one to clear O_NONBLOCK then.
+ * Whether another entry has the open file of fd, or may have. That entry then clears
+ * O_NONBLOCK when it is forgotten. Under unet__adopting, locked for writing.
  */
 static bool leave_to_other(int fd)
 {
@@ -220,7 +219,7 @@ void unet__renewed(int fd)
 	unet__tell(&told, NET_CLOSED);
 }
 
-/* What is in the table may be half changed, and has waiters that are not there. */
+/* Drops the table: entries may be half changed, with waiters that the child lacks. */
 void unet__forked(void)
 {
 	for (size_t i = 0; i < NET_CHUNKS; i++)
@@ -229,8 +228,8 @@ void unet__forked(void)
 	unet__adopting = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
-/* A full UNIX socket sends no event when its output is shut, or its peer's input. All
-   that wait to write try again: another number may be the socket's, or its peer's. */
+/* A full UNIX socket gives no event when its output or the peer's input is shut. So all
+   waits to write try again: any number may be the socket's or the peer's. */
 int unet_shutdown(int fd, int how)
 {
 	struct sockaddr a = { .sa_family = AF_UNSPEC };

@@ -20,7 +20,7 @@ struct descriptor *unet__table[NET_CHUNKS];
 uint32_t unet__shares;
 pthread_rwlock_t unet__adopting = PTHREAD_RWLOCK_INITIALIZER;
 
-/* NULL: no memory, or no descriptor. */
+/* Makes the chunk of fd. Returns the entry; NULL: no memory, or beyond the table. */
 struct descriptor *unet__find_chunk(int fd)
 {
 	size_t i = (size_t)fd / NET_CHUNK;
@@ -89,7 +89,7 @@ enum kind unet__kind_of(int fd)
 	return NET_SOCKET;
 }
 
-/* 1: it has blocked. */
+/* Sets O_NONBLOCK. 0: the flag was set; 1: the flag was clear; an error. */
 int unet__set_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -102,8 +102,9 @@ int unet__set_nonblocking(int fd)
 }
 
 /*
- * Under d_lock. Of several that adopt it at a time one has found that it blocked. While
- * NET_CLOSING the number may still be that of the old file, so nothing else is kept.
+ * Records an adoption, under d_lock. Of several concurrent adoptions one finds O_NONBLOCK
+ * clear. During NET_CLOSING only that is recorded, since the number may still belong to
+ * the old file.
  */
 static void found(struct descriptor *d, bool blocked)
 {
@@ -120,7 +121,7 @@ static void found(struct descriptor *d, bool blocked)
 	__atomic_store_n(&d->d_kind, (uint8_t)unet__kind_of(d->d_fd), __ATOMIC_RELEASE);
 }
 
-/* Inside: so the flags are not those of the number's next user. */
+/* Adopts the file. d_inside keeps the number from another file meanwhile. */
 int unet__adopt(struct descriptor *d, uint32_t generation)
 {
 	int rc = -EBADF;
