@@ -86,7 +86,7 @@ static char *first(const struct ubuf *b)
 	return b->b_data ? b->b_data + b->b_start : NULL;
 }
 
-/* Where the first mark ends; 0: nowhere. None begins in the first `seen' bytes. */
+/* Returns where the first mark ends; 0: no mark. The first `seen' bytes have no begin. */
 static size_t buf_find(const struct ubuf *b, size_t seen, const void *mark, size_t size)
 {
 	const char *at, *start = first(b);
@@ -105,7 +105,7 @@ static inline int fd_of(const struct ubuf *b)
 	return (int)(intptr_t)b->b_peer;
 }
 
-/* At least a byte. */
+/* Writes at least a byte. Returns the number, or an error. */
 static inline ssize_t buf_put(const struct ubuf *b, const void *data, size_t size,
 			      int64_t deadline)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ufile.c: calls for files, which a native thread of the pool makes. Data goes through
- * the job, and is copied. A read first asks the system for what is in the page cache,
- * which takes no native thread.
+ * ufile.c: calls for files, made by native threads of the pool. Data is copied through
+ * the job. A read first tries the page cache, without a native thread.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* preadv2() */
@@ -19,7 +18,7 @@
 #include "../wait/budget.h"
 #include "offload.h"
 
-/* MemorySanitizer's, if linked: it does not know preadv2(). */
+/* A call of MemorySanitizer, if linked, which does not know preadv2(). */
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
 struct file_call {
@@ -42,7 +41,7 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 		job = uoffload__new_job(OFFLOAD_FILES, func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
-	job->j_skip = true;                     /* f_fd may be reused by then */
+	job->j_skip = true;                     /* later f_fd may be another file */
 	*call = (struct file_call *)(void *)job->j_data;
 	**call = (struct file_call){ .f_size = size, .f_rc = -ECANCELED };
 	if (data && size > 0)
@@ -50,7 +49,7 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 	return job;
 }
 
-/* Runs the job, and copies what it has found. -ENOMEM: it is NULL. */
+/* Runs the job, and copies the results. -ENOMEM: the job is NULL. */
 static ssize_t run_on_file(struct job *job, void *to, struct stat *status,
 			   int64_t deadline)
 {
@@ -102,7 +101,7 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 	return (int)run_on_file(job, NULL, NULL, deadline);
 }
 
-/* Makes a job with a copy of `from', or with room for what will be copied to `to'. */
+/* Runs a job with a copy of `from', or with a buffer that is copied to `to'. */
 static ssize_t transfer(void (*func)(void *data), int fd, const void *from, void *to,
 			size_t size, off_t offset, int64_t deadline)
 {

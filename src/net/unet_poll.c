@@ -3,15 +3,15 @@
  * unet_poll.c: waits until descriptors are ready: of one, of several, and of a select,
  * for usync_select.c.
  *
- * A poll of several asks poll(2) about all of them at once. If none is ready it enters
- * the queue of each, and whatever comes first ends the wait. The room of its waiter has
- * the generations that it keeps to, and behind them a struct net_place for each queue.
+ * A poll of several calls poll(2) for all descriptors. If no descriptor is ready the poll
+ * enters the queue of each, and the first event ends the wait. The room of the waiter has
+ * the generation of each descriptor, and then a struct net_place for each queue.
  *
- * A poll moves nothing, so it does not take the turn: an event that ends the waits of
- * polls ends that of the first other waiter behind them as well. What poll(2) has found
- * counts as ready. Input and output that it was asked for and has not found do not, as
- * after a read that says EAGAIN: until the next edge calls wait without a system call,
- * polls as well. A poll for other events looks once more when it is in the queues.
+ * A poll moves no bytes, and takes no turn: an event that ends the waits of polls also
+ * ends the wait of the first call behind them. d_ready is set for what poll(2) has found,
+ * and stays 0 for input that poll(2) has not found, as after a read with EAGAIN: until
+ * the next edge calls and polls wait without a system call. A poll for other events looks
+ * once more after the queues are entered.
  */
 
 #ifndef _GNU_SOURCE
@@ -46,7 +46,8 @@ static int poll_step(struct descriptor *d, int direction, int64_t deadline,
 	return (int)unet__step(try_poll, d, direction, &ways[direction], deadline, t);
 }
 
-/* A copy for each direction has the smaller frame, and idle threads block in it. */
+/* Waits for one descriptor. Inlined for each direction, as idle threads block here and
+   the copies have smaller frames. */
 __attribute__((always_inline))
 static inline int wait_for(int fd, int direction, int64_t deadline)
 {
@@ -82,7 +83,8 @@ int unet_wait(int fd, short events, int64_t deadline)
 
 /* Several descriptors. */
 
-/* Errors and the end are events of both directions: NET_IN for a poll of nothing else. */
+/* Whether a poll waits for this direction. Errors and the end wake both directions; a
+   poll for nothing else waits for NET_IN. */
 static bool wants(const struct pollfd *one, int direction)
 {
 	const int out = POLLOUT | POLLWRNORM | POLLWRBAND;
@@ -93,14 +95,14 @@ static bool wants(const struct pollfd *one, int direction)
 	return one->events & ~(out | both) || !(one->events & out);
 }
 
-/* Its events tell whether this direction is ready. */
+/* Whether poll(2) is asked for this direction, so that revents tell if it is ready. */
 static bool asks(const struct pollfd *one, int direction)
 {
 	return one->events & (direction == NET_OUT ? POLLOUT | POLLWRNORM
 			      : POLLIN | POLLRDNORM);
 }
 
-/* NULL: it is not to be polled, or poll(2) will say so. */
+/* Returns the entry; NULL: a number to ignore, or one that poll(2) reports. */
 static struct descriptor *polled(const struct pollfd *one)
 {
 	struct descriptor *d = NULL;
@@ -110,7 +112,7 @@ static struct descriptor *polled(const struct pollfd *one)
 	return d;
 }
 
-/* Notes generations, and adopts what is open; poll(2) tells of what is not. */
+/* Notes generations, and adopts open descriptors. poll(2) reports all others. */
 static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 		      int64_t deadline)
 {
@@ -130,9 +132,10 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 }
 
 /*
- * Whether d_ready tells what is asked, and no more. Of others than sockets and pipes it
- * need not: a signalfd has the signals of the native thread that looks. Where poll(2)
- * finds no output a write may fail at once: to a listener, or to what is read from.
+ * Whether d_ready answers this poll for this direction. d_ready is only sure for input of
+ * sockets and pipes: a signalfd, for example, has the signals of the native thread that
+ * looks. For output, poll(2) may find nothing where a write fails at once, as to a
+ * listener.
  */
 static bool is_told(const struct descriptor *d, const struct pollfd *one, int direction)
 {
@@ -142,7 +145,7 @@ static bool is_told(const struct descriptor *d, const struct pollfd *one, int di
 		&& !(one->events & ~known) && asks(one, NET_IN);
 }
 
-/* Without a look: nothing was there, and nothing has come since. */
+/* Whether no descriptor is ready, by d_ready, without a system call. */
 static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *generations)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -158,7 +161,7 @@ static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *gener
 	return true;
 }
 
-/* False: one was closed. */
+/* Enters a descriptor before poll(2), and clears d_ready. False: closed meanwhile. */
 static bool poll_inside(const struct pollfd *one, uint32_t generation)
 {
 	struct descriptor *d = polled(one);
@@ -171,7 +174,7 @@ static bool poll_inside(const struct pollfd *one, uint32_t generation)
 	return true;
 }
 
-/* Only these are told; the next call will tell of others. */
+/* Reports closed descriptors only; the next call reports the rest. */
 static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations)
 {
 	int found = 0;
@@ -185,7 +188,7 @@ static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations
 	return found;
 }
 
-/* Inside, so waiters know. */
+/* Leaves a descriptor after poll(2). d_ready is set first, as waiters watch d_inside. */
 static void poll_outside(const struct pollfd *one, bool may_be_ready)
 {
 	struct descriptor *d = polled(one);
@@ -197,8 +200,9 @@ static void poll_outside(const struct pollfd *one, bool may_be_ready)
 }
 
 /*
- * The number with revents. Readiness is forgotten before the system call, which is made
- * inside of all of them; not if one was closed, since its number may be reused.
+ * Calls poll(2). Returns the number with revents. All descriptors are entered, and
+ * d_ready is cleared, before the system call. If one was closed there is no system call,
+ * since the number may be another file's.
  */
 static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 {
@@ -219,7 +223,7 @@ static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 	return found;
 }
 
-/* At the end: not ready are those that poll(2), or d_ready, said it of. */
+/* Sets d_ready at the end, except where poll(2) or d_ready has told: not ready. */
 static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -232,7 +236,7 @@ static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
 	}
 }
 
-/* The places, if it may wait, are behind the generations. */
+/* The offset of the places in the room, behind the generations. */
 static size_t places_at(size_t n)
 {
 	return (n * sizeof(uint32_t) + NET_LINE - 1) / NET_LINE * NET_LINE;
@@ -248,7 +252,7 @@ static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
 	return uwait_room(w, places_at(n) + places * sizeof(struct net_place));
 }
 
-/* Not more, since these would end the wait, and the next one. */
+/* The events to wait for. More events would end this wait, and the next, in vain. */
 static inline unsigned ways_in(int events)
 {
 	return (events & (POLLIN | POLLRDNORM) ? UEVENTS_INPUT : 0u)
@@ -257,7 +261,7 @@ static inline unsigned ways_in(int events)
 		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
 }
 
-/* What came before the poll was in the queues, and d_ready does not tell. */
+/* Looks for events that came before the queues were entered, without d_ready. */
 static int look_again(struct pollfd *fds, size_t n)
 {
 	int before = defer_cancel(), found = poll(fds, n, 0);
@@ -266,7 +270,7 @@ static int look_again(struct pollfd *fds, size_t n)
 	return found ? -EAGAIN : 0;
 }
 
-/* 0; -EAGAIN, -EBADF: something is ready already, or closed; an error. */
+/* Enters the queues. 0; -EAGAIN, -EBADF: a descriptor is ready, or closed; an error. */
 static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 		      const uint32_t *generations, struct net_place **end)
 {
@@ -291,7 +295,7 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 	return rc == 0 && looks ? look_again(fds, n) : rc;
 }
 
-/* Of the places up to `end', which were entered. */
+/* Leaves the queues of the places before `end'. */
 static void poll_leave(struct pollfd *fds, size_t n, struct net_place *place,
 		       const struct net_place *end)
 {
@@ -308,7 +312,7 @@ static void poll_leave(struct pollfd *fds, size_t n, struct net_place *place,
 	}
 }
 
-/* As net_block(), for each. 0: something may be ready. */
+/* Waits, as net_block(), for all. 0: a descriptor may be ready. */
 static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {

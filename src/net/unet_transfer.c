@@ -2,10 +2,10 @@
 /*
  * unet_transfer.c: reads and writes.
  *
- * A call that moves bytes has an attempt, which makes the system call, and goes through
- * net_perform(). Reads and writes of one buffer, where most threads block, are loops of
- * their own, so that their frames are the smallest. So are the calls that go on until all
- * is moved: they keep the turn from part to part.
+ * Most calls have an attempt, which makes the system call, and use net_perform(). Most
+ * threads block in reads and writes of one buffer. These are written as loops, which have
+ * the smallest frames. Calls that move all bytes are loops too, and keep the turn from
+ * part to part.
  */
 
 #ifndef _GNU_SOURCE
@@ -20,7 +20,7 @@
 #include "../base/check.h"
 #include "net.h"
 
-/* Not inlined: the frames are large. */
+/* Keeps large frames out of the functions in which threads block. */
 #define APART __attribute__((noinline))
 
 enum { PARTS = 64 };                    /* buffers of one system call */
@@ -41,13 +41,13 @@ static bool is_socket(const struct descriptor *d)
 __attribute__((always_inline))
 static inline ssize_t try_read(const struct descriptor *d, const struct op *o)
 {
-	/* of no bytes, only read() returns 0 */
+	/* for no bytes, only read() returns 0 */
 	if (is_socket(d) && o->o_short > 0)
 		return result(recv(d->d_fd, o->o_buffer, o->o_size, MSG_DONTWAIT));
 	return result(read(d->d_fd, o->o_buffer, o->o_size));
 }
 
-/* No flag suppresses SIGPIPE, so it is blocked, and taken out if it came. */
+/* Blocks SIGPIPE, where no flag suppresses the signal. release_signal() discards one. */
 static void hold_signal(struct held_signal *h)
 {
 	sigset_t set, pending;
@@ -83,7 +83,7 @@ static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 	return rc;
 }
 
-/* Apart, since the frames are large, and threads block in its caller. */
+/* Writes buffers by the call that the kind of the descriptor needs. */
 APART static ssize_t write_other(const struct descriptor *d, const struct iovec *iov,
 				 int n)
 {
@@ -95,7 +95,7 @@ APART static ssize_t write_other(const struct descriptor *d, const struct iovec 
 	case NET_SOCKET:
 		return result(sendmsg(d->d_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
 	case NET_NEW:
-	case NET_CLOSING:                       /* what it was is not known */
+	case NET_CLOSING:                       /* the kind is not known */
 	case NET_PIPE:
 		return write_pipe(d->d_fd, iov, n);
 	default:
@@ -174,7 +174,7 @@ APART static ssize_t try_sendfile(const struct descriptor *d, const struct op *o
 	return rc;
 }
 
-/* The first ones, since the caller's array stays as it is. */
+/* Writes the first PARTS buffers, as copies: the caller's array must not change. */
 APART static ssize_t try_parts(const struct descriptor *d, const struct op *o)
 {
 	int n = o->o_n < PARTS ? o->o_n : PARTS;
@@ -269,8 +269,8 @@ ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
 	return net_perform_at(try_writev, fd, NET_OUT, &o, deadline);
 }
 
-/* MSG_OOB and MSG_ERRQUEUE read what is no part of the input, for which the system never
-   waits. Whether there is input they do not tell. */
+/* The flags by which a call reads beside the input. The system never waits for such data,
+   and the result does not tell whether there is input. */
 enum { BESIDE = MSG_OOB | MSG_ERRQUEUE };
 
 APART static ssize_t receive_beside(attempt *call, int fd, const struct op *o)
@@ -300,7 +300,8 @@ ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
 /* For reports. */
 static const struct uwait_kind peer_full = NET_PAUSE(" to send, for room at the peer");
 
-/* To an address of a UNIX socket: no event tells of room at the receiver. */
+/* Sends. For a UNIX socket by address the call pauses and tries again while the receiver
+   is full, since no event tells of room there. */
 __attribute__((always_inline))
 static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is_unix,
 			      int64_t deadline)
@@ -379,7 +380,7 @@ ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t dead
 	return net_perform_at(try_sendfile, fd, NET_OUT, &o, deadline);
 }
 
-/* After a step of a call that moves all: n; or 0 or an error, after a wait. */
+/* Waits if a step of a call that moves all bytes must. Returns n, or that result. */
 __attribute__((always_inline))
 static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t deadline,
 				struct turn *t, ssize_t n)
@@ -390,7 +391,7 @@ static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t dea
 	return n;
 }
 
-/* n: an error, or not. */
+/* Ends a call that moves all bytes. Returns n if that is an error, or 0. */
 static int end_all(struct descriptor *d, int direction, struct turn *t, ssize_t n,
 		   size_t moved, size_t *done)
 {

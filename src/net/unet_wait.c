@@ -13,12 +13,12 @@
 
 #include "net.h"
 
-/* Not inlined, so that the usual way saves no registers for it. */
+/* Keeps a rare path out of line, so that the usual path saves no registers. */
 #define APART __attribute__((noinline))
 
-static bool *doubted;                           /* unet__doubt(); atomic */
+static bool *doubted;                           /* what unet__doubt() was given; atomic */
 
-/* For reports. */
+/* Waits by direction, for reports. */
 static const struct uwait_kind descriptor_waits[] = {
 	[NET_IN]  = { .k_name = "descriptor", .k_how = " to read", .k_number = true },
 	[NET_OUT] = { .k_name = "descriptor", .k_how = " to write", .k_number = true },
@@ -37,8 +37,8 @@ static inline struct uwait_node *marked(struct net_place *p)
 }
 
 /*
- * Queues, under d_lock. The first node's n_prev is the last one, so a pointer is a queue.
- * A pointer to a node is marked if that is a struct net_place, of a poll.
+ * Queues, under d_lock. n_prev of the first node is the last node, so a pointer to the
+ * first is a queue. Bit 0 marks a pointer to a struct net_place, the node of a poll.
  */
 static inline bool is_marked(const struct uwait_node *n)
 {
@@ -98,7 +98,7 @@ static inline void push_node(struct uwait_node **first, struct uwait_node *n,
 		*first = n;
 }
 
-/* If it is there. */
+/* Takes n out of the queue, if n is in the queue. */
 static void pull_node(struct uwait_node **first, struct uwait_node *n)
 {
 	struct uwait_node *next = plain(n)->n_next, *prev = plain(n)->n_prev;
@@ -122,7 +122,7 @@ static inline bool place_wants(struct uwait_node *n, unsigned events)
 	return ((struct net_place *)(void *)plain(n))->p_ways & events;
 }
 
-/* Under d_lock: none waits to write, or has the turn. */
+/* Frees a reserved d_writing. Under d_lock, with no waiter to write and no turn. */
 static void end_line(struct descriptor *d)
 {
 	uint8_t lined = NET_LINED;
@@ -137,7 +137,7 @@ static void add_told(struct told *told, struct uwait_node *n)
 	told->g_others = n;
 }
 
-/* The others get this result. */
+/* Finishes the claimed waits: g_taker's with g_result, each other with `result'. */
 void unet__tell(const struct told *told, int result)
 {
 	struct uwait_node *n = told->g_others, *next;
@@ -158,9 +158,9 @@ void unet__doubt(bool *found)
 /* Waiting. */
 
 /*
- * Under d_lock: takes polls that want these events out of the queue, up to the first
- * other waiter, or with `polls' all of them. Returns that waiter, which is taken out, or
- * NULL.
+ * Takes polls that want these events out of the queue, up to the first call, or all such
+ * polls of the queue if `polls' is set. Claimed polls go to *told. Returns the first
+ * call, taken out and claimed, or NULL. Under d_lock.
  */
 static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 				      unsigned events, bool polls, struct told *told)
@@ -181,7 +181,7 @@ static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 	return n;
 }
 
-/* Under d_lock: polls, and the first of others. Unless it is alone it gets the turn. */
+/* Claims polls and the first call. A call not alone gets the turn. Under d_lock. */
 static void wake_first(struct descriptor *d, int direction, unsigned events,
 		       struct told *told)
 {
@@ -199,24 +199,24 @@ static void wake_first(struct descriptor *d, int direction, unsigned events,
 	told->g_taker = n ? uwait_of(n) : NULL;
 }
 
-/* Under d_lock: it is ready. Those that wait for that are to be told. */
+/* Records that the descriptor is ready, and claims waiters. Under d_lock. */
 static void now_ready(struct descriptor *d, int direction, unsigned events,
 		      struct told *told)
 {
 	unsigned turn = turn_of(d, direction);
 
 	if (turn == NET_GIVEN)
-		return;                         /* that one will see it */
+		return;                         /* the thread with the turn looks */
 	set_ready(d, direction, true);
 	if (turn == NET_NO_TURN && d->d_first[direction])
 		wake_first(d, direction, events, told);
 }
 
 /*
- * Under d_lock, by a dispatcher or native thread that got an event: else each event would
- * wake a processor that has nothing to do with the descriptor any more. Native threads
- * poll only while they wait, so theirs stay. Not while it is closed: the number is not to
- * be used then.
+ * Drops the registration with the dispatcher that got the event, unless d_serial names
+ * the dispatcher. Otherwise each event would wake a processor that no longer uses the
+ * descriptor. A native thread polls only during waits, and keeps the registration. Under
+ * d_lock, not during a close, when the number may be another file's.
  */
 static inline void unwatch(struct descriptor *d)
 {
@@ -227,12 +227,12 @@ static inline void unwatch(struct descriptor *d)
 		uevents_remove(e, d->d_fd);
 }
 
-/* Under d_lock, which it releases. */
+/* Handles an event where more than one waiter may be concerned. Releases d_lock. */
 APART static void ready_for_all(struct descriptor *d, unsigned events)
 {
 	struct told readers = { 0 }, writers = { 0 };
 
-	if (events & LASTING) {                 /* may not end the wait of the first */
+	if (events & LASTING) {                 /* for polls anywhere in the queue */
 		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
 		pop_waiters(d, NET_IN, events, true, &readers);
 		pop_waiters(d, NET_OUT, events, true, &writers);
@@ -248,7 +248,7 @@ APART static void ready_for_all(struct descriptor *d, unsigned events)
 	unet__tell(&writers, NET_READY);
 }
 
-/* i_ready: on the native thread of a dispatcher that it is registered with. */
+/* Handles an event: i_ready of uevents.h, on the native thread that got the event. */
 void unet__ready(struct uinterest *interest, unsigned events)
 {
 	struct descriptor *d = (struct descriptor *)(void *)interest;
@@ -279,7 +279,7 @@ void unet__ready(struct uinterest *interest, unsigned events)
 		uwait_finish(w, NET_READY);
 }
 
-/* An error is left for the next call: recv(2) would take it from the socket. */
+/* A pending error stays for the next call: recv(2) would take the error. */
 bool unet__is_shut(int fd)
 {
 	struct pollfd one = { fd, POLLRDHUP, 0 };
@@ -288,8 +288,8 @@ bool unet__is_shut(int fd)
 		&& recv(fd, &one, 0, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
-/* After EAGAIN, which datagram sockets and UNIX listeners go on to say: the system's
-   result where it waits itself. */
+/* Returns the result after EAGAIN. Datagram sockets and UNIX listeners return EAGAIN even
+   after a shutdown. A blocking call would return o_shut then, and so does this one. */
 APART ssize_t unet__if_shut(const struct descriptor *d, const struct op *o)
 {
 	struct msghdr *m = o->o_message;
@@ -309,7 +309,7 @@ ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
 	return net_step(call, d, direction, o, deadline, t);
 }
 
-/* A system call of another native thread ends soon. */
+/* Takes d_writing, by turns with other native threads. False: a thread has the turn. */
 bool unet__await_write(struct descriptor *d)
 {
 	uint8_t now = NET_FREE;
@@ -324,7 +324,7 @@ bool unet__await_write(struct descriptor *d)
 	return true;
 }
 
-/* Inside, with d_writing. */
+/* Takes the turn to write, unless the file was closed. d_writing is NET_BUSY. */
 void unet__take_turn(struct descriptor *d, struct turn *t)
 {
 	if (t->t_turn)
@@ -338,7 +338,7 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 	uwait_unlock(&d->d_lock);
 }
 
-/* Under d_lock, when a turn or a wait has ended. */
+/* Gives the turn to the next waiter, after a turn or a wait. Under d_lock. */
 static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 		      struct told *told)
 {
@@ -351,8 +351,8 @@ static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 }
 
 /*
- * The call has come to its end, unless n is NET_WAITS. The next thread has the turn, if
- * there is something to do.
+ * Ends the turn of a call, unless n is NET_WAITS. If the descriptor is still ready the
+ * next waiter gets the turn. Returns n.
  */
 ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssize_t n)
 {
@@ -372,8 +372,8 @@ ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssiz
 }
 
 /*
- * Under d_lock, before a wait on a dispatcher with which it is registered. If its file is
- * another one, that is tried first, as it may be ready, and have blocked.
+ * Registers a descriptor again, before a wait, under d_lock. If the number is another
+ * file's now, that file is made non-blocking and marked ready, so a call tries first.
  */
 static int register_again(struct uevents *e, struct descriptor *d)
 {
@@ -391,14 +391,14 @@ static int register_again(struct uevents *e, struct descriptor *d)
 	return rc < 0 ? rc : 0;
 }
 
-/* Not after a close: d_serial would be taken for that of the number's next user. */
+/* Registers the descriptor, unless closed: d_serial would count for the next file. */
 APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 			uint32_t generation)
 {
 	int rc = 0;
 
 	uwait_lock(&d->d_lock);
-	if (!d->d_interest.i_ready)             /* no thread has waited for it */
+	if (!d->d_interest.i_ready)             /* the first wait */
 		d->d_interest.i_ready = unet__ready;
 	if (generation_of(d) != generation)
 		rc = -EBADF;
@@ -408,17 +408,17 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		rc = register_again(e, d);
 	else if (direction == NET_OUT)
 		rc = uevents_add(e, d->d_fd, way_of(NET_OUT), &d->d_interest);
-	else if (d->d_serial[NET_OUT] != e->e_serial)   /* no event of what is known */
+	else if (d->d_serial[NET_OUT] != e->e_serial)   /* output would add no event */
 		rc = uevents__again(e, d->d_fd, way_of(NET_IN), &d->d_interest);
 	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != NET_CLOSING)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
-	else if (rc == -EPIPE)                  /* of kqueue(2): a write fails at once */
+	else if (rc == -EPIPE)                  /* kqueue(2): a write fails at once */
 		set_ready(d, direction, true);
 	uwait_unlock(&d->d_lock);
 	return rc == -EEXIST || rc == -EPIPE ? 0 : rc;
 }
 
-/* Registers, once for each dispatcher or native thread: edges stay registered. */
+/* Registers for edges, once for each dispatcher or native thread. */
 static inline int add_interest(struct descriptor *d, int direction,
 			       uint32_t generation, struct uwaiter *w)
 {
@@ -434,7 +434,7 @@ static inline int add_interest(struct descriptor *d, int direction,
 	return add_to(e, d, direction, generation);
 }
 
-/* Under d_lock: not ready, and no system call has it seem so. */
+/* Whether d_ready is 0, and not only during a system call. Under d_lock. */
 static inline bool is_unready(const struct descriptor *d, int direction)
 {
 	uint32_t before = __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE);
@@ -443,7 +443,7 @@ static inline bool is_unready(const struct descriptor *d, int direction)
 		&& __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) == before;
 }
 
-/* Under d_lock. With the turn it waits before all others. */
+/* Decides whether a call enters the queue: NET_WAITS, or tries again. Under d_lock. */
 APART static int may_wait(struct descriptor *d, int direction, const struct turn *t)
 {
 	uint8_t now = NET_FREE;
@@ -468,8 +468,8 @@ APART static void leave_turn(struct descriptor *d, int direction, struct turn *t
 }
 
 /*
- * NET_WAITS; 0: it may be ready already; NET_READY_TURN: the same, and it still has the
- * turn; an error.
+ * Enters the queue. NET_WAITS: the caller must block; 0: the descriptor may be ready;
+ * NET_READY_TURN: the same, and the call still has the turn; an error.
  */
 int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 {
@@ -499,8 +499,8 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 }
 
 /*
- * Returns the result of a wait that is not NET_READY, or an error before it began; 0: it
- * has the turn.
+ * Ends a wait with another result than NET_READY, or an error before the wait. Returns
+ * that; 0: the call has the turn; -EBADF: the descriptor was closed.
  */
 int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 {
@@ -530,10 +530,10 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 }
 
 /*
- * Registers, and enters the queue, for a poll or a select, which take no turn and want
- * one of `ways'. looks: d_ready does not tell what is awaited, and the caller looks
- * afterwards.
- * 0; -EAGAIN: it may be ready; -EBADF; an error.
+ * Registers the descriptor, and enters the place of a poll or a select into the queue,
+ * for the events `ways'. Such waits take no turn. looks: d_ready does not cover these
+ * events, and the caller looks afterwards.
+ * 0; -EAGAIN: the descriptor may be ready; -EBADF: closed; an error.
  */
 int unet__join(struct net_place *place, struct descriptor *d, int direction,
 	       unsigned ways, bool looks, uint32_t generation)
@@ -571,7 +571,7 @@ void unet__leave(struct net_place *place, struct descriptor *d, int direction)
 	unet__tell(&told, NET_READY);
 }
 
-/* Under d_lock: ends all waits, and the turns. */
+/* Claims all waiters, and ends the turns. Under d_lock. */
 void unet__release(struct descriptor *d, struct told *told)
 {
 	struct uwait_node *n;
@@ -582,7 +582,7 @@ void unet__release(struct descriptor *d, struct told *told)
 	end_line(d);
 }
 
-/* Sleeps for NET_RETRY, but not beyond the deadline. -ETIMEDOUT: the deadline has come. */
+/* Sleeps for NET_RETRY, at most until the deadline. -ETIMEDOUT: the deadline has come. */
 int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline)
 {
 	int64_t now = uevents_now();

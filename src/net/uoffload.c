@@ -46,7 +46,7 @@ static struct {
 	pthread_mutex_t o_lock;         /* of all that follows */
 	pthread_cond_t  o_quiet;        /* the last native thread has ended */
 	struct crew     o_crews[OFFLOAD_CLASSES];
-	struct job     *o_going;        /* that native threads are in */
+	struct job     *o_going;        /* jobs in which native threads are */
 	unsigned        o_limit;        /* native threads of each class */
 	unsigned        o_threads;      /* of all */
 	unsigned        o_draining;     /* uoffload_drain() */
@@ -77,7 +77,7 @@ struct job *uoffload__new_job(enum job_kind kind, void (*func)(void *data),
 	return job;
 }
 
-/* False: this native thread is to end. */
+/* Waits for a job and takes the first. False: this native thread must end. */
 static bool dequeue(struct crew *c, struct job **job)
 {
 	struct timespec until;
@@ -106,7 +106,7 @@ static void drop_job(struct job *job)
 	free(job);
 }
 
-/* Under o_lock, released for the call. */
+/* Calls the function of a job. Under o_lock, which is released for the call. */
 static void perform_job(struct job *job)
 {
 	struct uwaiter *w;
@@ -167,8 +167,8 @@ static void *work(void *crew)
 	return NULL;
 }
 
-/* Under o_lock. It may fail. */
-__attribute__((noinline))                /* its frame is large */
+/* Starts a native thread, if the system can. Under o_lock. */
+__attribute__((noinline))                /* the frame is large */
 static void add_native(struct crew *c)
 {
 	sigset_t all, old;
@@ -183,7 +183,7 @@ static void add_native(struct crew *c)
 	offload.o_threads += added;
 }
 
-/* Begins the wait. -EAGAIN: there is no native thread for the job. */
+/* Queues the job, and begins the wait. -EAGAIN: the class has no native thread. */
 static int enqueue(struct job *job)
 {
 	struct crew *c = &offload.o_crews[job->j_kind];
