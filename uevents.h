@@ -43,13 +43,7 @@ struct uexpiry {
 	struct uexpiry *x_prev;                 /* NULL: it is not armed */
 };
 
-/* A one-shot timer: an expiry with a function of its own. */
-struct utimer {
-	struct uexpiry t_expiry;
-	void (*t_expired)(struct utimer *t);    /* called disarmed; may not block */
-};
-
-/* The one function of all waiters: called disarmed, may not block. */
+/* The function of all expiries of a dispatcher: called disarmed, may not block. */
 typedef void uexpired_fn(struct uexpiry *x);
 
 /* A registered descriptor: part of an object that is never freed. */
@@ -170,23 +164,6 @@ int64_t uevents_now(void);
  * than now by up to one tick. From anywhere.
  */
 int64_t uevents_next_tick(void);
-
-/*
- * Arms `t' for its x_when, or moves it there: t_expired is called once, when the timer
- * is not armed any more. It may arm the timer again. The caller owns the timer. Zeros,
- * with x_when and t_expired set, are one that is not armed. The call cannot fail.
- */
-static inline void uevents_arm(struct uevents *e, struct utimer *t)
-{
-	e->e_arm(e, &t->t_expiry, NULL);
-}
-
-/* Disarms `t', if it is armed. */
-static inline void uevents_disarm(struct uevents *e, struct utimer *t)
-{
-	if (t->t_expiry.x_prev)
-		e->e_disarm(e, &t->t_expiry);
-}
 
 /*
  * Returns whether a thread waits for more than other threads: a timer, the kernel, or a

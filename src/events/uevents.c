@@ -3,8 +3,8 @@
  * uevents.c: timers and descriptors, for one dispatcher.
  *
  * Expiries are in a pairing heap (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap,
- * 1986). Its links are in the expiries, so arming cannot fail. Timers have one heap, and
- * waiters another: so waiters need no pointer to the function that all of them have.
+ * 1986). The links are in the expiries, so arming cannot fail. All expiries have the same
+ * function, that of uwait.c, so they need no pointer to a function.
  *
  * 	first --child--> a --next--> b --next--> c        no parent is due after its child
  * 	                 |           |
@@ -44,8 +44,6 @@
 #define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC
 #endif
 
-enum { TIMERS, WAITERS, HEAPS };
-
 enum {
 	EXPIRIES    = 64,               /* of a look: not more than run until the next */
 	LOOK_GAP    = SIMULATED ? 0     /* every order can be seen */
@@ -57,9 +55,9 @@ enum {
 
 struct events {
 	struct uevents     v_events;    /* first */
-	struct uexpiry     v_heap[HEAPS];       /* x_child: due first */
-	uint32_t           v_armed[HEAPS];      /* how many were, mod 2^32 */
-	uexpired_fn       *v_expired;   /* for WAITERS */
+	struct uexpiry     v_heap;      /* x_child: the expiry due first */
+	uint32_t           v_armed;     /* calls of e_arm, mod 2^32 */
+	uexpired_fn       *v_expired;   /* the function of all expiries */
 	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
 	bool               v_rung;      /* interrupted, without a poller; v_lock */
 	pthread_mutex_t    v_lock;
@@ -136,18 +134,10 @@ void uevents__lost(int fd)
 	abort();
 }
 
-/* USCHED_NEVER: nothing is armed. */
+/* Returns the time of the expiry due first; USCHED_NEVER: no expiry is armed. */
 static int64_t first_due(const struct events *v)
 {
-	int64_t due = USCHED_NEVER;
-
-	for (int i = 0; i < HEAPS; i++) {
-		const struct uexpiry *x = v->v_heap[i].x_child;
-
-		if (x && x->x_when < due)
-			due = x->x_when;
-	}
-	return due;
+	return v->v_heap.x_child ? v->v_heap.x_child->x_when : USCHED_NEVER;
 }
 
 static struct poller *poller_of(const struct events *v)
@@ -261,32 +251,24 @@ static void disarm_expiry(struct uevents *e, struct uexpiry *x)
 	x->x_prev = NULL;
 }
 
-/* What is due, the two heaps in turn; what is left after that many is looked at next. */
+/* Expires what is due, EXPIRIES at most: then the next look is not put off. */
 static void expire(struct events *v)
 {
 	int64_t now = uevents_now();
+	struct uexpiry *x;
+	int n = 0;
 
-	for (int i = 0; i < HEAPS; i++) {
-		int left = EXPIRIES;
-		struct uexpiry *x;
-
-		while ((x = v->v_heap[i].x_child) && x->x_when <= now) {
-			struct utimer *t = (struct utimer *)(void *)x;
-
-			if (left == 0) {
-				v->v_looked = 0;
-				break;
-			}
-			left--;
-			disarm_expiry(&v->v_events, x);
-			if (i == WAITERS)
-				v->v_expired(x);
-			else
-				t->t_expired(t);
+	while ((x = v->v_heap.x_child) && x->x_when <= now) {
+		if (n == EXPIRIES) {
+			v->v_looked = 0;
+			break;
 		}
-		if (left < EXPIRIES)
-			count_events(&v->v_events.e_expired, EXPIRIES - left);
+		n++;
+		disarm_expiry(&v->v_events, x);
+		v->v_expired(x);
 	}
+	if (n > 0)
+		count_events(&v->v_events.e_expired, n);
 }
 
 static void poll_events(struct uevents *e, int64_t until)
@@ -306,7 +288,7 @@ static void poll_events(struct uevents *e, int64_t until)
 		count_events(&e->e_ready, n);
 		uevents__poller_tell(v->v_poller, n);
 	}
-	if (v->v_heap[TIMERS].x_child || v->v_heap[WAITERS].x_child)
+	if (v->v_heap.x_child)
 		expire(v);
 }
 
@@ -402,20 +384,18 @@ static void carry(struct uexpiry *first, uint32_t count)
 	}
 }
 
-/* expired: NULL for the expiry of a timer. */
 static void arm_expiry(struct uevents *e, struct uexpiry *x, uexpired_fn *expired)
 {
 	struct events *v = (struct events *)(void *)e;
-	int which = expired ? WAITERS : TIMERS;
-	struct uexpiry *heap = &v->v_heap[which];
+	struct uexpiry *first;
 
 	if (x->x_prev)
 		disarm_expiry(e, x);
-	if (expired)
-		v->v_expired = expired;
+	v->v_expired = expired;
+	first = v->v_heap.x_child;
 	x->x_child = x->x_next = NULL;
-	become_first(heap, heap->x_child ? merge(heap->x_child, x) : x);
-	carry(heap->x_child, ++v->v_armed[which]);
+	become_first(&v->v_heap, first ? merge(first, x) : x);
+	carry(v->v_heap.x_child, ++v->v_armed);
 }
 
 int uevents_create(struct uevents **e)

@@ -31,9 +31,10 @@ enum {
 enum { TIMERS = 300, MILLISECOND = 1000000 };   /* ns */
 
 struct timer {
-	struct utimer t_timer;                  /* first */
-	bool          t_armed;                  /* expected */
-	int64_t       t_due;                    /* expected */
+	struct uexpiry t_expiry;                /* first */
+	void         (*t_expired)(struct timer *t);
+	bool           t_armed;                 /* expected */
+	int64_t        t_due;                   /* expected */
 };
 
 static struct timer timers[TIMERS];
@@ -46,14 +47,20 @@ static uint32_t any(uint32_t n)
 	return test_random(&seed) % n;
 }
 
-static void note(struct utimer *t)
+static void note(struct timer *t)
 {
-	struct timer *timer = (struct timer *)(void *)t;
-
 	assert_null(t->t_expiry.x_prev);
-	assert_true(timer->t_armed);
-	timer->t_armed = false;
-	expired[expired_count++] = timer;
+	assert_true(t->t_armed);
+	t->t_armed = false;
+	expired[expired_count++] = t;
+}
+
+/* Has the timer of an expiry do what is its own. */
+static void expire_timer(struct uexpiry *x)
+{
+	struct timer *t = (struct timer *)(void *)x;
+
+	t->t_expired(t);
 }
 
 static struct uevents *open_events(struct usched *s)
@@ -69,25 +76,26 @@ static struct uevents *open_events(struct usched *s)
 	expired_count = 0;
 	memset(timers, 0, sizeof timers);
 	for (size_t i = 0; i < TIMERS; i++)
-		timers[i].t_timer.t_expired = note;
+		timers[i].t_expired = note;
 	return s->s_events;
 }
 
 static void arm(struct uevents *e, struct timer *t, int64_t when)
 {
 	if (t->t_armed)                         /* x_when belongs to the heap now */
-		uevents_disarm(e, &t->t_timer);
-	t->t_timer.t_expiry.x_when = t->t_due = when;
+		e->e_disarm(e, &t->t_expiry);
+	t->t_expiry.x_when = t->t_due = when;
 	t->t_armed = true;
-	uevents_arm(e, &t->t_timer);
-	assert_non_null(t->t_timer.t_expiry.x_prev);
+	e->e_arm(e, &t->t_expiry, expire_timer);
+	assert_non_null(t->t_expiry.x_prev);
 }
 
 static void disarm(struct uevents *e, struct timer *t)
 {
-	uevents_disarm(e, &t->t_timer);
+	if (t->t_expiry.x_prev)
+		e->e_disarm(e, &t->t_expiry);
 	t->t_armed = false;
-	assert_null(t->t_timer.t_expiry.x_prev);
+	assert_null(t->t_expiry.x_prev);
 }
 
 static size_t count_armed(int64_t until)
@@ -96,7 +104,7 @@ static size_t count_armed(int64_t until)
 
 	for (size_t i = 0; i < TIMERS; i++) {
 		assert_int_equal(timers[i].t_armed,
-				 timers[i].t_timer.t_expiry.x_prev != NULL);
+				 timers[i].t_expiry.x_prev != NULL);
 		n += timers[i].t_armed && timers[i].t_due <= until;
 	}
 	return n;
@@ -183,8 +191,8 @@ TEST(test_move)
 	for (size_t i = 0; i < 10; i++) {
 		struct timer *t = &timers[i * 3 % 10];
 
-		t->t_timer.t_expiry.x_when = t->t_due = (int64_t)i + 1;
-		uevents_arm(e, &t->t_timer);
+		t->t_expiry.x_when = t->t_due = (int64_t)i + 1;
+		e->e_arm(e, &t->t_expiry, expire_timer);
 	}
 	assert_int_equal(count_armed(1000), 10);
 	expire(&s);
@@ -197,16 +205,14 @@ TEST(test_move)
 static struct uevents *events;
 static size_t again;
 
-static void meddle(struct utimer *t)
+static void meddle(struct timer *t)
 {
-	struct timer *timer = (struct timer *)(void *)t;
-
 	note(t);
-	if (timer == &timers[0] && again++ < 5)
-		arm(events, timer, 3);
-	if (timer == &timers[1])
+	if (t == &timers[0] && again++ < 5)
+		arm(events, t, 3);
+	if (t == &timers[1])
 		disarm(events, &timers[2]);
-	if (timer == &timers[3])
+	if (t == &timers[3])
 		arm(events, &timers[4], 1);
 }
 
@@ -216,7 +222,7 @@ TEST(test_meddling)
 
 	events = open_events(&s);
 	for (size_t i = 0; i < 5; i++)
-		timers[i].t_timer.t_expired = meddle;
+		timers[i].t_expired = meddle;
 	arm(events, &timers[0], 1);
 	arm(events, &timers[1], 2);
 	arm(events, &timers[2], 3);
@@ -611,7 +617,7 @@ static void lacking(struct usched *s)
 	assert_int_equal(e->e_expose(e), -EMFILE);
 	assert_int_equal(uevents_sleep(s, until), 1);
 	assert_true(uevents_now() >= until);
-	timers[0] = (struct timer){ .t_timer = { .t_expired = note } };
+	timers[0] = (struct timer){ .t_expired = note };
 	until = uevents_now() + 2 * MILLISECOND;
 	arm(e, &timers[0], until);
 	expired_count = 0;
@@ -731,7 +737,7 @@ TEST(test_no_descriptors)
 	uevents_interrupt(&s);                  /* of a sleep with descriptors */
 	few.rlim_cur = (rlim_t)(first + needs);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	timers[0] = (struct timer){ .t_timer = { .t_expired = note } };
+	timers[0] = (struct timer){ .t_expired = note };
 	arm(e, &timers[0], 1000000000000000000);
 	rc = e->e_expose(e);                    /* the timer of a kqueue has no number */
 	assert_true(rc == -EMFILE || (KQUEUE && rc >= 0));
