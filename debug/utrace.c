@@ -92,52 +92,62 @@ static void *map_zeros(size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Callers may be several. */
-static struct utrace_ring *make_ring(struct utrace_ring **at)
+/*
+ * Returns the ring at *at, with events if `mode' traces; makes what is missing. NULL: no
+ * memory. One native thread at a time makes a ring, and others may read *at.
+ */
+static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned mode,
+				     unsigned size_log)
 {
-	struct utrace_ring *g = LOOK_AT(*at), *none = NULL;
+	struct utrace_ring *g = *at;
+	void *events;
 
-	if (g)
-		return g;
-	g = (struct utrace_ring *)map_zeros(sizeof *g);
-	if (!g || REPLACE(*at, none, g))
-		return g;
-	munmap(g, sizeof *g);
-	return none;
+	if (!g) {
+		g = (struct utrace_ring *)map_zeros(sizeof *g);
+		if (!g)
+			return NULL;
+		__atomic_store_n(at, g, __ATOMIC_RELEASE);
+	}
+	if (mode & TRACES && !g->g_events) {
+		events = map_zeros(sizeof(struct utrace_event) << size_log);
+		if (!events)
+			return NULL;
+		SET(g->g_size, (uint64_t)1 << size_log);
+		__atomic_store_n(&g->g_events, (struct utrace_event *)events,
+				 __ATOMIC_RELEASE);
+	}
+	return g;
 }
 
-static bool make_events(struct utrace_ring *g, unsigned size_log)
+/* Locks the ring of native threads, which any native thread may make and write. */
+static struct utrace_control *lock_native(void)
 {
-	size_t size = sizeof(struct utrace_event) << size_log;
-	struct utrace_event *events, *none = NULL;
-	uint64_t no_size = 0;
-
-	if (LOOK_AT(g->g_events))
-		return true;
-	events = (struct utrace_event *)map_zeros(size);
-	if (!events)
-		return false;
-	/* The size comes first, and is that of what the winner maps: sizes may differ. */
-	if (!REPLACE(g->g_size, no_size, (uint64_t)1 << size_log)
-	    || !REPLACE(g->g_events, none, events))
-		munmap(events, size);
-	while (!LOOK_AT(g->g_events))
+	while (__atomic_exchange_n(&utrace__control.c_lock, 1, __ATOMIC_ACQUIRE))
 		sched_yield();
-	return true;
+	return &utrace__control;
 }
 
-/* The ring of `p', or of native threads; made if there is none. NULL: no memory. */
+static void unlock_native(struct utrace_control *c)
+{
+	__atomic_store_n(&c->c_lock, 0, __ATOMIC_RELEASE);
+}
+
+/* Returns the ring of `p'; for a trace the ring of native threads exists, too. NULL: no
+   memory. */
 static struct utrace_ring *prepare_rings(struct uproc *p, unsigned mode,
 					 unsigned size_log)
 {
-	struct utrace_ring *g = make_ring(&p->p_ring), *o = g;
+	struct utrace_ring *o;
+	struct utrace_control *c;
 
-	if (g && mode & TRACES) {
-		o = make_ring(&utrace__control.c_native);
-		if (!o || !make_events(g, size_log) || !make_events(o, size_log))
+	if (mode & TRACES) {
+		c = lock_native();
+		o = make_ring(&c->c_native, mode, size_log);
+		unlock_native(c);
+		if (!o)
 			return NULL;
 	}
-	return g;
+	return make_ring(&p->p_ring, mode, size_log);
 }
 
 /* The same time by two clocks. */
@@ -488,7 +498,7 @@ static void post(const struct uproc_thread *t, unsigned mail)
 	struct uproc *self = uproc_self();
 	struct utrace_ring *g = LOOK_AT(*(self ? &self->p_ring
 					  : &utrace__control.c_native));
-	uint32_t *held = &utrace__control.c_lock;
+	struct utrace_control *c;
 	const struct ustack *by = NULL;
 
 	if (GET(utrace__control.c_keep)) {
@@ -504,12 +514,11 @@ static void post(const struct uproc_thread *t, unsigned mail)
 		put_event(g, UTRACE_POST, mail < UPROC_MAIL_TOKEN ? UTRACE_BY_EVENT
 			  : UTRACE_BY_THREAD, (uintptr_t)t, (uintptr_t)by, mail);
 	} else if (!self && g && LOOK_AT(g->g_events)) {
-		while (__atomic_exchange_n(held, 1, __ATOMIC_ACQUIRE))
-			sched_yield();
+		c = lock_native();
 		g->g_time = when_ticks();
 		put_event(g, UTRACE_POST, UTRACE_BY_MAIL, (uintptr_t)t,
 			  (uintptr_t)pthread_self(), mail);
-		__atomic_store_n(held, 0, __ATOMIC_RELEASE);
+		unlock_native(c);
 	}
 }
 
@@ -730,26 +739,13 @@ static void free_ring(struct uproc *p)
 int utrace_start(size_t events)
 {
 	unsigned size_log = events ? LOG_MIN : LOG_DEFAULT;
-	struct uprocs *all[64];
-	size_t n;
-	int rc = 0;
 
 	if (events > UTRACE_EVENTS_MAX)
 		return -EINVAL;
 	while (events > (size_t)1 << size_log)
 		size_log++;
-	n = uprocs__pin(all, sizeof all / sizeof *all);
-	if (n > sizeof all / sizeof *all)
-		n = sizeof all / sizeof *all;   /* the others make theirs */
-	for (size_t i = 0; i < n; i++) {
-		for (size_t j = 0; rc == 0 && j < all[i]->r_conf.c_processors; j++)
-			if (!prepare_rings(uproc_at(all[i], j), TRACES, size_log))
-				rc = -ENOMEM;
-		uprocs__unpin(all[i]);
-	}
-	if (rc == 0)
-		SET(utrace__control.c_wish, size_log);
-	return rc;
+	SET(utrace__control.c_wish, size_log);
+	return 0;
 }
 
 int utrace_stop(void)

@@ -50,7 +50,8 @@ extern "C" {
  * is the number that a ring has room for, rounded up to a power of two; 0: 65,536. Each
  * is 32 bytes, of address space until it is written; the oldest are overwritten. A
  * processor keeps its first ring, and that size, until its scheduler is destroyed.
- * 0; -EINVAL: more than UTRACE_EVENTS_MAX; -ENOMEM: no memory, and nothing is traced.
+ * A processor that has no memory for its ring tries again at its next look.
+ * 0; -EINVAL: more than UTRACE_EVENTS_MAX.
  * From any native thread, or a thread. Does not switch.
  */
 int utrace_start(size_t events);
