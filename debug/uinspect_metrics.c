@@ -21,125 +21,107 @@
 
 enum { METRICS_SIZE = 4096 };   /* characters written at a time */
 
-struct reading {
-	struct usched_stats r_stats;
-	const struct uproc *r_proc;
-	const struct uevents *r_events;         /* or NULL */
+/* The metrics, in the order in which they are written. */
+enum {
+	METRIC_SWITCHES, METRIC_LAUNCHES, METRIC_EVICTIONS, METRIC_LOADS, METRIC_BYTES,
+	METRIC_PREEMPTED, METRIC_MOVES, METRIC_PARKS, METRIC_LOOKS, METRIC_MAIL,
+	METRIC_EVENTS, METRIC_EXPIRED, METRIC_THREADS, METRIC_QUEUE, METRIC_WAITERS,
+	METRIC_IMAGE_BYTES, METRIC_DEEPEST, METRIC_LONGEST,
+	METRICS
 };
 
 /* A value that the processor does not have. */
 #define NO_VALUE UINT64_MAX
 
-typedef uint64_t metric_fn(const struct reading *r);
-
-#define STAT(member) \
-	static uint64_t get_##member(const struct reading *r) \
-	{ \
-		return r->r_stats.s_##member; \
-	}
-STAT(switches)
-STAT(launches)
-STAT(evictions)
-STAT(loads)
-STAT(bytes)
-STAT(preempted)
-STAT(moves)
-STAT(image_bytes)
-STAT(deepest)
+static const struct metric {
+	const char *c_name, *c_type, *c_help;
+} metrics[METRICS] = {
+	[METRIC_SWITCHES] = { "usched_switches_total", "counter",
+	  "Launches and resumes of threads, except for those that went on at once." },
+	[METRIC_LAUNCHES] = { "usched_launches_total", "counter",
+	  "Threads that began to run." },
+	[METRIC_EVICTIONS] = { "usched_evictions_total", "counter",
+	  "Frames of threads copied off a stack." },
+	[METRIC_LOADS] = { "usched_loads_total", "counter",
+	  "Frames of threads copied back." },
+	[METRIC_BYTES] = { "usched_copied_bytes_total", "counter",
+	  "Bytes copied by evictions and loads." },
+	[METRIC_PREEMPTED] = { "usched_preemptions_total", "counter",
+	  "Times that a thread gave way as its slice was over." },
+	[METRIC_MOVES] = { "usched_moves_total", "counter",
+	  "Threads that came from another processor." },
+	[METRIC_PARKS] = { "usched_parks_total", "counter",
+	  "Times that the processor went to sleep." },
+	[METRIC_LOOKS] = { "usched_looks_total", "counter",
+	  "Looks for events while threads were ready." },
+	[METRIC_MAIL] = { "usched_mail_total", "counter",
+	  "Threads that others started, woke or cancelled here." },
+	[METRIC_EVENTS] = { "usched_events_total", "counter",
+	  "Descriptors that the kernel said were ready." },
+	[METRIC_EXPIRED] = { "usched_timers_expired_total", "counter",
+	  "Timers and deadlines that came." },
+	[METRIC_THREADS] = { "usched_threads", "gauge",
+	  "Threads that were started and have not ended." },
+	[METRIC_QUEUE] = { "usched_queue_length", "gauge",
+	  "Threads that are ready to run." },
+	[METRIC_WAITERS] = { "usched_waiters", "gauge",
+	  "Threads that wait for a time, a descriptor or a native thread." },
+	[METRIC_IMAGE_BYTES] = { "usched_image_bytes", "gauge",
+	  "Bytes of images beside the records of threads." },
+	[METRIC_DEEPEST] = { "usched_deepest_bytes", "gauge",
+	  "Bytes of frames of the deepest thread that blocked, if over 1 KiB or evicted." },
+	[METRIC_LONGEST] = { "usched_longest_stretch_seconds", "gauge",
+	  "Longest time that a thread kept the processor, as seen once in a slice." },
+};
 
 #define LOOK_UP(member) __atomic_load_n(&(member), __ATOMIC_RELAXED)
 
-#define COUNT(name, member) \
-	static uint64_t get_##name(const struct reading *r) \
-	{ \
-		return LOOK_UP(r->r_proc->member); \
-	}
-COUNT(parks, p_parked)
-COUNT(looks, p_looked_for)
-COUNT(mail, p_mailed)
-
-#define EVENTS(name, member) \
-	static uint64_t get_##name(const struct reading *r) \
-	{ \
-		return r->r_events ? LOOK_UP(r->r_events->member) : 0; \
-	}
-EVENTS(events, e_ready)
-EVENTS(expired, e_expired)
-EVENTS(waiters, e_waiting)
-
-/* They are words of different age. */
-static uint64_t get_threads(const struct reading *r)
+/* Returns how many threads are ready: the two counters are of different age. */
+static uint64_t queue_length(const struct uproc *p)
 {
-	uint32_t n = uproc_count(r->r_proc);
-
-	return n > INT32_MAX ? 0 : n;
-}
-
-static uint64_t get_queue(const struct reading *r)
-{
-	size_t head = __atomic_load_n(&r->r_proc->p_head, __ATOMIC_ACQUIRE);
-	size_t n = LOOK_UP(r->r_proc->p_tail) - head;
+	size_t head = __atomic_load_n(&p->p_head, __ATOMIC_ACQUIRE);
+	size_t n = LOOK_UP(p->p_tail) - head;
 
 	return n > SIZE_MAX / 2 ? 0 : n;
 }
 
-static uint64_t get_longest(const struct reading *r)
+static void read_stats(uint64_t *values, const struct usched *sched)
 {
-	int64_t longest = -1;
+	struct usched_stats s;
 
-	if (r->r_proc->p_procs->r_conf.c_slice > 0)
-		longest = upreempt__longest(&r->r_proc->p_sched);
-	return longest < 0 ? NO_VALUE : (uint64_t)longest;
+	usched_stats(sched, &s);
+	values[METRIC_SWITCHES] = s.s_switches;
+	values[METRIC_LAUNCHES] = s.s_launches;
+	values[METRIC_EVICTIONS] = s.s_evictions;
+	values[METRIC_LOADS] = s.s_loads;
+	values[METRIC_BYTES] = s.s_bytes;
+	values[METRIC_PREEMPTED] = s.s_preempted;
+	values[METRIC_MOVES] = s.s_moves;
+	values[METRIC_IMAGE_BYTES] = s.s_image_bytes;
+	values[METRIC_DEEPEST] = s.s_deepest;
 }
 
-static const struct metric {
-	const char *c_name, *c_type, *c_help;
-	metric_fn  *c_get;
-	bool        c_ns;               /* it is shown in seconds */
-} metrics[] = {
-	{ "usched_switches_total", "counter",
-	  "Launches and resumes of threads, except for those that went on at once.",
-	  get_switches, false },
-	{ "usched_launches_total", "counter", "Threads that began to run.",
-	  get_launches, false },
-	{ "usched_evictions_total", "counter", "Frames of threads copied off a stack.",
-	  get_evictions, false },
-	{ "usched_loads_total", "counter", "Frames of threads copied back.",
-	  get_loads, false },
-	{ "usched_copied_bytes_total", "counter", "Bytes copied by evictions and loads.",
-	  get_bytes, false },
-	{ "usched_preemptions_total", "counter",
-	  "Times that a thread gave way as its slice was over.", get_preempted, false },
-	{ "usched_moves_total", "counter", "Threads that came from another processor.",
-	  get_moves, false },
-	{ "usched_parks_total", "counter", "Times that the processor went to sleep.",
-	  get_parks, false },
-	{ "usched_looks_total", "counter",
-	  "Looks for events while threads were ready.", get_looks, false },
-	{ "usched_mail_total", "counter",
-	  "Threads that others started, woke or cancelled here.", get_mail, false },
-	{ "usched_events_total", "counter",
-	  "Descriptors that the kernel said were ready.", get_events, false },
-	{ "usched_timers_expired_total", "counter", "Timers and deadlines that came.",
-	  get_expired, false },
-	{ "usched_threads", "gauge", "Threads that were started and have not ended.",
-	  get_threads, false },
-	{ "usched_queue_length", "gauge", "Threads that are ready to run.",
-	  get_queue, false },
-	{ "usched_waiters", "gauge",
-	  "Threads that wait for a time, a descriptor or a native thread.",
-	  get_waiters, false },
-	{ "usched_image_bytes", "gauge",
-	  "Bytes of images beside the records of threads.", get_image_bytes, false },
-	{ "usched_deepest_bytes", "gauge",
-	  "Bytes of frames of the deepest thread that blocked, if over 1 KiB or evicted.",
-	  get_deepest, false },
-	{ "usched_longest_stretch_seconds", "gauge",
-	  "Longest time that a thread kept the processor, as seen once in a slice.",
-	  get_longest, true },
-};
+/* Reads what is beside the dispatcher's counters. `values' is zeros. */
+static void read_processor(uint64_t *values, const struct uproc *p)
+{
+	const struct uevents *e = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
+	uint32_t threads = uproc_count(p);      /* of counters of different age, too */
+	int64_t longest = -1;
 
-enum { METRICS = sizeof metrics / sizeof metrics[0] };
+	values[METRIC_PARKS] = LOOK_UP(p->p_parked);
+	values[METRIC_LOOKS] = LOOK_UP(p->p_looked_for);
+	values[METRIC_MAIL] = LOOK_UP(p->p_mailed);
+	values[METRIC_THREADS] = threads > INT32_MAX ? 0 : threads;
+	values[METRIC_QUEUE] = queue_length(p);
+	if (e) {
+		values[METRIC_EVENTS] = LOOK_UP(e->e_ready);
+		values[METRIC_EXPIRED] = LOOK_UP(e->e_expired);
+		values[METRIC_WAITERS] = LOOK_UP(e->e_waiting);
+	}
+	if (p->p_procs->r_conf.c_slice > 0)
+		longest = upreempt__longest(&p->p_sched);
+	values[METRIC_LONGEST] = longest < 0 ? NO_VALUE : (uint64_t)longest;
+}
 
 struct column {
 	uint32_t o_scheduler;
@@ -152,12 +134,8 @@ struct column {
 
 static void read_column(struct column *o, const struct uproc *p)
 {
-	struct reading r = { .r_proc = p };
-
-	r.r_events = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
-	usched_stats(&p->p_sched, &r.r_stats);
-	for (size_t i = 0; i < METRICS; i++)
-		o->o_values[i] = metrics[i].c_get(&r);
+	read_stats(o->o_values, &p->p_sched);
+	read_processor(o->o_values, p);
 	o->o_delays = utrace__delays(p, o->o_delay, &o->o_delay_sum);
 }
 
@@ -168,7 +146,7 @@ static int read_columns(const struct pins *pins, struct column **columns, size_t
 
 	for (size_t i = 0; i < pins->n_count; i++)
 		n += pins->n_all[i]->r_conf.c_processors;
-	*columns = (struct column *)malloc((n + 1) * sizeof **columns);
+	*columns = (struct column *)calloc(n + 1, sizeof **columns);
 	if (!*columns)
 		return -ENOMEM;
 	for (size_t i = pins->n_count; i-- > 0; )
@@ -220,7 +198,7 @@ static void show_metric(struct text *t, const struct metric *m,
 		if (value == NO_VALUE)
 			continue;
 		show_name(t, m->c_name, &columns[i], "");
-		if (m->c_ns)
+		if (m == &metrics[METRIC_LONGEST])      /* the one in ns */
 			text_seconds(t, value, 9);
 		else
 			text_number(t, value);
