@@ -69,7 +69,8 @@ static const struct metric {
 	[METRIC_IMAGE_BYTES] = { "usched_image_bytes", "gauge",
 	  "Bytes of images beside the records of threads." },
 	[METRIC_DEEPEST] = { "usched_deepest_bytes", "gauge",
-	  "Bytes of frames of the deepest thread that blocked, if over 1 KiB or evicted." },
+	  "Bytes of frames of the deepest thread that blocked, if over 1 KiB or "
+	  "evicted." },
 	[METRIC_LONGEST] = { "usched_longest_stretch_seconds", "gauge",
 	  "Longest time that a thread kept the processor, as seen once in a slice." },
 };
