@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uframes.c: the owner of an address, and the frames of blocked threads. Shared parts are
- * in src/base/check.h and src/base/where.h.
+ * uframes.c: the owner of an address, and the frames of blocked threads. What checks and
+ * reports need, too, is in src/base/check.h and src/base/where.h.
  */
 #include "uframes.h"
 
@@ -12,7 +12,7 @@
 #include "../src/core/direction.h"
 #include "../src/base/where.h"
 
-/* Not inlined: its frame is below its caller's. */
+/* Not inlined: the frame of usched_onstack() must be below the frame of the caller. */
 __attribute__((noinline))
 enum usched_place usched_onstack(const void *address, struct ustack **whose)
 {

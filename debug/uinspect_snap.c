@@ -2,10 +2,10 @@
 /*
  * uinspect_snap.c: snaps of native threads: see snap.h.
  *
- * A native thread that computes is asked by a signal. One that sleeps in a native call is
- * not, if its sleep would end with EINTR. The kernel tells SP and PC of it, and its
- * frames stay as they are. Its other registers are not known, so its calls are shown up
- * to a function whose caller is found by such a register only.
+ * A native thread that computes is asked by a signal. A signal could end a native sleep
+ * with EINTR; so for a native thread that sleeps, the kernel is asked for SP and PC, and
+ * the frames are read in place. The other registers are not known then, so the calls end
+ * at the first function whose caller only such a register would tell.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* process_vm_readv() */
@@ -34,8 +34,8 @@ void uinspect__ask(struct uinspect_snap *s, struct uproc *p)
 }
 
 /*
- * From `sp' to the end of the frames: the bottom of the thread's own stack, or
- * usched_run(), on the native stack. 0: `sp' is on no stack that is known.
+ * Returns the bytes from `sp' to the end of the frames: to the bottom of the stack that
+ * the thread runs on, or to usched_run() on the native stack. 0: no known stack has `sp'.
  */
 static size_t frames_from(const struct uproc *p, uintptr_t sp, bool *on_own)
 {
@@ -52,7 +52,7 @@ static size_t frames_from(const struct uproc *p, uintptr_t sp, bool *on_own)
 	return home - sp < HOME_MAX ? home - sp : 0;
 }
 
-/* Frames have parts that sanitizers do not let be read. */
+/* Copies frames, also the parts that a sanitizer has marked as not to be read. */
 #ifdef USCHED_ASAN
 __attribute__((no_sanitize("address")))
 #endif
@@ -63,8 +63,8 @@ static void copy_stack(char *to, const char *from, size_t n)
 }
 
 /*
- * Where it is not sure that all of it is mapped: in the middle of a switch SP may be on
- * the stack of another thread than s_current. Returns how many bytes are there.
+ * Copies bytes of which some may not be mapped: in the middle of a switch SP may be on the
+ * stack of another thread than s_current. Returns the number of bytes copied.
  */
 static size_t read_stack(char *to, uintptr_t from, size_t n)
 {
@@ -88,7 +88,7 @@ static void copy_frames(struct uinspect_snap *s, uintptr_t sp)
 		s->s_size = read_stack(s->s_bytes, sp, s->s_size);
 }
 
-/* In the handler, on the native thread of the processor. */
+/* Fills in `s', in the handler, on the native thread of the processor. */
 static void take_snap(struct uinspect_snap *s, const char *context)
 {
 	const struct ustack *u = s->s_proc->p_sched.s_current;

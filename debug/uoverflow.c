@@ -2,15 +2,15 @@
 /*
  * uoverflow.c: the handler that tells an overflow from other faults.
  *
- * All that a native thread needs is in one mapping, freed at its end:
+ * What a native thread needs is in one mapping, which is freed when that thread ends:
  *
  *   | guard page | alternate stack ........................ | struct native |
  *
  * in this order, or backwards where stacks grow up.
  *
- * The handler may have interrupted any code, so the first line takes no lock and
- * allocates nothing. The rest comes after it, with a time limit: names of threads have a
- * lock, unwinders and dladdr() one of the dynamic linker.
+ * The handler may have interrupted any code, so the first line is written without a lock
+ * and without allocation. The other lines need locks, that of the names of threads and
+ * that of the dynamic linker; so they come later, with a time limit.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* dladdr, pthread_getattr_np, gettid */
@@ -41,27 +41,27 @@
 #endif
 
 enum {
-	HANDLER_ROOM = 64 << 10,        /* bytes: previous handlers use it, too */
+	HANDLER_ROOM = 64 << 10,        /* bytes: previous handlers run there, too */
 	GUARD        = 64 << 10,        /* bytes below a stack where a frame may begin */
 	GROWTH       = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
 	HEAD         = 4096,    /* bytes: more than usched_add_stack() uses of a stack */
-	REPORT_IN    = 1,               /* second for names and calls */
+	REPORT_IN    = 1,               /* second: the limit for names and calls */
 	LINE_SIZE    = 512,             /* characters */
-	EDGE         = 8,               /* shown of either end */
+	EDGE         = 8,               /* calls shown of either end */
 };
 
 struct native {
 	void  *n_map;
-	size_t n_size;                  /* bytes of it */
-	char  *n_end;                   /* of the native stack, */
-	size_t n_below, n_above;        /* bytes around it where a fault is an overflow */
+	size_t n_size;                  /* bytes of n_map */
+	char  *n_end;                   /* the end of the native stack, or NULL */
+	size_t n_below, n_above;        /* bytes around n_end: a fault is an overflow */
 };
 
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
 static pthread_key_t stack_key;         /* frees what uoverflow_stack() maps */
 static int key_rc;
 static __thread struct native *own_stack USCHED_TLS_MODEL;
-static struct sigaction old_actions[2]; /* constant once it is installed */
+static struct sigaction old_actions[2]; /* constant after install_handlers() */
 
 /* ---- Stacks of handlers ---- */
 
@@ -84,7 +84,7 @@ static void unmap_stack(void *native)
 	munmap(n->n_map, n->n_size);
 }
 
-/* At the end of a native thread. */
+/* Frees what a native thread has, when that thread ends. */
 static void leave_native(void *native)
 {
 	leave_stack();
@@ -118,7 +118,8 @@ static void *map_stack(void)
 	return n;
 }
 
-/* musl tells how far it has grown, and not its limit. */
+/* Returns the lowest address down to which the stack may grow, and adds to *size. musl
+   tells how far the stack has grown, not the limit. */
 static void *lowest(char *low, size_t *size)
 {
 	struct rlimit limit;
@@ -133,10 +134,10 @@ static void *lowest(char *low, size_t *size)
 }
 
 /*
- * Finds the end of the native stack, on which threads may be. The first native thread's
- * has no guard: it grows to its limit, or to the next mapping. If the end is not known, a
- * fault there is like any other. Where stacks grow up, glibc counts what it keeps beyond
- * the guard as a part of the stack, so the guard begins before that end.
+ * Finds the end of the native stack, on which threads may be. The stack of the first
+ * native thread has no guard: that stack grows to a limit, or to the next mapping. If the
+ * end is not known, a fault there is no overflow. Where stacks grow up, glibc counts bytes
+ * beyond the guard as a part of the stack, so the guard begins before the end.
  */
 static void find_end(struct native *n)
 {
@@ -217,7 +218,7 @@ static void unblock(int signo)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Dies of SIGSEGV, which has its default effect now. */
+/* Kills the process by SIGSEGV, of which the effect is the default now. */
 static void die(int signo)
 {
 	(void)signo;
@@ -254,12 +255,12 @@ static void report_overflow(const struct ustack *u, const struct usched_stack *k
 }
 
 struct calls {
-	uintptr_t c_fault;              /* where the thread is */
+	uintptr_t c_fault;              /* the instruction of the fault */
 	size_t    c_count;
-	uintptr_t c_calls[2 * EDGE];    /* the first ones, and in turn the last ones */
+	uintptr_t c_calls[2 * EDGE];    /* the first calls; then, as a ring, the last */
 };
 
-/* Behind the handler's own frames. */
+/* Notes a call, if the frame is not one of the handler. */
 static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *arg)
 {
 	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
@@ -322,19 +323,19 @@ static bool is_around(const char *end, size_t below, size_t above, const void *a
 	return stack_index(stack_deeper(end, -above), address) < below + above;
 }
 
-/* Whether the fault is at the end of `k', where the running thread is. */
+/* Returns whether `address' is at the end of `k', the stack of the running thread. */
 static bool is_overflow(const struct usched_stack *k, const void *address)
 {
 	const struct native *n = own_stack;
 
-	if (k == &k->k_sched->s_new)            /* it is being launched */
+	if (k == &k->k_sched->s_new)            /* the thread is being launched */
 		return false;
 	if (k != &k->k_sched->s_native)
 		return is_around(stack_deeper(k->k_bottom, k->k_size), GUARD, 0, address);
 	return n && n->n_end && is_around(n->n_end, n->n_below, n->n_above, address);
 }
 
-/* The effect of the fault without this module. */
+/* Has the effect that the fault would have without this module. */
 static void chain_fault(int signo, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = &old_actions[signo == SIGBUS];
@@ -344,7 +345,7 @@ static void chain_fault(int signo, siginfo_t *info, void *context)
 		return;
 	if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
 		set_default(signo);             /* a fault cannot be ignored */
-		if (sent)                       /* it does not come again */
+		if (sent)                       /* the signal does not come again */
 			raise(signo);
 	} else if (old->sa_flags & SA_SIGINFO) {
 		old->sa_sigaction(signo, info, context);
@@ -354,8 +355,8 @@ static void chain_fault(int signo, siginfo_t *info, void *context)
 }
 
 /*
- * Returns after the message. The fault comes again at the same place, with its default
- * effect, a core dump included.
+ * Returns after the message. Then the fault comes again at the same place, and has the
+ * default effect, such as a core dump.
  */
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
@@ -374,7 +375,8 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 		die(signo);
 }
 
-/* With the flags and mask of the previous handler, which apply when it is called. */
+/* Installs on_fault(), with the mask and flags of the previous handler, which apply when
+   chain_fault() calls that handler. */
 static void install_for(int signo, struct sigaction *old)
 {
 	struct sigaction action;
@@ -390,7 +392,7 @@ static void install_handlers(void)
 {
 	Dl_info info;
 
-	/* Loads what dladdr() needs of the dynamic linker. */
+	/* The first call of dladdr() may load code, which a handler must not do. */
 	if (dladdr)
 		dladdr(old_actions, &info);
 	install_for(SIGSEGV, &old_actions[0]);
@@ -406,7 +408,7 @@ int uoverflow_install(void)
 	return rc;
 }
 
-/* Processors have it map their stacks before their native threads are made. */
+/* Has processors map alternate stacks before the native threads are made. */
 static const struct uproc_observer overflow_observer = {
 	.o_map   = map_stack,
 	.o_adopt = adopt_stack,

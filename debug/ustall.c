@@ -2,22 +2,23 @@
 /*
  * ustall.c: reports of threads that keep their processor for too long, for c_stall.
  *
- *	the monitor         finds one, and notes it in a case
- *	the reporter        gets its calls, its name and those of functions, and writes
+ *	the monitor         finds a stalled thread, and notes the case
+ *	the reporter        finds the thread's calls and all names, and writes the message
  *
- * The thread may hold any lock, that of malloc() or of the dynamic linker for example,
- * and what finds names may wait for it. So that is done by a native thread of its own,
- * which is made before, with all its memory. If it has written nothing after a while the
- * monitor writes what is known, as numbers, with no more than system calls.
+ * The stalled thread may hold any lock, for example that of malloc() or of the dynamic
+ * linker, and the search for names may wait for that lock. So the reporter is a native
+ * thread that does nothing else. Its memory is allocated before. If the reporter has
+ * written nothing after LATE, the monitor writes what is known, as numbers, by system
+ * calls only.
  *
- * A stretch begins at the first look that finds another progress, after that was read.
- * Its end so far is the time before the progress was read again. So a thread is never
- * said to have kept its processor for longer than it has. Time in which other programs
- * had the CPU is left out: what the kernel says of it, and while the thread is ready, all
- * that is no CPU time, for the kernel counts such a wait at its end.
+ * A stretch is the time for which a thread keeps its processor. The monitor sees a begin
+ * when the progress has changed; the stretch counts from the time after that look, up to
+ * the time before the present look. So a report never says more than the true time. Time
+ * in which the thread had no CPU is left out. The kernel counts a wait for a CPU when the
+ * wait ends; so for a thread that is ready, only its CPU time counts.
  *
- * A handler may answer late. So the memory of a reporter goes after the native threads of
- * its processors have ended.
+ * A signal handler may answer late. So a reporter's memory is freed after the native
+ * threads of the processors have ended.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* process_vm_readv(), Dl_info in src/base/code.h */
@@ -45,27 +46,27 @@
 #include "snap.h"
 
 enum {
-	SHOWN       = 16,               /* calls in a message, */
-	REPORT_SIZE = 6144,             /* and its characters */
+	SHOWN       = 16,               /* calls in a message */
+	REPORT_SIZE = 6144,             /* characters of a message */
 	MS          = 1000000,          /* ns */
-	ANSWER      = 200,              /* ms for a signal */
-	LATE        = 500,              /* ms for the reporter */
-	CPU_PART    = 2,                /* at least this part is: it computes */
+	ANSWER      = 200,              /* ms until a handler's answer */
+	LATE        = 500,              /* ms until the reporter's message */
+	CPU_PART    = 2,                /* a thread computes for half of its time or more */
 	FILE_MAX    = 256,              /* characters of a file in /proc */
 };
 
-/* The stretch of a processor. The monitor's. */
+/* The stretch of a processor. Owned by the monitor. */
 struct stretch {
-	uint64_t h_seen;                /* the progress, */
-	int64_t  h_since;               /* the time since when, */
-	int64_t  h_cpu;                 /* and the CPU time then, */
-	int64_t  h_waited;              /* and that for which it had waited for a CPU */
-	int64_t  h_next;                /* ns since then: of the next message */
+	uint64_t h_seen;                /* the progress in this stretch */
+	int64_t  h_since;               /* ns: the begin of the stretch */
+	int64_t  h_cpu;                 /* ns: the CPU time at the begin */
+	int64_t  h_waited;              /* ns: waits for a CPU until the begin */
+	int64_t  h_next;                /* ns from the begin to the next message */
 };
 
 enum how_stalled { ON_CPU, ASLEEP, UNKNOWN };
 
-/* A thread that keeps its processor. */
+/* A case: a thread that keeps a processor. */
 struct stalled {
 	struct usched       *e_sched;
 	const struct ustack *e_thread;
@@ -73,9 +74,9 @@ struct stalled {
 	unsigned             e_number;  /* of the processor */
 	uint64_t             e_progress;
 	int64_t              e_time;    /* ns, without waits for a CPU */
-	int64_t              e_cpu;     /* ns of that */
+	int64_t              e_cpu;     /* ns of e_time on a CPU */
 	enum how_stalled     e_how;
-	long                 e_call;    /* asleep: system call, or -1, and registers */
+	long                 e_call;    /* ASLEEP: the system call, or -1; and registers */
 	uintptr_t            e_sp, e_pc;
 };
 
@@ -88,13 +89,13 @@ enum { VACANT, POSTED, WRITING, GIVEN_UP };
 struct ustall {
 	const struct upreempt_all *r_all;
 	pthread_t            r_native;
-	bool                 r_made;    /* it is */
+	bool                 r_made;    /* the native thread exists */
 	sem_t                r_posted;
-	uint32_t             r_stop;    /* atomic, as the next one */
-	int                  r_state;
-	int64_t              r_since;   /* POSTED, by the monitor's clock */
+	uint32_t             r_stop;    /* atomic: 1: the reporter is to end */
+	int                  r_state;   /* atomic */
+	int64_t              r_since;   /* ns: when the case was POSTED */
 	struct stalled       r_case;    /* constant unless VACANT */
-	size_t               r_count;   /* atomic: calls */
+	size_t               r_count;   /* atomic: elements of r_calls */
 	uintptr_t            r_calls[SNAP_FRAMES];
 	struct uinspect_snap r_snap;
 	char                 r_lines[REPORT_SIZE];
@@ -103,7 +104,7 @@ struct ustall {
 
 /* ---- What the monitor finds ---- */
 
-/* CPU time of the native thread of `s', in ns. */
+/* Returns the CPU time of the native thread of `s', in ns. */
 static int64_t cpu_time(const struct usched *s)
 {
 	clockid_t clock;
@@ -112,7 +113,7 @@ static int64_t cpu_time(const struct usched *s)
 	return when_by(clock);
 }
 
-/* A file of the kernel's about the native thread. False: it cannot be read. */
+/* Reads a file of /proc about the native thread of `s'. Returns false if that fails. */
 static bool read_task(const struct usched *s, const char *file, char bytes[FILE_MAX])
 {
 	struct text t = { .t_bytes = bytes, .t_room = FILE_MAX, .t_fd = -1 };
@@ -134,8 +135,8 @@ static bool read_task(const struct usched *s, const char *file, char bytes[FILE_
 }
 
 /*
- * The time in ns for which it was ready and others had the CPU; -1: that is not known, as
- * there is no descriptor.
+ * Returns the ns for which the native thread was ready and had no CPU; -1: not known,
+ * since there is no descriptor to read a file with.
  */
 static int64_t waited(const struct usched *s)
 {
@@ -143,11 +144,11 @@ static int64_t waited(const struct usched *s)
 
 	if (!read_task(s, "schedstat", text))
 		return -1;
-	strtoll(text, &at, 10);                 /* its CPU time */
+	strtoll(text, &at, 10);                 /* CPU time */
 	return strtoll(at, NULL, 10);
 }
 
-/* The time of the stretch in ns, without what is known of waits for a CPU. */
+/* Returns the time of the stretch in ns, without the known waits for a CPU. */
 static int64_t time_kept(const struct stretch *h, const struct usched *s, int64_t t)
 {
 	int64_t w = waited(s);
@@ -157,8 +158,8 @@ static int64_t time_kept(const struct stretch *h, const struct usched *s, int64_
 }
 
 /*
- * Whether the native thread sleeps. The file has "running", or a system call, or -1, with
- * its arguments, SP and PC.
+ * Finds out whether the native thread sleeps. The file has "running"; or the number of a
+ * system call, its arguments, SP and PC; or -1, SP and PC.
  */
 static void ask_kernel(struct stalled *e)
 {
@@ -209,8 +210,8 @@ static void add_times(struct text *t, const struct stalled *e, size_t calls)
 }
 
 /*
- * By the monitor: numbers, with the calls that the reporter has found, if it has. Waits
- * for nothing; where standard error is full, the message is lost.
+ * Writes a message of numbers, for the monitor, with the calls if the reporter has found
+ * them. Waits for nothing: if standard error is full, the message is lost.
  */
 static void write_numbers(const struct stalled *e, const struct ustall *r)
 {
@@ -233,7 +234,8 @@ static void write_numbers(const struct stalled *e, const struct ustall *r)
 		text_flush(&t);
 }
 
-/* The thread may end meanwhile. Its record stays, and its attachment may go. */
+/* Returns the function of `u', or 0. The thread may end meanwhile: the record stays, and
+   the attachment may be freed. */
 static uintptr_t function_of(const struct ustack *u)
 {
 	struct ustack_attachment *a = GET(u->u_attachment), copy = { 0 };
@@ -247,7 +249,7 @@ static uintptr_t function_of(const struct ustack *u)
 	return (uintptr_t)copy.a_func;
 }
 
-/* False: the reporter is busy, but not for long. */
+/* Posts a case. Returns false if the reporter is busy, and will soon be free. */
 static bool begin_case(struct ustall *r, const struct stalled *e)
 {
 	int state = LOAD(r->r_state);
@@ -316,7 +318,7 @@ static void looked(struct ustall *r)
 
 /* ---- The reporter ---- */
 
-/* The thread still is where it was. */
+/* Returns whether the thread is still in the stretch of the case. */
 static bool is_there(const struct ustall *r)
 {
 	const struct stalled *e = &r->r_case;
@@ -359,7 +361,7 @@ static void compose(struct ustall *r, struct text *t)
 
 	if (e->e_thread)
 		ustack_get_name(e->e_thread, name, sizeof name);
-	if (!is_there(r))                       /* it may have been another's */
+	if (!is_there(r))                       /* the name may be another thread's */
 		name[0] = '\0';
 	text_put(t, "usched: stall: ");
 	text_thread(t, e->e_thread, name);
@@ -377,7 +379,7 @@ static void compose(struct ustall *r, struct text *t)
 	}
 }
 
-/* Line by line to c_log, if there is one. */
+/* Writes the message to standard error, or line by line to c_log. */
 static void write_text(const struct ustall *r, struct text *t)
 {
 	char *at = t->t_bytes, *end;
