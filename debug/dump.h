@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dump.h: what uinspect.c collects and uinspect_show.c writes; and schedulers that stay
- * meanwhile, for uinspect_metrics.c, too. Private.
+ * dump.h: what uinspect.c collects and uinspect_show.c writes; and how a scheduler is
+ * kept from being destroyed meanwhile, also for uinspect_metrics.c. Private.
  */
 #ifndef USCHED_DUMP_H
 #define USCHED_DUMP_H
@@ -17,10 +17,10 @@
 
 enum {
 	DUMP_BATCH   = 256,             /* threads that a collector visits in one turn */
-	DUMP_BUCKETS = 4096,            /* of groups */
+	DUMP_BUCKETS = 4096,            /* hash buckets of groups */
 };
 
-/* All schedulers over processors. */
+/* All schedulers over processors, which uprocs_destroy() does not free while pinned. */
 struct pins {
 	struct uprocs **n_all;
 	size_t          n_count;
@@ -28,41 +28,41 @@ struct pins {
 
 #define DUMP_PRIVATE __attribute__((visibility("hidden")))
 
-/* 0; -ENOMEM: there are none. */
+/* Pins all schedulers. 0; -ENOMEM: nothing was pinned. */
 DUMP_PRIVATE int uinspect__pin(struct pins *n);
 
-/* n_count stays. */
+/* Unpins all, and frees n_all. n_count stays, for the text of a dump. */
 DUMP_PRIVATE void uinspect__unpin(struct pins *n);
 
-/* A thread. Times are in ns ago, or -1: not known. */
+/* A thread. Times are ages in ns; -1: not known. */
 struct member {
 	struct member *m_next;
 	uintptr_t      m_thread;
-	const void    *m_object;        /* that it waits for, */
-	uintptr_t      m_holder;        /* and which has it, or 0 */
-	uintptr_t      m_joiner;        /* the thread that joins it, or 0 */
-	const char    *m_name;          /* or NULL, as the next one */
-	const char    *m_more;
+	const void    *m_object;        /* the object that the thread waits for */
+	uintptr_t      m_holder;        /* the thread that has the object, or 0 */
+	uintptr_t      m_joiner;        /* the thread that joins this thread, or 0 */
+	const char    *m_name;          /* or NULL */
+	const char    *m_more;          /* y_more of struct ustack_why, or NULL */
 	struct task   *m_task;
 	int64_t        m_started;
 	int64_t        m_blocked;
-	uintptr_t      m_where;         /* behind the call that started it, or 0 */
+	uintptr_t      m_where;         /* the address behind the starting call, or 0 */
 };
 
-/* What the threads of a group have in common. */
+/* What is the same for all threads of a group, besides the frames. */
 struct group_key {
 	uintptr_t   e_func;
 	const char *e_kind;
 	const char *e_how;
 	uint8_t     e_state;
 	uint8_t     e_number;
-	uint16_t    e_depth;            /* frames behind */
+	uint16_t    e_depth;            /* elements of g_frames */
 };
 
-/* Threads that are equal except for what their members have. */
+/* A group: threads that differ only in what a struct member has. */
 struct group {
-	struct group  *g_next;          /* in the bucket, */
-	struct group  *g_older;         /* and of the dump */
+	struct group  *g_next;          /* in the same bucket */
+	struct group  *g_older;         /* in the dump */
 	uint64_t       g_hash;
 	struct member *g_first;
 	struct member **g_last;
@@ -85,26 +85,27 @@ struct task {
 	struct uproc *k_proc;
 	unsigned      k_scheduler;
 	unsigned      k_number;
-	int           k_state;          /* d_lock; as the next one */
-	unsigned      k_steps;          /* batches */
-	unsigned      k_seen;           /* of these, by the dump, */
-	int64_t       k_since;          /* and when */
+	int           k_state;          /* d_lock */
+	unsigned      k_steps;          /* d_lock: batches begun and ended */
+	unsigned      k_seen;           /* k_steps when the dump last saw a change, */
+	int64_t       k_since;          /* ns: and the time of that */
 
-	/* The collector's in a batch, else the dump's. */
+	/* Owned by the collector in a batch, else by the dump. */
 	struct uimage_walk k_walk;
 	void         *k_records[DUMP_BATCH];
 	size_t        k_got, k_at;
 	size_t        k_threads;
-	struct ustack_why k_why;        /* of the thread that is looked at, as these */
+	struct ustack_why k_why;        /* from here on: the thread that is looked at */
 	struct group_key k_key;
 	const char   *k_top, *k_bottom;
 	uintptr_t     k_frames[SNAP_FRAMES];
 
-	size_t        k_all;            /* threads that it has, if it does not answer, */
-	uintptr_t     k_runs;           /* that which runs, or 0, */
+	/* A processor that does not answer: */
+	size_t        k_all;            /* the number of threads */
+	uintptr_t     k_runs;           /* the thread that runs, or 0 */
 	const char   *k_runs_name;
 	uintptr_t     k_runs_func;
-	size_t        k_runs_depth;     /* and its calls, in k_frames */
+	size_t        k_runs_depth;     /* calls of that thread, in k_frames */
 };
 
 struct dump {
@@ -115,15 +116,15 @@ struct dump {
 	size_t          d_count;
 	pthread_mutex_t d_lock;
 	pthread_cond_t  d_changed;
-	size_t          d_users;        /* d_lock, as all below: with collectors */
+	size_t          d_users;        /* d_lock, as all below: dump and collectors */
 	struct chunk   *d_chunks;
 	struct group   *d_buckets[DUMP_BUCKETS];
 	struct group   *d_newest;
 	size_t          d_groups;
-	size_t          d_lost;         /* threads, for want of memory */
+	size_t          d_lost;         /* threads left out for want of memory */
 };
 
-/* 0; -ENOMEM; an error of write(2). */
+/* Writes the text. 0; -ENOMEM; an error of write(2). */
 DUMP_PRIVATE int uinspect__show(struct dump *d);
 
 #endif /* USCHED_DUMP_H */

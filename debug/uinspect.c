@@ -10,19 +10,20 @@
  *	does not answer for a second          <--   done
  *	groups, prints, unpins
  *
- * Only the native thread of a processor looks at its threads. So it is a thread that does
- * so, started like any other: it wakes a processor that is parked, and waits for its turn
- * on a busy one. While it runs no other thread of that processor does.
+ * Only the native thread of a processor may look at the processor's threads. So the
+ * collector is a thread of that processor, started like any other: the start wakes a
+ * parked processor, and on a busy processor the collector waits for a turn. While the
+ * collector runs, no other thread of the processor does.
  *
- * A task is the dump's, except for a batch, when it is the collector's: k_state, under
- * d_lock, says so. The dump gives up a processor that does not answer between batches
- * only; then its task has what was collected. The collector finds that when it runs at
- * last. The last of them all frees the dump.
+ * A task belongs to the collector during a batch, and else to the dump: k_state, under
+ * d_lock, says to which. The dump may give up a processor that does not answer, only
+ * between batches; the task then has what was collected so far. The collector notices
+ * when it runs at last. The last user of a dump frees it.
  *
- * A pinned scheduler stays: uprocs_destroy() waits for the end of the collection.
+ * uprocs_destroy() waits while the scheduler is pinned.
  *
- * What a processor runs that does not answer is asked by uinspect_install()'s signal: see
- * snap.h.
+ * If a processor does not answer, the signal of uinspect_install() asks what runs there:
+ * see snap.h.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_setname_np() */
@@ -53,20 +54,20 @@
 
 enum {
 	CLOCK_EVERY  = 16,              /* threads between looks at the clock */
-	PIECE        = 300000,          /* ns at most between two yields */
-	MEMORY_CHUNK = 64 << 10,        /* bytes of memory got at a time */
+	PIECE        = 300000,          /* ns between two yields, at most */
+	MEMORY_CHUNK = 64 << 10,        /* bytes allocated at a time */
 	LOOK_EVERY   = 20,              /* ms between looks at processors */
-	ANSWER_IN    = 1000,            /* ms for an answer, also to a signal */
+	ANSWER_IN    = 1000,            /* ms until an answer, also to a signal */
 };
 
-/* Of uinspect_install(). */
+/* The state of uinspect_install(). */
 static struct {
 	pthread_mutex_t i_lock;
 	int             i_signal;       /* atomic: 0: not installed */
-	bool            i_made;         /* i_lock: the native thread is */
+	bool            i_made;         /* i_lock: the native thread exists */
 	sem_t           i_posted;
-	pthread_t       i_native;       /* atomic: that was asked last */
-	int             i_sent;         /* atomic: signals that are no user's */
+	pthread_t       i_native;       /* atomic: the native thread asked last */
+	int             i_sent;         /* atomic: signals from here, not from a user */
 	struct uinspect_snap i_snap;    /* i_lock: one dump at a time asks */
 } inspector = { .i_lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -80,7 +81,7 @@ void uinspect__unpin(struct pins *n)
 	n->n_all = NULL;
 }
 
-/* There may be more than there were when memory was made for them. */
+/* Schedulers may be created between the count and the call, hence the loop. */
 int uinspect__pin(struct pins *n)
 {
 	size_t room = 4, found;
@@ -103,7 +104,7 @@ int uinspect__pin(struct pins *n)
 
 static void collect(void *task);
 
-/* To the state `to', or false: the dump has given up. */
+/* Sets the state of the task. Returns false if the dump has given up the processor. */
 static bool change_task(struct task *k, int to)
 {
 	struct dump *d = k->k_dump;
@@ -121,14 +122,15 @@ static bool change_task(struct task *k, int to)
 	return wanted;
 }
 
-/* The EHABI's unwinder has this as a macro. Its CFA is another thing; r13 is SP. */
+/* The unwinder of 32-bit ARM, the EHABI's, has _Unwind_GetIP() as a macro, and _GetCFA()
+   means something else there; register 13 is SP. */
 #ifdef _Unwind_GetIP
 #define TOP_OF(context) _Unwind_GetGR(context, 13)
 #else
 #define TOP_OF(context) _Unwind_GetCFA(context)
 #endif
 
-/* Of the frames above the thread's top, up to the bottom of its stack. */
+/* Notes a call, if the frame is between the thread's top and the bottom of the stack. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *task)
 {
 	const void *end = (const void *)(uintptr_t)TOP_OF(context);
@@ -148,7 +150,7 @@ static void trace_frames(void *task)
 	_Unwind_Backtrace(add_frame, task);
 }
 
-/* Without a visit, the place where it waits. */
+/* Finds the calls of `u' by a visit; if that fails, only the place where `u' waits. */
 static void find_frames(struct task *k, struct ustack *u)
 {
 	const void *where;
@@ -215,7 +217,7 @@ static uint64_t hash_of(const struct task *k)
 	return hash;
 }
 
-/* Whether the group is that of the thread which the task looks at. */
+/* Returns whether the thread that the task looks at belongs to the group. */
 static bool fits(const struct group *g, const struct task *k)
 {
 	const struct group_key *a = &g->g_key, *b = &k->k_key;
@@ -226,7 +228,8 @@ static bool fits(const struct group *g, const struct task *k)
 		&& memcmp(g->g_frames, k->k_frames, a->e_depth * sizeof(uintptr_t)) == 0;
 }
 
-/* Under d_lock. NULL: no memory. */
+/* Returns the group of the thread that the task looks at. Under d_lock. NULL: no
+   memory. */
 static struct group *group_of(const struct task *k, uint64_t hash)
 {
 	struct dump *d = k->k_dump;
@@ -249,7 +252,7 @@ static struct group *group_of(const struct task *k, uint64_t hash)
 	return g;
 }
 
-/* Adds the thread of which `m' tells to its group. */
+/* Adds a copy of `m' to the group of the thread that the task looks at. */
 static void add_member(struct task *k, const struct member *m, const char *name)
 {
 	struct dump *d = k->k_dump;
@@ -317,7 +320,7 @@ static void add_thread(struct task *k, struct uproc_thread *t)
 	add_member(k, &m, name);
 }
 
-/* False: there are no more. */
+/* Collects a batch. Returns false after the last thread. */
 static bool collect_batch(struct task *k)
 {
 	int64_t end = when_now() + PIECE;
@@ -370,7 +373,7 @@ static void collect(void *task)
 		change_task(k, more ? TASK_IDLE : TASK_DONE);
 		if (!more)
 			break;
-		ustack_yield();         /* without memory for that it goes on */
+		ustack_yield();         /* fails without memory, which does no harm */
 	}
 	leave_dump(k->k_dump);
 }
@@ -401,7 +404,8 @@ static int make_tasks(struct dump *d)
 	return 0;
 }
 
-/* A start is announced, as any from outside, or may be taken for a deadlock. */
+/* Starts the collector. uprocs_hold() announces a start from outside, so that the threads
+   are not taken for deadlocked. */
 static int start_collector(struct task *k)
 {
 	struct uprocs *r = k->k_proc->p_procs;
@@ -410,7 +414,7 @@ static int start_collector(struct task *k)
 	struct ustack *u;
 
 	if (ONE_NATIVE && uproc_self() && uproc_self() != k->k_proc)
-		return -EBUSY;                  /* it runs later */
+		return -EBUSY;                  /* that processor runs only later */
 	uprocs_hold(r);
 	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, NULL, collect, k,
 			 ONE_NATIVE ? &u : NULL);
@@ -437,7 +441,7 @@ static int ask_all(struct dump *d)
 	return 0;
 }
 
-/* Under d_lock. False: it is done, or will not answer. */
+/* Returns false, under d_lock, if the task is done, or the processor does not answer. */
 static bool expects(struct task *k, int64_t now)
 {
 	if (k->k_state >= TASK_DONE)
@@ -467,13 +471,13 @@ static void await_all(struct dump *d)
 		if (expected)
 			pthread_cond_timedwait(&d->d_changed, &d->d_lock, &t);
 	}
-	for (size_t i = 0; i < d->d_count; i++) /* except for the collector */
+	for (size_t i = 0; i < d->d_count; i++) /* without the collector */
 		d->d_tasks[i]->k_all = uproc_count(d->d_tasks[i]->k_proc)
 			- (d->d_tasks[i]->k_state == TASK_GONE);
 	pthread_mutex_unlock(&d->d_lock);
 }
 
-/* False: it blocks the signal, or sleeps in the kernel. */
+/* Returns false if no answer comes: `p' blocks the signal, or sleeps in the kernel. */
 static bool snap_native(struct uproc *p, int sig)
 {
 	__atomic_store_n(&inspector.i_native, p->p_native, __ATOMIC_RELAXED);
@@ -495,7 +499,7 @@ static void keep_snap(struct task *k, const struct uinspect_snap *s)
 	k->k_runs_depth = uinspect__calls(s, k->k_frames);
 }
 
-/* Of processors that do not answer, what they run. */
+/* Asks the processors that do not answer what they run. */
 static void ask_natives(struct dump *d)
 {
 	int sig = __atomic_load_n(&inspector.i_signal, __ATOMIC_ACQUIRE);
@@ -542,7 +546,8 @@ static int dump_here(int fd, unsigned how)
 	return rc;
 }
 
-/* From a thread: on a native thread of its own, so the thread's processor goes on. */
+/* A dump for a thread: made by another native thread, so that the caller's processor can
+   go on. */
 struct dump_job {
 	int                j_fd;
 	unsigned           j_how;
@@ -576,7 +581,7 @@ static int dump_apart(struct uprocs *r, int fd, unsigned how)
 	rc = -pthread_create(&native, NULL, run_apart, job);
 	if (rc == 0) {
 		rc = usync_group_wait(&job->j_done, USCHED_NEVER);
-		pthread_join(native, NULL);     /* which is ending */
+		pthread_join(native, NULL);     /* soon over */
 		rc = rc ? rc : job->j_rc;
 	}
 	uprocs_release(r);
@@ -622,7 +627,7 @@ static void *dump_when_posted(void *unused)
 	return NULL;
 }
 
-/* Under i_lock. It handles no signals. */
+/* Makes the native thread that dumps, and that handles no signals. Under i_lock. */
 static int make_native(void)
 {
 	pthread_t native;

@@ -3,9 +3,9 @@
  * uinspect_metrics.c: counters of processors, as Prometheus takes them (text format
  * 0.0.4).
  *
- * All of them are words that any native thread may read: the processors do nothing for
- * it. They are read one after the other, and written once no scheduler is pinned any
- * more, since a write may wait for long.
+ * A counter is a word that any native thread may read, without help of the processor. The
+ * counters are read one after the other. The text is written after the last scheduler was
+ * unpinned, since a write may wait for long.
  */
 #include "uinspect.h"
 
@@ -140,7 +140,8 @@ static void read_column(struct column *o, const struct uproc *p)
 	o->o_delays = utrace__delays(p, o->o_delay, &o->o_delay_sum);
 }
 
-/* The oldest scheduler first, which is the last in the list. */
+/* Reads a column for each processor. The last scheduler in the list is the oldest, and
+   comes first. */
 static int read_columns(const struct pins *pins, struct column **columns, size_t *count)
 {
 	size_t n = 0;
@@ -175,7 +176,7 @@ static void show_head(struct text *t, const char *name, const char *help,
 	text_put(t, "\n");
 }
 
-/* A value's name, up to the space before it. `more' is a label of its own. */
+/* Adds the name and labels of a value, and a space. `more' is a further label. */
 static void show_name(struct text *t, const char *name, const struct column *at,
 		      const char *more)
 {
@@ -215,7 +216,7 @@ static void show_bucket(struct text *t, const struct column *at, const char *mor
 	text_put(t, "\n");
 }
 
-/* The limits are powers of two of a microsecond. */
+/* Adds the histogram of a processor. The limits are powers of two of a microsecond. */
 static void show_column_delays(struct text *t, const struct column *at)
 {
 	uint64_t all = 0;
@@ -240,7 +241,7 @@ static void show_column_delays(struct text *t, const struct column *at)
 	text_put(t, "\n");
 }
 
-/* With utrace_keep(). */
+/* Adds the histograms of processors that have measured delays, by utrace_keep(). */
 static void show_delays(struct text *t, const struct column *columns, size_t count)
 {
 	bool told = false;

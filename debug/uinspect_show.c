@@ -19,10 +19,11 @@ enum {
 	CODES         = 256,            /* texts of addresses that are kept */
 };
 
-/* Threads were started at few places, and each look into a symbol table takes long. */
+/* The text of an address. A look into a symbol table takes long, and threads have few
+   different addresses. */
 struct kept {
 	uintptr_t k_address;
-	char      k_text[CODE];         /* empty: it has no address yet */
+	char      k_text[CODE];         /* empty: there is no address yet */
 };
 
 struct view {
@@ -38,7 +39,7 @@ static const char *const states[] = {
 	[UPROC_WAITS] = "waits", [UPROC_JOINS] = "joins",
 };
 
-/* The largest first; of equal ones that of the lowest function. */
+/* Orders the largest group first, and of groups of one size the lowest function. */
 static int compare_groups(const void *a, const void *b)
 {
 	const struct group *one = *(struct group *const *)a;
@@ -50,7 +51,7 @@ static int compare_groups(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* 0; -ENOMEM. */
+/* Fills in v_groups. 0; -ENOMEM. */
 static int sort_groups(struct view *v)
 {
 	const struct dump *d = v->v_dump;
@@ -81,7 +82,7 @@ static void put_code(struct view *v, uintptr_t address)
 	text_put(&v->v_text, text_of_code(v, address));
 }
 
-/* Seconds, unless it is -1. */
+/* Adds `ns' as seconds; nothing for -1. */
 static void put_age(struct text *o, const char *before, int64_t ns, const char *after)
 {
 	if (ns < 0)
@@ -99,7 +100,7 @@ static void put_processor(struct text *o, const struct task *k)
 	text_number(o, k->k_number);
 }
 
-/* What a processor runs that does not answer. */
+/* Adds what runs on a processor that does not answer. */
 static void text_runs(struct view *v, const struct task *k)
 {
 	struct text *o = &v->v_text;

@@ -63,8 +63,8 @@ static void copy_stack(char *to, const char *from, size_t n)
 }
 
 /*
- * Copies bytes of which some may not be mapped: in the middle of a switch SP may be on the
- * stack of another thread than s_current. Returns the number of bytes copied.
+ * Copies bytes, of which some may not be mapped: in the middle of a switch SP may be on
+ * the stack of another thread than s_current. Returns the number of bytes copied.
  */
 static size_t read_stack(char *to, uintptr_t from, size_t n)
 {

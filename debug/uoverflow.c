@@ -136,8 +136,8 @@ static void *lowest(char *low, size_t *size)
 /*
  * Finds the end of the native stack, on which threads may be. The stack of the first
  * native thread has no guard: that stack grows to a limit, or to the next mapping. If the
- * end is not known, a fault there is no overflow. Where stacks grow up, glibc counts bytes
- * beyond the guard as a part of the stack, so the guard begins before the end.
+ * end is not known, a fault there is no overflow. Where stacks grow up, glibc counts
+ * bytes beyond the guard as a part of the stack, so the guard begins before the end.
  */
 static void find_end(struct native *n)
 {

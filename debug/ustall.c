@@ -51,7 +51,7 @@ enum {
 	MS          = 1000000,          /* ns */
 	ANSWER      = 200,              /* ms until a handler's answer */
 	LATE        = 500,              /* ms until the reporter's message */
-	CPU_PART    = 2,                /* a thread computes for half of its time or more */
+	CPU_PART    = 2,                /* a thread that computes has a CPU for a half */
 	FILE_MAX    = 256,              /* characters of a file in /proc */
 };
 
@@ -76,7 +76,7 @@ struct stalled {
 	int64_t              e_time;    /* ns, without waits for a CPU */
 	int64_t              e_cpu;     /* ns of e_time on a CPU */
 	enum how_stalled     e_how;
-	long                 e_call;    /* ASLEEP: the system call, or -1; and registers */
+	long                 e_call;    /* ASLEEP: a system call, or -1; and registers */
 	uintptr_t            e_sp, e_pc;
 };
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poller.h: which call of the system finds descriptors that are ready. Private to
- * uevents.c, which calls it, and to the two files that have it. Each is empty unless it
- * is chosen when the library is built:
+ * poller.h: the poller, which asks the system for descriptors that are ready. Private to
+ * uevents.c, which calls these functions, and to the two files that define them. The
+ * build chooses one file; the other file is then empty:
  *
  *   uevents_epoll.c   epoll(7), of Linux
  *   uevents_kqueue.c  kqueue(2), with -DUSCHED_KQUEUE: for the BSDs and macOS
  *
- * Each struct events has a poller at most. It tells of descriptors, and is interrupted.
- * Times are in ns. Errors are negative.
+ * A struct events has one poller at most. Times are in ns. Errors are negative.
  */
 #ifndef USCHED_POLLER_H
 #define USCHED_POLLER_H
@@ -16,7 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The library's own descriptors can have another number: not a stand-in for kqueue(2). */
+/* 1: uevents__own() may give a descriptor another number. A stand-in for kqueue(2) would
+   not know that number. */
 #ifdef USCHED_KQUEUE
 enum { POLLER_MOVES = 0 };
 #else
@@ -24,8 +24,8 @@ enum { POLLER_MOVES = 1 };
 #endif
 
 enum {
-	POLLER_BATCH = 64,              /* events taken at a time: when their threads run,
-					   what they touch is still in the cache */
+	POLLER_BATCH = 64,              /* events taken at a time: what these touch is in
+					   the cache until the threads run */
 };
 
 #define POLLER_PRIVATE __attribute__((visibility("hidden")))
@@ -33,13 +33,13 @@ enum {
 struct poller;
 struct uinterest;
 
-/* Makes one with its descriptors. rung: it is interrupted. */
+/* Makes a poller with its descriptors. rung: the first sleep is to end at once. */
 POLLER_PRIVATE int uevents__poller_open(struct poller **p, bool rung);
 
-/* Closes its descriptors, and does nothing else to them: a parent may have them. */
+/* Closes the descriptors, and changes nothing else: a parent process may use the same. */
 POLLER_PRIVATE void uevents__poller_close(struct poller *p);
 
-/* Tells that a descriptor of a poller is not what it was, and aborts. */
+/* Reports that the program has closed or replaced a descriptor of a poller. Aborts. */
 POLLER_PRIVATE void uevents__lost(int fd) __attribute__((noreturn));
 
 /* As uevents_add(), uevents__again() and uevents_remove(). */
@@ -53,17 +53,17 @@ POLLER_PRIVATE void uevents__poller_remove(struct poller *p, int fd);
 POLLER_PRIVATE void uevents__poller_interrupt(struct poller *p);
 
 /*
- * Sleeps for that time, at most. Returns how many were found, POLLER_BATCH at most; -1: a
- * signal came.
+ * Sleeps for `left' ns at most, or forever. Returns how many descriptors were found,
+ * POLLER_BATCH at most; -1: a signal came.
  */
 POLLER_PRIVATE int uevents__poller_sleep(struct poller *p, bool forever, int64_t left);
 
-/* Calls i_ready of the n that were found. */
+/* Calls i_ready for the n descriptors that were found. */
 POLLER_PRIVATE void uevents__poller_tell(struct poller *p, int n);
 
 /*
- * Returns a descriptor that is readable when there is something to find, or the time has
- * come; 0: no time. -ENOTSUP: the system has no such thing.
+ * Returns a descriptor that is readable when a sleep would end, or the time `when' has
+ * come; 0: no time. -ENOTSUP: in a simulation there is none.
  */
 POLLER_PRIVATE int uevents__poller_expose(struct poller *p, int64_t when);
 

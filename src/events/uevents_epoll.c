@@ -2,8 +2,8 @@
 /*
  * uevents_epoll.c: the poller over epoll: src/events/poller.h.
  *
- * Descriptors are registered for edges, and stay so, and a wait costs no epoll_ctl(2).
- * The eventfd that interrupts a sleep is never read: each write is an edge.
+ * A descriptor stays registered, for edges, so a wait costs no epoll_ctl(2). The eventfd
+ * that interrupts a sleep need not be read: each write is an edge.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
@@ -43,7 +43,7 @@ enum {
 	EDGES_ALL = EDGES_IN | EPOLLOUT,
 };
 
-/* So events need no translation. */
+/* Events need no translation. */
 _Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
 	       && (unsigned)EPOLLPRI == UEVENTS_URGENT
 	       && (unsigned)EPOLLOUT == UEVENTS_OUTPUT
@@ -51,7 +51,7 @@ _Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
 	       && (unsigned)EPOLLHUP == UEVENTS_HANGUP
 	       && (unsigned)EPOLLRDHUP == UEVENTS_PEER_END, "the bits are epoll's");
 
-static bool no_pwait2;                  /* there is no epoll_pwait2(); atomic */
+static bool no_pwait2;                  /* atomic: epoll_pwait2(2) fails */
 
 static void on_bell(struct uinterest *i, unsigned ready)
 {
@@ -69,7 +69,7 @@ void uevents__poller_close(struct poller *p)
 	free(p);
 }
 
-/* An entry of epoll is of a number and an open file. */
+/* Registers a descriptor. For epoll that is a number together with an open file. */
 static int add_new(struct poller *p, int fd, uint32_t edges, struct uinterest *i)
 {
 	struct epoll_event event = { .events = edges | EPOLLET, .data = { .ptr = i } };
@@ -121,7 +121,7 @@ void uevents__poller_remove(struct poller *p, int fd)
 	epoll_ctl(p->p_epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
-/* The eventfd is read where the sum is full: a write fails then, and is no edge. */
+/* Reads the eventfd when the sum is full: then a write fails, and makes no edge. */
 void uevents__poller_interrupt(struct poller *p)
 {
 	uint64_t one = 1, sum;
@@ -183,13 +183,14 @@ void uevents__poller_tell(struct poller *p, int n)
 	}
 }
 
-/* epoll's own descriptor can be polled. The timer due first is in it as a timerfd. */
+/* Returns the descriptor of epoll, which can be polled. `when' is set in a timerfd that
+   epoll waits for. */
 int uevents__poller_expose(struct poller *p, int64_t when)
 {
 	struct itimerspec spec = { .it_value = when_of(when) };
 	int rc;
 
-	if (SIMULATED)                  /* the program cannot wait for it */
+	if (SIMULATED)                  /* no call of the program waits there */
 		return -ENOTSUP;
 	if (when == p->p_exposed)
 		return p->p_epoll;

@@ -2,16 +2,16 @@
 /*
  * uevents_kqueue.c: the poller over kqueue(2), for the BSDs and macOS: poller.h.
  *
- * Each direction of a descriptor is an event of its own, with EV_CLEAR: an edge. It stays
- * registered until close(2), which goes by the number, and a wait costs no kevent(2).
+ * A descriptor has an event for each direction, with EV_CLEAR: an edge. The event stays
+ * registered until close(2), which goes by the number, so a wait costs no kevent(2).
  *
- * EV_EOF on EVFILT_READ says that the peer writes no more, on EVFILT_WRITE that it does
- * not read either. For a pipe the first is all there is, and poll(2) calls it POLLHUP: so
- * both are a hang-up here, and who waits for one looks. FreeBSD has no event for urgent
- * data.
+ * EV_EOF on EVFILT_READ says that the peer writes no more, on EVFILT_WRITE that the peer
+ * does not read either. A pipe has only the first, which poll(2) calls POLLHUP: so both
+ * are reported as a hang-up, and a thread that waits for one direction looks again.
+ * FreeBSD has no event for urgent data.
  *
- * An event of the program, EVFILT_USER, interrupts a sleep. A kqueue is not inherited by
- * a child, so there is nothing to close there.
+ * EVFILT_USER interrupts a sleep. A child process does not inherit a kqueue, so the child
+ * has nothing to close.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -32,7 +32,7 @@
 struct poller {
 	int              p_kqueue;
 	int64_t          p_exposed;     /* the time of EVFILT_TIMER; 0: not set */
-	struct uinterest p_nothing;     /* of what is no descriptor, and ends a sleep */
+	struct uinterest p_nothing;     /* of events without descriptor, which end a sleep */
 	struct kevent    p_found[POLLER_BATCH];
 };
 
@@ -42,13 +42,13 @@ static void tell_nothing(struct uinterest *i, unsigned ready)
 	(void)ready;
 }
 
-/* Makes changes. 0, or the error of the first that cannot be made, which is the last. */
+/* Makes changes, up to the first that fails. 0, or the error of that change. */
 static int make_changes(struct poller *p, const struct kevent *changes, int n)
 {
 	return kevent(p->p_kqueue, changes, n, NULL, 0, NULL) < 0 ? -errno : 0;
 }
 
-/* Sets an event that is no descriptor's. */
+/* Sets an event without a descriptor. */
 static int set_own(struct poller *p, short filter, unsigned short flags, unsigned notes,
 		   int64_t data)
 {
@@ -94,8 +94,8 @@ int uevents__poller_open(struct poller **made, bool rung)
 }
 
 /*
- * UEVENTS_OUTPUT is both filters, as with epoll. That for output is the first, as it is
- * the one with errors of its own.
+ * Changes the filters of `fd'. UEVENTS_OUTPUT stands for both filters, as with epoll.
+ * EVFILT_WRITE is the first, since only that filter has errors of its own.
  */
 static int change_ways(struct poller *p, int fd, unsigned ways, unsigned short flags,
 		       struct uinterest *i)
@@ -108,13 +108,13 @@ static int change_ways(struct poller *p, int fd, unsigned ways, unsigned short f
 	return make_changes(p, all ? both : &both[1], all ? 2 : 1);
 }
 
-/* What is registered is looked at once more. That it was is not told. */
+/* Registers `fd', or has the kernel look at a registered `fd' again: 0 in both cases. */
 int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinterest *i)
 {
 	return fd < 0 ? -EBADF : change_ways(p, fd, ways, EV_ADD | EV_CLEAR, i);
 }
 
-/* EV_ENABLE changes nothing, and fails unless it is registered. */
+/* Registers `fd', if EV_ENABLE, which changes nothing else, fails with -ENOENT. */
 int uevents__poller_again(struct poller *p, int fd, unsigned ways, struct uinterest *i)
 {
 	int rc = change_ways(p, fd, ways, EV_ENABLE, i);
@@ -123,7 +123,7 @@ int uevents__poller_again(struct poller *p, int fd, unsigned ways, struct uinter
 		: rc == -ENOENT ? uevents__poller_add(p, fd, ways, i) : rc;
 }
 
-/* One at a time: either may not be registered. */
+/* Removes the filters one at a time: either may not be registered. */
 void uevents__poller_remove(struct poller *p, int fd)
 {
 	struct kevent one;
@@ -145,7 +145,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 	return n;
 }
 
-/* The bits of uevents.h. With EV_EOF `fflags' is the error of a socket. */
+/* Returns the bits of uevents.h. With EV_EOF `fflags' is the error of a socket. */
 static unsigned ready_of(const struct kevent *found)
 {
 	bool output = found->filter == EVFILT_WRITE;
@@ -166,7 +166,7 @@ void uevents__poller_tell(struct poller *p, int n)
 	}
 }
 
-/* A kqueue can be polled. The timer due first is in it. */
+/* Returns the kqueue, which can be polled. `when' is set as an EVFILT_TIMER. */
 int uevents__poller_expose(struct poller *p, int64_t when)
 {
 	int64_t left = when - when_now();
@@ -178,7 +178,7 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 		rc = set_own(p, EVFILT_TIMER, EV_ADD | EV_ONESHOT, NOTE_NSECONDS,
 			     left > 0 ? left : 1);      /* ns; 0 need not come at once */
 	else
-		set_own(p, EVFILT_TIMER, EV_DELETE, 0, 0);      /* or it has come */
+		set_own(p, EVFILT_TIMER, EV_DELETE, 0, 0);      /* or the time has come */
 	if (rc)
 		return rc;
 	p->p_exposed = when;
