@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc.h: processors, for schedulers over native threads. rr.c and ll.c are policies on
- * top of it, and others can be.
+ * uproc.h: processors, for schedulers over native threads. rr.c and ll.c are policies for
+ * processors; examples/14-priority.c is a third.
  *
  * A processor is a native thread that runs one dispatcher. Each thread belongs to one
  * processor, and may move to another. Only its processor touches the thread's state:
  * whether it waits, its tokens, its place in the run queue. So threads of one processor
- * wake each other without a lock or an atomic instruction. All others send mail: they add
- * to the thread's u_mail and, if that was empty, push the thread to the processor's
- * inbox. The processor empties its inbox at each dispatch.
+ * wake each other without a lock or an atomic instruction. Any other native thread sends
+ * mail: adds to the thread's u_mail and, if that was empty, pushes the thread to the
+ * processor's inbox. The processor empties the inbox at each dispatch.
  *
  *	other processors,          processor
  *	native threads          +--------------------------------------+
@@ -18,18 +18,18 @@
  *	                        |   wakes, starts, yields|  block|     |
  *	                        +--------------------------------------+
  *
- * A processor with nothing to run parks: it replaces its empty inbox by a mark. A push
- * that finds the mark unparks the processor. When all processors are parked and no thread
+ * A processor with nothing to run parks: a mark replaces the empty inbox. A push that
+ * finds the mark unparks the processor. When all processors are parked and no thread
  * waits for an event (uevents.h), only another native thread can wake a thread. This is
  * how a deadlock is found.
  *
- * Before it parks it asks for threads of others, if the scheduler has y_moves: new ones,
- * and unless c_stay others, too. A thread that is woken from another processor may go
- * there. uproc_move.c does that; doc/moving.md says why it is right.
+ * If the scheduler has y_moves, a processor asks for threads of other processors before
+ * it parks: for new threads and, unless c_stay, for blocked threads, too. A thread that
+ * is woken from another processor may go there. uproc_move.c moves threads; doc/moving.md
+ * says why.
  *
- * With -DSINGLE_THREAD all of it is compiled without locks and atomic instructions, for
- * one processor. It runs on the native thread that joins, calls uprocs_run() or
- * uprocs_destroy(), inside that call.
+ * With -DSINGLE_THREAD all code is compiled without locks and atomic instructions, for
+ * one processor, which runs inside of ustack_join(), uprocs_run() and uprocs_destroy().
  */
 #ifndef USCHED_PROC_H
 #define USCHED_PROC_H
@@ -52,23 +52,23 @@ extern "C" {
 
 /* Why the running thread blocks. */
 enum uproc_intent {
-	UPROC_BLOCK,             /* it takes a token, or waits for one */
-	UPROC_WAIT,              /* it waits for what u_tokens says */
-	UPROC_YIELD,             /* it queues up */
+	UPROC_BLOCK,             /* to take a token, or wait for a token */
+	UPROC_WAIT,              /* to wait for what u_tokens says */
+	UPROC_YIELD,             /* to queue up */
 };
 
 /*
  * u_tokens, owned by the processor: the wakes that no wait has used, or below zero
- *   UPROC_WAITING   it waits for a token
- *   UPROC_JOINING   it joins a thread; news of that and, in the low bits, the tokens that
- *                   have come meanwhile
+ *   UPROC_WAITING   the thread waits for a token
+ *   UPROC_JOINING   the thread joins another; the bits of UPROC_NEWS and, below, the
+ *                   tokens that have come meanwhile
  *   UPROC_ENDED
  */
 enum {
 	UPROC_WAITING  = USTACK_WAITING,
 	UPROC_ENDED    = INT32_MIN | 1 << 29,
 	UPROC_JOINING  = INT32_MIN | 1 << 30,
-	UPROC_JOINED   = 1 << 28,        /* the thread has ended */
+	UPROC_JOINED   = 1 << 28,        /* the joined thread has ended */
 	UPROC_DEADLOCK = 1 << 27,        /* the join cannot succeed */
 	UPROC_NEWS     = UPROC_JOINED | UPROC_DEADLOCK,
 	UPROC_TOKENS   = (1 << 27) - 1,
@@ -77,14 +77,14 @@ enum {
 /* u_mail, shared, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
 	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next four */
-	UPROC_MAIL_LIVE     = 2, /* the thread has not ended: else send none */
+	UPROC_MAIL_LIVE     = 2, /* the thread has not ended; if clear, send no mail */
 	UPROC_MAIL_NAMED    = 4, /* the thread has a name */
-	UPROC_MAIL_UNJOINED = 8, /* it was started detached */
-	UPROC_MAIL_STAYS    = 16,        /* it does not move */
+	UPROC_MAIL_UNJOINED = 8, /* the thread was started detached */
+	UPROC_MAIL_STAYS    = 16,        /* the thread does not move */
 	UPROC_MAIL_JOINED   = 32,
-	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* one that joins stays */
+	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* a joining thread does not move */
 	UPROC_MAIL_DEADLOCK = 64,
-	UPROC_MAIL_START    = UPROC_MAIL_DEADLOCK,      /* a new one cannot join */
+	UPROC_MAIL_START    = UPROC_MAIL_DEADLOCK,      /* a new thread does not join */
 	UPROC_MAIL_CANCEL   = 128,
 	UPROC_MAIL_TOKEN    = 256,
 	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE | UPROC_MAIL_NAMED
@@ -100,17 +100,17 @@ struct uproc_thread {
 	struct ustack        t_stack;
 };
 
-/* The part of a record that a switch does not need: uimage.c keeps it apart. */
+/* The rest of a record, which a switch does not need: uimage.c keeps rests apart. */
 struct uproc_rest {
 	struct uproc_thread *t_joiner;   /* atomic; or UPROC_OPEN, or a mark of proc.h */
-	struct uproc_thread *t_next;     /* inbox link: owned by the pusher, then by the
-					    processor */
+	struct uproc_thread *t_next;     /* link in the inbox: owned by the pusher, then
+					    by the processor */
 #ifdef USCHED_SIM
 	struct sim_thread   *t_sim;      /* sim.c's */
 #endif
 };
 
-/* In t_joiner: a thread may join, and none does yet. NULL: none may. */
+/* In t_joiner: a thread may join, and no thread does yet. NULL: no thread may join. */
 #define UPROC_OPEN ((struct uproc_thread *)1)
 
 /* Returns the rest of a record. */
@@ -121,64 +121,66 @@ static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
 
 /*
  * Returns the y_room bytes that the scheduler has for a thread, aligned to 8 bytes. They
- * begin as h_room says (ustack.h). From anywhere; who may change them is the scheduler's
- * decision.
+ * begin as h_room says (ustack.h). From anywhere; the scheduler decides which native
+ * threads may change the bytes.
  */
 static inline void *uproc_room(const struct uproc_thread *t)
 {
 	return uproc_rest(t) + 1;
 }
 
-/* Own stacks, those of h_stack: see uproc_alone.c. */
+/* An own stack, by h_stack: see uproc_alone.c. */
 struct uproc_alone;
 
 struct uproc_alones {
-	pthread_mutex_t     o_lock;      /* of all that follows */
+	pthread_mutex_t     o_lock;      /* protects what follows */
 	struct uproc_alone *o_all;       /* by a_other */
 	struct uproc_alone *o_vacant;    /* by a_vacant */
 	unsigned            o_threads;
-	unsigned            o_count;     /* of o_all, */
-	unsigned            o_vacants;   /* atomic: and of o_vacant, */
-	unsigned            o_least;     /* and the least of these in this period */
-	unsigned            o_drop;      /* atomic: of these, that are to go */
+	unsigned            o_count;     /* stacks in o_all */
+	unsigned            o_vacants;   /* atomic: stacks in o_vacant */
+	unsigned            o_least;     /* the least o_vacants in this period */
+	unsigned            o_drop;      /* atomic: vacant stacks to unmap */
 	uint16_t            o_colour;
 };
 
-/* Private: times that a processor maps stacks. */
+/* Private: the number of times that a processor may map stacks. */
 enum { UPROC_STEPS = 5 };
 
-/* Private: threads that have moved to a processor, which it notes. */
+/* Private: the number of threads that moved to a processor, and that are noted there. */
 enum { UPROC_NEW = 16 };
 
-/* Private: a thread that joins, and where in the program; for reports. */
+/* Private: a note of a thread that joins, and where in the program; for reports. */
 struct uproc_join {
 	const struct uproc_thread *j_thread;     /* NULL: the note is free */
 	__extension__ union {
 		const void        *j_where;
-		size_t             j_next;       /* free note; 0: none */
+		size_t             j_next;       /* the next free note; 0: no more */
 	};
 };
 
 /* What a processor has measured of itself, and what came of threads that moved to it. */
 struct uproc_load {
-	int64_t     l_from;             /* ns: begin of a span, in which it idled for */
-	int64_t     l_idle;             /* ns, */
-	uint64_t    l_ran;              /* and its switches then; see policy_measure() */
-	uint32_t    l_run;              /* ns: the mean run of its threads, in the last
-					   two, and */
-	uint32_t    l_share;            /* 256ths of the time that it was busy, in the
-					   last; both read by all */
-	uint32_t    l_last_run;         /* in that one alone */
-	uint32_t    l_woken;            /* wakes of threads of others in this span, */
-	uint32_t    l_crossed;          /* and since a processor was to draw some */
-	int64_t     l_noticed;          /* ns: since then, */
-	int64_t     l_woke;             /* ns: and when it last began to run */
-	uint32_t    l_drew;             /* threads, since it was given some */
-	int64_t     l_given;            /* ns: when that was; 0: it has idled since */
-	int64_t     l_hold;             /* ns: it asks for none before that, */
-	int64_t     l_held;             /* ns, for so long */
-	unsigned    l_came;             /* threads that have moved here; the last: */
-	const void *l_new[UPROC_NEW];   /* NULL: it has drawn one */
+	int64_t     l_from;             /* ns: begin of a span; see policy_measure() */
+	int64_t     l_idle;             /* ns of idle time in the span */
+	uint64_t    l_ran;              /* switches at the begin of the span */
+	uint32_t    l_run;              /* ns: the mean run of a thread in the last two
+					   spans; read by all */
+	uint32_t    l_share;            /* 256ths of the last span that the processor was
+					   busy; read by all */
+	uint32_t    l_last_run;         /* ns: the mean run in the last span */
+	uint32_t    l_woken;            /* wakes in this span of threads of another
+					   processor */
+	uint32_t    l_crossed;          /* such wakes since l_noticed */
+	int64_t     l_noticed;          /* ns: when a processor was last told to draw */
+	int64_t     l_woke;             /* ns: when the processor last began to run */
+	uint32_t    l_drew;             /* threads drawn since l_given */
+	int64_t     l_given;            /* ns: when threads were last given to the
+					   processor; 0: idle since */
+	int64_t     l_hold;             /* ns: asks for no thread before that time */
+	int64_t     l_held;             /* ns: the last duration of such a pause */
+	unsigned    l_came;             /* threads that have moved to the processor */
+	const void *l_new[UPROC_NEW];   /* the last of these; NULL: drawn from here */
 };
 
 struct uproc {
@@ -186,7 +188,7 @@ struct uproc {
 
 	/* Owned by its native thread. */
 	struct uproc_thread **p_queue;   /* ring of runnable threads */
-	size_t                p_mask;    /* its size - 1 */
+	size_t                p_mask;    /* the size of the ring - 1 */
 	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
 	size_t                p_tail;
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
@@ -194,23 +196,24 @@ struct uproc {
 	uint8_t               p_left;    /* calls of s_next until the next look */
 	uint8_t               p_polls;   /* 1: events or a cancel wake threads now, and
 					    the slot is closed */
-	uint8_t               p_slot;    /* 1: else it is open */
-	uint8_t               p_moves;   /* 1: its threads may move */
-	uint8_t               p_barren;  /* 1: none could, since the last look */
-	uint8_t               p_asks;    /* 1: its bit in r_asking is set */
-	uint32_t              p_ended;   /* threads; read by all */
-	uint8_t               p_quick;   /* short idle times lately, less others */
-	int8_t                p_linger;  /* gains by lingering lately, less others;
+	uint8_t               p_slot;    /* 1: the slot is open except in p_polls */
+	uint8_t               p_moves;   /* 1: threads may move from here */
+	uint8_t               p_barren;  /* 1: no thread could move since the last look */
+	uint8_t               p_asks;    /* 1: the processor's bit in r_asking is set */
+	uint32_t              p_ended;   /* threads that have ended; read by all */
+	uint8_t               p_quick;   /* lately: short idle times less long ones */
+	int8_t                p_linger;  /* lately: gains by lingering less losses;
 					    below 0: how often not to try */
-	int64_t               p_looked;  /* ns; 0: it has slept since */
-	uint32_t              p_credit;  /* counted in p_started, and not started yet;
-					    read by all */
-	uint32_t              p_passed;  /* of those in p_started, moves of threads that
-					    began elsewhere; read by all */
+	int64_t               p_looked;  /* ns: the last look; 0: has slept since */
+	uint32_t              p_credit;  /* threads in p_started that are not started
+					    yet; read by all */
+	uint32_t              p_passed;  /* threads in p_started that began on another
+					    processor; read by all */
 	size_t                p_waits;   /* p_tail at the last look */
-	uint32_t              p_searches;       /* for threads of others */
+	uint32_t              p_searches;       /* for threads of other processors */
 	struct uproc_load     p_load;
-	struct usched_stack  *p_foreign; /* vacant stacks of others, to go back */
+	struct usched_stack  *p_foreign; /* vacant stacks of other processors, to be
+					    returned */
 	struct uprocs        *p_procs;
 	struct utrace_ring   *p_ring;    /* atomic: the observer's, or NULL */
 	struct uimage_cache   p_images;
@@ -223,33 +226,34 @@ struct uproc {
 	int64_t               p_tidy;    /* ns: see uproc_tidy.c */
 	int64_t               p_period;
 	uint64_t              p_tidied;  /* s_launches when a period ended */
-	size_t                p_walked;  /* stacks that this walk has passed, */
-	uint8_t               p_walks;   /* 1: and it goes on */
-	uint8_t               p_periods; /* to go */
-	uint8_t               p_looks;   /* until a step may be due */
+	size_t                p_walked;  /* stacks that a walk has passed */
+	uint8_t               p_walks;   /* 1: a walk is under way */
+	uint8_t               p_periods; /* periods still to go */
+	uint8_t               p_looks;   /* looks until a step may be due */
 
-	/* Counted where it costs nothing, and read by all. */
-	uint64_t              p_parked;  /* times that it parked, */
-	uint64_t              p_looked_for;     /* and looked for events while threads
-						   were ready */
-	uint64_t              p_mailed;  /* threads that were in its inbox */
+	/* Counters that cost nothing, read by all. */
+	uint64_t              p_parked;  /* times that the processor parked */
+	uint64_t              p_looked_for;     /* looks for events while threads were
+						   ready */
+	uint64_t              p_mailed;  /* threads that were in the inbox */
 
 	/* Shared, atomic; on a cache line of their own. */
 	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
 		__attribute__((aligned(128)));
-	uint32_t              p_started; /* threads */
+	uint32_t              p_started; /* threads that were started */
 	uint32_t              p_room;    /* threads for which a ring is allocated */
-	struct usched_stack  *p_returned;       /* added here, and back; by k_next */
-	uint32_t              p_trim;    /* 1: it is to give back what it can */
-	uint32_t              p_stands;  /* 1: in a look, it waits for r_lock */
-	uint32_t              p_drawer;  /* the processor that draws it, + 1; 0: none */
+	struct usched_stack  *p_returned;       /* stacks of this processor that other
+						   processors return; by k_next */
+	uint32_t              p_trim;    /* 1: the processor is to give memory back */
+	uint32_t              p_stands;  /* 1: a look waits for r_lock */
+	uint32_t              p_drawer;  /* the processor that draws p_drawn, + 1; or 0 */
 	const struct uproc_thread *p_drawn;     /* a thread that is woken */
 
-	bool                  p_still;   /* r_lock: no thread of it runs meanwhile */
+	bool                  p_still;   /* r_lock: no thread of the processor runs */
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
-	struct uimage_cache   p_outside; /* for callers on none of these processors */
+	struct uimage_cache   p_outside; /* for callers on no processor of these */
 	struct uproc_thread **p_larger;  /* a larger ring for the processor to adopt */
 	pthread_cond_t        p_unparked;
 	pthread_t             p_native;
@@ -263,20 +267,21 @@ struct uprocs {
 	struct usched     *r_proc;       /* first, see uprocs__first(); an array, whose
 					    elements begin with a struct uproc */
 	struct uprocs_conf r_conf;       /* without zeros */
-	unsigned           r_stacks;     /* for each processor, to begin with, */
-	unsigned           r_mapped;     /* and so many are mapped then */
+	unsigned           r_stacks;     /* stacks of each processor, to begin with */
+	unsigned           r_mapped;     /* stacks mapped to begin with */
 	struct uimage_pool r_images;
 	struct uproc_alones r_alones;
 	size_t             r_stride;     /* bytes of an element of r_proc */
 	size_t             r_room;       /* y_room */
-	struct uproc      *r_moving;     /* threads on their way belong to this one, the
-					    last in the array, that never runs */
-	uint64_t          *r_asking;     /* atomic: bits of those that ask for threads */
+	struct uproc      *r_moving;     /* the owner of threads that are moving: the last
+					    in the array, which never runs */
+	uint64_t          *r_asking;     /* atomic: bits of processors that ask for
+					    threads */
 	uint64_t           r_place;      /* atomic: see uprocs_place() */
-	uint32_t           r_next;       /* atomic: where uprocs_next() is */
+	uint32_t           r_next;       /* atomic: the count of uprocs_next() */
 	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
 	uint32_t           r_parks;      /* atomic: times that a processor parked */
-	uint32_t           r_unparks;    /* atomic: and was unparked */
+	uint32_t           r_unparks;    /* atomic: times that a processor was unparked */
 	uint32_t           r_looking;    /* atomic: 1 while a deadlock is looked for */
 	int64_t            r_unused;     /* ns: a period without use, after which memory
 					    goes back: constant */
@@ -284,24 +289,24 @@ struct uprocs {
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 	struct upreempt_monitor *r_monitor;     /* atomic: or NULL */
 	struct uprocs     *r_other;      /* the next in the list of all: see uprocs.c */
-	uint32_t           r_pins;       /* atomic: inspections that keep it */
-	uint32_t           r_number;     /* no other one's of the list: constant */
+	uint32_t           r_pins;       /* atomic: uprocs__pin() less uprocs__unpin() */
+	uint32_t           r_number;     /* unique in the list: constant */
 
 	/*
 	 * Owned by the native thread that drives the processor: c_embed, SINGLE_THREAD.
 	 */
-	int64_t            r_deadline; /* ns; INT64_MAX: for ever, or it does not drive */
+	int64_t            r_deadline; /* ns; INT64_MAX: for ever, or does not drive */
 	unsigned           r_leave;      /* 1: returns when nothing is ready */
-	unsigned           r_returns;    /* 1: from a join, and may wake threads then */
+	unsigned           r_returns;    /* 1: from a join, after which threads may be woken */
 
 	/* r_lock. */
 	pthread_mutex_t    r_lock;
 	pthread_cond_t     r_changed;
 	unsigned           r_held;       /* uprocs_hold() less uprocs_release() */
 	unsigned           r_inside;     /* native threads in join or fini */
-	unsigned           r_joining;    /* of these, that still wait */
-	unsigned           r_deadlocks;  /* times that these were told of one */
-	uint64_t           r_said[UPROC_SAID];  /* hashes of what the last report has */
+	unsigned           r_joining;    /* of r_inside: native threads that still wait */
+	unsigned           r_deadlocks;  /* deadlocks that r_joining were told of */
+	uint64_t           r_said[UPROC_SAID];  /* hashes: lines of the last report */
 };
 
 #define UPROC_ROOM_MAX ((size_t)1024)   /* bytes */
@@ -310,15 +315,15 @@ struct uprocs {
 struct uproc_policy {
 	size_t           y_size;        /* bytes of an element, see uprocs_create() */
 	/* s_next, by uproc_next(); s_pick, by uproc_wait(); and s_ready, which puts a
-	   thread where the two find it. */
+	   thread where the pick function of these two finds the thread. */
 	struct ustack *(*y_next)(struct usched *s);
 	struct ustack *(*y_pick)(struct usched *s, struct ustack *self);
 	void           (*y_ready)(struct usched *s, struct ustack *u);
 	size_t           y_room;        /* bytes for each thread: uproc_room() */
-	int              y_slot;        /* 1: it has the slot */
-	int              y_moves;       /* 1: its threads may run anywhere: an idle
-					   processor gets new ones of others, and unless
-					   c_stay more */
+	int              y_slot;        /* 1: processors have the slot */
+	int              y_moves;       /* 1: threads may run on any processor: an idle
+					   processor gets new threads from others and,
+					   unless c_stay, blocked threads, too */
 };
 
 /*
@@ -338,9 +343,9 @@ struct uproc_place {
 };
 
 /*
- * Starts a thread as `how' says, except for its processor, which `place' has: -EINVAL, if
- * that is NULL; as rr_start_with(). Call it last, so that it is left by a jump and knows
- * from where in the program it was called.
+ * Starts a thread as rr_start_with() does, on the processor of `place'; -EINVAL: that is
+ * NULL. h_processor of `how' does not count. The call should be the last of a function,
+ * and so a jump: then the place in the program, for reports, is that of the function.
  */
 int uproc_start(struct uproc_place place, const struct ustack_how *how,
 		void (*func)(void *), void *arg, struct ustack **thread);
@@ -348,15 +353,15 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 /*
  * Sends mail to a thread: UPROC_MAIL_TOKEN is a token, and a multiple of it is as many;
  * UPROC_MAIL_CANCEL cancels it.
- * 0; -ESRCH: it has ended; -EOVERFLOW: the mail holds 2^24 - 1 tokens already.
+ * 0; -ESRCH: the thread has ended; -EOVERFLOW: the mail holds 2^24 - 1 tokens already.
  * From any native thread. Does not switch.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 
 /*
- * A policy: takes a runnable thread out of where it was, or returns NULL. May not block.
- * A pick that keeps threads elsewhere than in the queue must find each of them at last.
- * It returns NULL only when the queue is empty, too, for then the processor sleeps.
+ * A pick function: takes a runnable thread from where the policy has put it, and returns
+ * the thread; NULL: no thread is runnable, also not in the queue, and the processor may
+ * sleep. Every runnable thread must be found some time. May not block.
  */
 typedef struct uproc_thread *uproc_pick_fn(struct uproc *p);
 
@@ -372,7 +377,7 @@ bool uproc_look(struct uproc *p);
 
 /*
  * Sleeps until `pick' has a thread to run. In s_next. If there are several processors,
- * and no more than CPUs, it first looks for mail and events for some microseconds.
+ * and no more than CPUs, first looks for mail and events for some microseconds.
  * Returns the thread; NULL: the processor is to end, or with c_embed or SINGLE_THREAD
  * nothing is ready and the native thread that drives it has other things to do.
  */
@@ -390,10 +395,10 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned processor);
 
 /*
  * Returns the place for the next thread of a scheduler that spreads them, unless `how',
- * which may be NULL, has a processor for it: the one of two with less to do. Threads that
- * are started in a row often work together, which costs least on one processor. So they
- * are placed in runs of a quarter of the threads that a processor has, and of 32 at most.
- * The first few are placed in turn.
+ * which may be NULL, names a processor: of two processors, the less busy. Threads that
+ * are started in a row often work together, which costs least on one processor. So such
+ * threads are placed in runs: of a quarter of the threads that a processor has, and of 32
+ * at most. The first few threads are placed in turn.
  * From any native thread.
  */
 struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
@@ -401,51 +406,53 @@ struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
 #define UPROC_PRIVATE __attribute__((visibility("hidden")))
 
 /*
- * Private: what looks on, as the files of debug/ do. Processors know no more of it than
- * this table, which is empty unless a program has such a file.
+ * Private: an observer, such as the files of debug/. Processors call observers by this
+ * table, which is empty unless a program has such a file.
  */
 struct uproc_observer {
 	/*
-	 * Memory for the native thread of a processor, before that is made. NULL: there
-	 * is none, and the scheduler is not made.
+	 * Returns memory for the native thread of a processor, before that thread is
+	 * made. NULL: no memory, and the scheduler is not made.
 	 */
 	void *(*o_map)(void);
-	void  (*o_adopt)(void *memory); /* on this native thread, as it begins, */
-	void  (*o_leave)(void);         /* and as it ends */
-	void  (*o_unmap)(void *memory); /* after that */
+	void  (*o_adopt)(void *memory); /* on the native thread, at the begin */
+	void  (*o_leave)(void);         /* on the native thread, at the end */
+	void  (*o_unmap)(void *memory); /* after the end */
 
 	/*
-	 * Four words, atomic, which readers of the process's memory may write. While they
-	 * are not 0 the next two are called.
+	 * Four words, atomic, which readers of the process's memory may write. While one
+	 * is not 0, o_look and o_post are called.
 	 */
 	const uint32_t *o_wanted;
 	void (*o_look)(struct uproc *p); /* in s_next; also while there is a p_ring */
 	void (*o_post)(const struct uproc_thread *t, unsigned mail);    /* to be sent */
-	void (*o_free)(struct uproc *p); /* it has ended, and has a p_ring */
+	void (*o_free)(struct uproc *p); /* `p' has ended, and has a p_ring */
 
 	const void *o_layout;           /* for these readers: see src/proc/layout.h */
 };
 
 /*
- * Registers the first four if *o has o_map, and the others if it has o_wanted. From a
- * constructor: before there are schedulers.
+ * Registers the first four members if o_map is not NULL, and the next five if o_wanted is
+ * not NULL. From a constructor: before there are schedulers.
  */
 UPROC_PRIVATE void uproc__observe(const struct uproc_observer *o);
 
 /*
- * Private, for uinspect.c. The schedulers of the process, of which up to `room' stay
- * until they are unpinned. Their number, which may be larger.
+ * Private, for uinspect.c. Puts the schedulers of the process into `all', up to `room',
+ * and pins these: uprocs_destroy() waits until they are unpinned. Returns the number of
+ * schedulers, which may be larger than `room'.
  */
 UPROC_PRIVATE size_t uprocs__pin(struct uprocs **all, size_t room);
 UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
 
 /*
- * Whether `t', any record, is a live thread of `p'. It stays so while the caller, on the
- * native thread of `p', does not block. So for the next ones, too.
+ * Returns whether `t', any record, is a live thread of `p'. The answer stays true while
+ * the caller, on the native thread of `p', does not block. uproc__state() and
+ * uproc__joiner() need that, too.
  */
 UPROC_PRIVATE bool uproc__has(const struct uproc *p, const struct uproc_thread *t);
 
-/* Private: what a thread does. It waits for *why, or joins; why->y_where may be NULL. */
+/* Private: what a thread does. UPROC_WAITS: *why is set; why->y_where may be NULL. */
 enum uproc_state {
 	UPROC_IS_NEW, UPROC_IS_READY, UPROC_IS_WOKEN, UPROC_WAITS, UPROC_JOINS
 };
@@ -453,10 +460,10 @@ enum uproc_state {
 UPROC_PRIVATE enum uproc_state uproc__state(const struct uproc_thread *t,
 					    struct ustack_why *why);
 
-/* The name of `u', which may have ended, or "". `u' is not followed. */
+/* Copies the name of `u', which may have ended, or "". `u' need not be valid. */
 UPROC_PRIVATE void uproc__name(const struct ustack *u, char *buffer, size_t size);
 
-/* The thread that joins `t', or NULL. */
+/* Returns the thread that joins `t', or NULL. */
 UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);
 
 /* Returns the processor whose dispatcher is `s'. */
@@ -481,7 +488,7 @@ static inline struct uproc *uproc_self(void)
 
 /*
  * Returns the number of threads of `p' that were started and have not ended. From any
- * native thread; for another one it may have changed already.
+ * native thread; outside of the native thread of `p' the number may have changed already.
  */
 static inline uint32_t uproc_count(const struct uproc *p)
 {
@@ -561,8 +568,8 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 }
 
 /*
- * Arranges for `t', which blocks, to run again: it is queued up if it yields. In s_next.
- * Returns true if it has a token, which is used up, and goes on at once.
+ * Arranges for `t', which blocks, to run again: a thread that yields is queued up. In
+ * s_next. Returns true if `t' has a token, which is used up: `t' goes on at once.
  */
 static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
@@ -579,15 +586,15 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Returns whether to look for events. Calls of s_next count, too: a thread that yields
- * alone is not dispatched. In s_next.
+ * Returns whether to look for events. Calls of s_next count, too, since a thread that
+ * yields alone is not dispatched. In s_next.
  */
 static inline bool uproc_looks(struct uproc *p)
 {
 	return p->p_sched.s_stats.s_switches >= p->p_sched.s_turn || --p->p_left == 0;
 }
 
-/* Private: around what wakes threads that no thread will wait for. They queue up. */
+/* Private: close and open the slot around wakes from events. Woken threads queue up. */
 static inline void uproc__close(struct uproc *p)
 {
 	p->p_polls = 1;
@@ -603,8 +610,8 @@ static inline void uproc__open(struct uproc *p)
 }
 
 /*
- * Runs events, or sleeps until there are some, but not beyond `until'. Meanwhile p_polls
- * is 1, and the slot is closed. In s_next.
+ * Runs events that are due, or sleeps until an event, but not beyond `until'. Meanwhile
+ * p_polls is 1, and the slot is closed. In s_next.
  * 1; 0: the processor has no events.
  */
 static inline int uproc_poll(struct uproc *p, int64_t until)
@@ -650,8 +657,8 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 
 /*
  * The skeleton of s_pick: notes that `self' waits.
- * Returns what pick(p) does; NULL, for s_next to decide: there is mail, it is time to
- * look for events, or nothing is runnable.
+ * Returns what pick(p) does; NULL, for s_next to decide: there is mail, a look for events
+ * is due, or no thread is runnable.
  */
 static inline struct ustack *
 uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)

@@ -32,7 +32,7 @@
 struct poller {
 	int              p_kqueue;
 	int64_t          p_exposed;     /* the time of EVFILT_TIMER; 0: not set */
-	struct uinterest p_nothing;     /* of events without descriptor, which end a sleep */
+	struct uinterest p_nothing;     /* of events without a descriptor */
 	struct kevent    p_found[POLLER_BATCH];
 };
 
