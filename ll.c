@@ -4,22 +4,24 @@
  * next. A wake puts its thread there; the thread that was there goes to the end of the
  * queue. (The schedulers of Go and tokio have such a slot, and the bound it needs.)
  *
- * A group is a name for the processor it lives on.
+ * A group is a name for a processor.
  */
 #include "ll.h"
 #include "uproc.h"
 
-/* From a dispatch of the queue's to the next: in the slot are LL_BOUND at most. */
+/* The looks between two dispatches from the queue: LL_BOUND dispatches at most are from
+   the slot. */
 enum { GROUP_LOOKS = (int)LL_BOUND / UPROC_LOOK - 1 };
 
 struct ll_group {
 	struct uproc         g_proc;
-	uint64_t             g_served;   /* switches when it was the queue's dispatch */
+	uint64_t             g_served;   /* s_switches when the queue last had a turn */
 };
 
 /*
- * The queue's turn comes with the looks for events, which come after half a millisecond
- * or so, and after UPROC_LOOK dispatches at the latest.
+ * Takes the thread in the slot; or from the queue, if the slot is empty or the queue's
+ * turn has come. The turn is counted in looks for events, one after about half a
+ * millisecond, and after UPROC_LOOK dispatches at the latest.
  */
 static inline struct uproc_thread *pick_slot(struct uproc *p)
 {
@@ -40,7 +42,8 @@ static inline struct uproc_thread *pick_slot(struct uproc *p)
 }
 
 /*
- * The slot is taken, or closed: threads that are woken by events queue up, as with mail.
+ * Puts `u' into the slot, and the thread that was there into the queue. If the slot is
+ * closed, `u' queues up: so do threads that events or mail wake.
  */
 static void ll_ready(struct usched *s, struct ustack *u)
 {

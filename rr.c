@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rr.c: round robin. A runnable thread goes to the end of its processor's queue; the head
- * runs next.
+ * rr.c: round robin. A runnable thread goes to the end of the processor's queue; the head
+ * of the queue runs next.
  */
 #include "rr.h"
 #include "uproc.h"

@@ -20,8 +20,8 @@
  * computes for long delays both, unless it gives way: ustack_check(). After fork(2) the
  * child must not use these events, nor run the dispatcher.
  *
- * No call switches. Those that take a struct uevents are for the dispatcher's native
- * thread, unless their comment says otherwise.
+ * No call switches. A call that takes a struct uevents is for the dispatcher's native
+ * thread, unless the comment on the call says otherwise.
  */
 #ifndef USCHED_EVENT_H
 #define USCHED_EVENT_H
@@ -35,12 +35,12 @@
 extern "C" {
 #endif
 
-/* A time to come. It is used on the dispatcher's native thread only. */
+/* A time to come. Used on the dispatcher's native thread only. */
 struct uexpiry {
 	int64_t         x_when;                 /* ns of CLOCK_MONOTONIC */
 	struct uexpiry *x_child;                /* private: the heap */
 	struct uexpiry *x_next;
-	struct uexpiry *x_prev;                 /* NULL: it is not armed */
+	struct uexpiry *x_prev;                 /* NULL: not armed */
 };
 
 /* The function of all expiries of a dispatcher: called disarmed, may not block. */

@@ -82,7 +82,7 @@ enum {
 	UPROC_MAIL_UNJOINED = 8, /* the thread was started detached */
 	UPROC_MAIL_STAYS    = 16,        /* the thread does not move */
 	UPROC_MAIL_JOINED   = 32,
-	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* a joining thread does not move */
+	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* not in a join */
 	UPROC_MAIL_DEADLOCK = 64,
 	UPROC_MAIL_START    = UPROC_MAIL_DEADLOCK,      /* a new thread does not join */
 	UPROC_MAIL_CANCEL   = 128,
@@ -297,7 +297,7 @@ struct uprocs {
 	 */
 	int64_t            r_deadline; /* ns; INT64_MAX: for ever, or does not drive */
 	unsigned           r_leave;      /* 1: returns when nothing is ready */
-	unsigned           r_returns;    /* 1: from a join, after which threads may be woken */
+	unsigned           r_returns;    /* 1: from a join, to wake threads after that */
 
 	/* r_lock. */
 	pthread_mutex_t    r_lock;

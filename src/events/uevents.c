@@ -10,14 +10,14 @@
  * 	                 |           |
  * 	               child       child
  *
- * x_prev is the previous in a list of children, and the parent of the first child. That
- * of the expiry due first is the heap itself, which marks it as armed.
+ * x_prev is the previous expiry in a list of children; for the first child, the parent.
+ * For the expiry due first, x_prev is the heap itself: an armed expiry never has NULL.
  *
- * A million deadlines armed in their order would be a million children of the first, and
- * its end would merge them all at once. So the newest children are merged as a binary
- * counter carries: every second time that one is armed the last two, every fourth time
- * these with the two before them, and so on. The first then has about twenty. For the
- * same reason a look expires a batch at most, and the next looks the rest.
+ * A million deadlines armed in order would be a million children of the first, and the
+ * end of the first would merge a million children at once. So the newest children are
+ * merged as a binary counter carries: at every second call the last two, at every fourth
+ * call the last four, and so on. The first then has about twenty children. For the same
+ * reason a look expires a batch at most, and leaves the rest to the next looks.
  *
  * Which descriptors are ready is found by the poller: src/events/poller.h. It has a few
  * descriptors itself. Timers need none: where the process has none left for the poller,
@@ -45,7 +45,7 @@
 #endif
 
 enum {
-	EXPIRIES    = 64,               /* of a look: not more than run until the next */
+	EXPIRIES    = 64,               /* in a look: no more than run until the next */
 	LOOK_GAP    = SIMULATED ? 0     /* every order can be seen */
 		: 500000,               /* ns: a thousand times what a look costs */
 	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
@@ -59,21 +59,21 @@ struct events {
 	uint32_t           v_armed;     /* calls of e_arm, mod 2^32 */
 	uexpired_fn       *v_expired;   /* the function of all expiries */
 	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
-	bool               v_rung;      /* interrupted, without a poller; v_lock */
+	bool               v_rung;      /* v_lock: interrupted without a poller */
 	pthread_mutex_t    v_lock;
 	pthread_cond_t     v_bell;      /* for v_rung, and for the poller */
-	struct poller     *v_poller;    /* NULL: it is not open yet; atomic */
+	struct poller     *v_poller;    /* atomic; NULL: not open yet */
 	struct events     *v_other;     /* under pollers_lock */
 };
 
 /* The last e_serial. */
 static uint64_t serials;
 
-/* All that have a poller. */
+/* The list of events that have a poller. */
 static struct events *pollers;
 static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* 1 for each number that the library has for itself; atomic. */
+/* 1 for each number that is a descriptor of the library; atomic. */
 static uint8_t own_numbers[OWN_MAX];
 
 int64_t uevents_now(void)
@@ -89,7 +89,7 @@ static void note_own(int fd, uint8_t own)
 		__atomic_store_n(&own_numbers[fd], own, __ATOMIC_RELAXED);
 }
 
-/* The top quarter has room for all, and what is there does not need it. */
+/* Moves `fd' to the top quarter of the numbers, which programs seldom use. */
 int uevents__own(int fd)
 {
 	long top = sysconf(_SC_OPEN_MAX);
@@ -124,7 +124,7 @@ int uevents__next_own(unsigned first, unsigned last)
 	return -1;
 }
 
-/* Not at once: the program may have closed all, and be about to execute another one. */
+/* Waits before the abort: the program may have closed all descriptors to call exec(3). */
 void uevents__lost(int fd)
 {
 	defer_cancel();
@@ -145,7 +145,7 @@ static struct poller *poller_of(const struct events *v)
 	return __atomic_load_n(&v->v_poller, __ATOMIC_ACQUIRE);
 }
 
-/* Without a poller. Once there is one, the next sleep is with it. */
+/* Sleeps without a poller, until `until', an interrupt, or until a poller is opened. */
 static void sleep_bare(struct events *v, int64_t until)
 {
 	struct timespec t = when_of(until);
@@ -160,7 +160,7 @@ static void sleep_bare(struct events *v, int64_t until)
 	pthread_mutex_unlock(&v->v_lock);
 }
 
-/* How many descriptors the poller has found. */
+/* Sleeps, and returns how many descriptors the poller has found. */
 static int sleep_until(struct events *v, int64_t until)
 {
 	int64_t first = first_due(v), left = 0;
@@ -179,7 +179,7 @@ static int sleep_until(struct events *v, int64_t until)
 	return uevents__poller_sleep(v->v_poller, until == USCHED_NEVER, left);
 }
 
-/* Others may read it. */
+/* Adds to a counter that any native thread may read. */
 static void count_events(uint64_t *counter, int n)
 {
 	__atomic_store_n(counter, *counter + (uint64_t)n, __ATOMIC_RELAXED);
@@ -229,7 +229,7 @@ static struct uexpiry *merge_all(struct uexpiry *first)
 	return all;
 }
 
-/* Its children, as one heap, take its place: wherever that is, they are due later. */
+/* Takes `x' out. The children, merged, take the place of `x', and are due later. */
 static void disarm_expiry(struct uevents *e, struct uexpiry *x)
 {
 	struct uexpiry *rest = merge_all(x->x_child), *prev = x->x_prev;
@@ -301,7 +301,7 @@ static void interrupt_sleep(struct uevents *e)
 
 	if (!p) {
 		pthread_mutex_lock(&v->v_lock);
-		p = v->v_poller;                /* it does not know v_rung */
+		p = v->v_poller;                /* opened by now: needs an interrupt */
 		v->v_rung = true;
 		pthread_cond_signal(&v->v_bell);
 		pthread_mutex_unlock(&v->v_lock);
@@ -328,7 +328,7 @@ static void close_events(struct uevents *e)
 	free(v);
 }
 
-/* Unless it is open. The sleep, if there is one, goes on with it. */
+/* Opens the poller, unless that is open. A sleep then goes on with the poller. */
 static int open_poller(struct events *v)
 {
 	struct poller *p = NULL;
@@ -337,7 +337,7 @@ static int open_poller(struct events *v)
 	if (poller_of(v))
 		return 0;
 	pthread_mutex_lock(&v->v_lock);
-	pthread_mutex_lock(&pollers_lock);      /* a child has it listed, or not at all */
+	pthread_mutex_lock(&pollers_lock);      /* a fork sees it listed, or not open */
 	if (!v->v_poller)
 		rc = uevents__poller_open(&p, v->v_rung);
 	if (p) {
@@ -351,7 +351,7 @@ static int open_poller(struct events *v)
 	return rc;
 }
 
-/* For a loop of the program. */
+/* Returns a descriptor that a loop of the program may wait for. */
 static int expose(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
@@ -465,7 +465,7 @@ void uevents__hold(int on)
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&pollers_lock);
 }
 
-/* The processors of the parent wait there. */
+/* Closes what the child has of the parent's pollers, where the parent still waits. */
 void uevents__forked(void)
 {
 	struct events *v;

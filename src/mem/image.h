@@ -34,13 +34,13 @@ struct uimage_block {
 	struct uimage_block *b_batch;  /* first of a batch in the pool: the next batch */
 };
 
-/* i_lock. The free blocks of an arena that are in no batch. */
+/* The free blocks of an arena that are in no batch. Under i_lock. */
 struct uimage_held {
 	size_t   d_count;
-	size_t   d_from;                /* there are none below this one */
-	bool     d_dirty;               /* some came since its pages were dropped */
-	bool     d_plain;               /* it was told to do without huge pages */
-	uint64_t d_bits[];              /* 1: this block */
+	size_t   d_from;                /* no free block has a lower number */
+	bool     d_dirty;               /* blocks came since pages were dropped */
+	bool     d_plain;               /* MADV_NOHUGEPAGE was called for the arena */
+	uint64_t d_bits[];              /* 1: the block is free */
 };
 
 /* Counts n batches more as free. Under i_lock. */
@@ -49,12 +49,12 @@ UIMAGE_PRIVATE void uimage__count_free(struct uimage_pool *pool, struct uimage_c
 
 /*
  * Takes up to a batch of blocks out of the bits of arenas, in order of address, into
- * *list. There are some. Returns their number. Under i_lock.
+ * *list; at least one block is there. Returns the number taken. Under i_lock.
  */
 UIMAGE_PRIVATE size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
 					struct uimage_block **list);
 
-/* The chunk that the record is in. */
+/* Returns the chunk that has the record. */
 static inline struct uimage_chunk *chunk_of(char *record)
 {
 	return (struct uimage_chunk *)(void *)(record - (uintptr_t)record % UIMAGE_CHUNK);

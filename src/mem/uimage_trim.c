@@ -11,15 +11,15 @@
  *	                                    |
  *	caches  <- uimage__take_held() -----+
  *
- * Which batches: those that no cache has needed for a whole period, the fewest that the
- * pool had in it (Bonwick and Adams' working set). So what comes and goes stays.
+ * Taken apart are as many batches as the pool always had in the last period: the fewest
+ * that it had (Bonwick and Adams' working set). So memory that is used in turns stays.
  *
- * Of records, the page with the head of a chunk stays, since uimage_rest() reads it, also
- * for a handle that is used too late. Bits that are to outlive a record's memory are in
- * the head.
+ * The page with the head of a chunk of records stays, since uimage_rest() reads the head,
+ * also for a handle that is used too late. The head keeps the bits that are to outlive
+ * the memory of a record.
  *
  * A huge page that is dropped in part would come back whole: khugepaged fills the holes.
- * So an arena with holes does without, until it has none.
+ * So an arena with holes has no huge pages.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* madvise */
@@ -54,7 +54,8 @@ void uimage_pool_age(struct uimage_pool *pool, int all)
 	unlock(&pool->i_lock);
 }
 
-/* Those of full size are aligned to it. Of others there are few: each doubles. */
+/* Returns the arena of a block. An arena of full size is aligned to that size; the search
+   is among the few smaller arenas, of which each is twice as large as the one before. */
 static struct uimage_arena *arena_of(const struct uimage_class *c, const void *block)
 {
 	struct uimage_arena *a = c->c_small;
@@ -108,7 +109,7 @@ static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
 	__atomic_store_n(&pool->i_work, 1, __ATOMIC_RELAXED);
 }
 
-/* Some of the batches that are too many. */
+/* Takes apart batches that are too many, up to STEP blocks. */
 static void take_apart(struct uimage_pool *pool, struct uimage_class *c)
 {
 	size_t n = STEP / c->c_batch;
@@ -121,7 +122,7 @@ static void take_apart(struct uimage_pool *pool, struct uimage_class *c)
 		c->c_excess--;
 		hold_list(pool, c, batch);
 	}
-	if (!c->c_batches)                      /* they were needed meanwhile */
+	if (!c->c_batches)                      /* caches took the rest */
 		c->c_excess = 0;
 }
 
@@ -136,7 +137,7 @@ static void want_huge_pages(struct uimage_arena *a, bool want)
 		madvise(a, a->a_size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-/* Blocks that were handed out. */
+/* Returns the number of blocks carved from the arena. */
 static size_t carved(const struct uimage_class *c, const struct uimage_arena *a)
 {
 	if (a->a_carved == a->a_end && a->a_chunk.k_size > 0)
@@ -144,7 +145,7 @@ static size_t carved(const struct uimage_class *c, const struct uimage_arena *a)
 	return number_of(c, a, a->a_carved);
 }
 
-/* The first of the bits from `i' to `end' that is set, or clear; or else `end'. */
+/* Returns the first bit from `i' on that is set, or clear; `end': no bit is. */
 static size_t seek(const uint64_t *bits, size_t i, size_t end, bool set)
 {
 	while (i < end) {
@@ -169,8 +170,8 @@ void uimage_drop(void *p, size_t size)
 }
 
 /*
- * The first record on a page that is dropped may begin on the page before. What it has
- * there becomes zeros first, so that late handles find a whole record of zeros.
+ * The first record on a page that is dropped may begin on the page before. The part there
+ * becomes zeros first, so that a late handle finds a whole record of zeros.
  */
 static void clear_front(char *records, size_t n, size_t size)
 {
@@ -183,7 +184,7 @@ static void clear_front(char *records, size_t n, size_t size)
 			__atomic_store_n(word, 0, __ATOMIC_RELAXED);
 }
 
-/* All are in one chunk. */
+/* Drops the memory of records `i' to `end', which are in one chunk. */
 static void drop_records(const struct uimage_arena *a, size_t i, size_t end)
 {
 	const struct uimage_chunk *plan = &a->a_chunk;
@@ -212,7 +213,7 @@ static char *block_at(const struct uimage_class *c, const struct uimage_arena *a
 		+ i % plan->k_count * plan->k_size;
 }
 
-/* The next blocks from `i' on that are free in a row. Returns where they end. */
+/* Drops the next run of free blocks from `i' on. Returns the end of the run. */
 static size_t drop_run(struct uimage_pool *pool, struct uimage_class *c,
 		       struct uimage_arena *a, size_t i)
 {
@@ -310,7 +311,7 @@ void uimage_cache_trim(struct uimage_cache *cache, int all)
 	}
 }
 
-/* A handle that is used too late may read it meanwhile. */
+/* Restores kept bits, atomically: a handle that is used too late may read the word. */
 static void restore_word(const struct uimage_pool *pool, char *record)
 {
 	uint32_t *word = (uint32_t *)(void *)(record + pool->i_kept_at);
