@@ -121,7 +121,6 @@ condition-order|usync|test_sync_storm|50|not found|/^APART static int cond_wait/
 mutex-torn-owner|usync|test_sync_storm|20|found|/^static inline int mutex_wait/,/^}/ { s/while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,/while (m->m_owner = next, 0);/; /__ATOMIC_ACQUIRE, __ATOMIC_RELAXED));/d; }
 mutex-torn-unlock|usync|test_sync_storm|50|not found|/^int usync_mutex_unlock/,/^}/ { /__ATOMIC_RELAXED))$/d; s/if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,/if (m->m_owner == self \&\& (m->m_owner = 0, 1))/; }
 mutex-second-waiter|usync|test_sync_storm|1|found|/^static bool pass_mutex/,/^}/ s/owner | (m->m_queue.q_first ? WAITED : 0)/owner/
-list-aba|usync|test_sync_storm|20|found|/^static void finish_all/,/^}/ { /uwait_remove/{ h; d; }; /uwait_finish/G; }
 channel-lost-wake|usync_chan|test_sync_storm|10|not found|/^APART static int wait_one/,/^}/ s/int rc = usync__try(c, op, value, false);/int rc = (uwait_lock(\&c->c_lock), SELECT_BUSY);/
 channel-missed-close|usync_chan|test_sync_chan|50|not found|/^int usync_chan_close/,/^}/ { /c->c_closed = true;/d; s/^\(.*\)while ((p = (struct/\1c->c_closed = true;\1while ((p = (struct/; }
 select-lost-wake|usync_select|test_sync_select|10|at times|/^static int push_chan/,/^}/ s/done = could(.*/done = false;/
