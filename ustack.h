@@ -30,7 +30,7 @@
  * last. USCHED_NEVER is no deadline; 0 is not to wait at all.
  *
  * Functions return 0 or a negative errno value, of which ustack_error() has the text;
- * errno itself says nothing, and may have changed. Those that switch threads say so. All
+ * errno itself says nothing, and may have changed. Calls that switch threads say so. All
  * may be called from any native thread, in a thread or not, unless they say otherwise,
  * but not in signal handlers.
  */
@@ -51,9 +51,9 @@ extern "C" {
 int usched__stay(int rc);
 
 /*
- * Returns the calling thread; in s_next the one that blocks; outside of threads NULL. It
- * is right after any block, even if usched_run() was called again on another native
- * thread meanwhile. Does not switch.
+ * Returns the calling thread; in s_next the one that blocks; outside of threads NULL. The
+ * result is right after any block, even if usched_run() was called again on another
+ * native thread meanwhile. Does not switch.
  */
 struct ustack *ustack_self(void);
 
@@ -96,9 +96,9 @@ USCHED_SWITCHES int ustack_wait(void)
 }
 
 /*
- * Gives `u' a token, which wakes it if it waits for one.
- * 0; -ESRCH: it has ended; -EOVERFLOW: it has 2^31 - 1 tokens, or 2^27 - 1 new ones
- * while it joins, or 2^24 - 1 that other native threads sent and its processor has not
+ * Gives `u' a token, which wakes a thread that waits for one.
+ * 0; -ESRCH: `u' has ended; -EOVERFLOW: `u' has 2^31 - 1 tokens, or 2^27 - 1 new ones
+ * in a join, or 2^24 - 1 that other native threads sent and its processor has not
  * taken in; excess tokens are dropped; -ENOTSUP: the scheduler has no s_wake.
  * Does not switch.
  */
@@ -131,8 +131,8 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
  * Runs all threads that are ready on this processor before the caller goes on. Then
  * looks at timers and descriptors, unless that was done in the last half millisecond;
  * threads that these wake run after the caller.
- * 0; -EPERM: the caller is no thread; -ECANCELED: it was cancelled; -ENOMEM, -EFAULT as
- * ustack_block(); -ENOTSUP: the scheduler has no s_yield.
+ * 0; -EPERM: the caller is no thread; -ECANCELED: the caller was cancelled; -ENOMEM,
+ * -EFAULT as ustack_block(); -ENOTSUP: the scheduler has no s_yield.
  * Switches.
  */
 int ustack_yield(void);
@@ -206,7 +206,7 @@ int ustack_start_with(const struct ustack_how *how, void (*func)(void *), void *
  * thread or native thread may join a thread, once. After an error `u' is as it was.
  * 0, or
  *
- *   -EINVAL     It is detached, or joined already.
+ *   -EINVAL     `u' is detached, or joined already.
  *   -ETIMEDOUT  The deadline has come.
  *   -ECANCELED  The calling thread was cancelled.
  *   -EDEADLK    It is the caller; or all threads wait, each native thread that could
@@ -240,16 +240,16 @@ int ustack_join(struct ustack *u, void **value, int64_t deadline);
 int ustack_exit(void *value);
 
 /*
- * Has `u' freed when it ends; now, if it has ended.
- * 0; -EINVAL: it is detached, or joined already; -ENOTSUP: the scheduler has no
+ * Has `u' freed at the end of the thread; at once after the end.
+ * 0; -EINVAL: `u' is detached, or joined already; -ENOTSUP: the scheduler has no
  * s_detach.
  * Does not switch.
  */
 int ustack_detach(struct ustack *u);
 
 /*
- * Cancels `u', which lasts until it ends; usync_scope_cancel() ends waits for some time.
- * 0; -ESRCH: it has ended; -ENOTSUP: the scheduler has no s_cancel.
+ * Cancels `u' for the rest of the thread; usync_scope_cancel() ends waits for some time.
+ * 0; -ESRCH: `u' has ended; -ENOTSUP: the scheduler has no s_cancel.
  * Does not switch.
  */
 int ustack_cancel(struct ustack *u);
@@ -287,8 +287,8 @@ int ustack_control(int own);
  * With 1, the calling thread stays on its processor from now on, for example while it
  * uses thread-local variables of its native thread; with 0 it may move again. Only
  * rr moves threads that have run, unless it has c_stay. In uproc_start.c.
- * Returns the value before; -EPERM: the caller is no thread; -ENOTSUP: it is not on a
- * processor (uproc.h).
+ * Returns the value before; -EPERM: the caller is no thread; -ENOTSUP: the caller is not
+ * on a processor (uproc.h).
  * Does not switch.
  */
 int ustack_stay(int on);
@@ -366,8 +366,8 @@ int ustack_name(struct ustack *u, const char *name);
 
 /*
  * Copies the name of `u' to `buffer', at most size - 1 bytes and a 0.
- * 0; -ENOENT: it has none: the text is empty, if there is room for the 0; -ENOTSUP: as
- * ustack_name().
+ * 0; -ENOENT: `u' has no name: the text is empty, if there is room for the 0;
+ * -ENOTSUP: as ustack_name().
  * Does not switch.
  */
 int ustack_get_name(const struct ustack *u, char *buffer, size_t size);

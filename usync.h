@@ -65,8 +65,8 @@ extern "C" {
 #define USYNC_SECOND ((int64_t)1000000000)      /* ns */
 
 /*
- * Returns the deadline `ns' from now; a negative one is now. From a second on it is read
- * from a clock that is faster and less fine, and is late by up to one tick of that, at
+ * Returns the deadline `ns' from now; a negative `ns' is now. From a second on the
+ * deadline is read from a faster clock, and is late by up to one tick of that clock, at
  * most 10 ms.
  */
 int64_t usync_after(int64_t ns);
@@ -101,7 +101,7 @@ struct usync_mutex {
 
 /*
  * Locks `m'.
- * 0, or an error as above; -EDEADLK: the caller has it already: a mutex is not
+ * 0, or an error as above; -EDEADLK: the caller has `m' already: a mutex is not
  * recursive.
  */
 int usync_mutex_lock(struct usync_mutex *m, int64_t deadline);
@@ -111,7 +111,7 @@ int usync__mutex_try(struct usync_mutex *m);
 
 /*
  * Unlocks `m', or hands it to the first waiter.
- * 0; -EPERM: it is not the caller's.
+ * 0; -EPERM: `m' is not the caller's.
  */
 int usync_mutex_unlock(struct usync_mutex *m);
 
@@ -127,7 +127,7 @@ struct usync_rwlock {
 /*
  * Lock `l' to read, with other readers, or to write, alone. Do not lock what you have to
  * read: to write, you wait for yourself; to read, if a writer has come in between.
- * 0, or an error as above; -EDEADLK: the caller has it to write; -EOVERFLOW: there are
+ * 0, or an error as above; -EDEADLK: the caller has `l' to write; -EOVERFLOW: there are
  * 2^32 - 1 readers.
  */
 int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline);
@@ -135,7 +135,7 @@ int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline);
 
 /*
  * Unlocks `l', whichever way the caller has it.
- * 0; -EPERM: it has no readers, and the caller does not have it to write.
+ * 0; -EPERM: `l' has no readers, and the caller does not have `l' to write.
  */
 int usync_rwlock_unlock(struct usync_rwlock *l);
 
@@ -175,11 +175,11 @@ int usync_sem_wait(struct usync_sem *s, int64_t deadline);
 
 /*
  * Puts one back, or hands it to the first waiter.
- * 0; -EOVERFLOW: it has 2^32 - 1.
+ * 0; -EOVERFLOW: `s' has 2^32 - 1.
  */
 int usync_sem_post(struct usync_sem *s);
 
-/* Group. It counts things that are not done. */
+/* Group: counts things that are not done. */
 
 struct usync_group {
 	uint32_t           g_count;     /* things not done */
@@ -210,8 +210,8 @@ int usync__scope_wait(struct usync_group *g, const void *where, int64_t deadline
 	__attribute__((visibility("hidden")));
 
 /*
- * Channel. It carries values of one size from senders to receivers. They are copied,
- * also from and to the stack.
+ * Channel: carries values of one size from senders to receivers. Values are copied, also
+ * from and to the stack.
  */
 
 struct usync_chan;
@@ -253,7 +253,7 @@ int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline);
 
 /*
  * Closes the channel: nothing more can be sent, and waiting senders get -EPIPE.
- * 0; -EPIPE: it is closed already.
+ * 0; -EPIPE: the channel is closed already.
  */
 int usync_chan_close(struct usync_chan *c);
 
@@ -266,10 +266,8 @@ size_t usync_chan_count(struct usync_chan *c);
 enum usync_op { USYNC_RECV, USYNC_SEND, USYNC_READABLE, USYNC_WRITABLE };
 
 /*
- * A case of a select. One with a channel is to receive or send. A descriptor's case has
- * s_chan NULL, and is done when unet_wait() would return: it transfers nothing, so a
- * call after it may have to wait. The first select makes the descriptor non-blocking, as
- * calls of unet.h do.
+ * A case of a select: a channel to receive from or to send to, or, with s_chan NULL, a
+ * descriptor.
  */
 struct usync_case {
 	struct usync_chan *s_chan;      /* to receive or send; NULL: never, or s_fd */
@@ -349,7 +347,7 @@ int usync_scope_create_with(const struct usync_scope_how *how,
  */
 struct usync_scope *usync_scope_hold(struct usync_scope *scope);
 
-/* Frees the scope, if nothing holds it any more. It does not end by that. */
+/* Frees the scope, if nothing holds it any more. The scope does not end by that. */
 void usync_scope_release(struct usync_scope *scope);
 
 /*
@@ -362,7 +360,7 @@ int usync_scope_enter(struct usync_scope *scope);
 
 /*
  * Has the caller leave the scope that it entered last. At its end a thread leaves all.
- * 0; -EPERM: it is in none: each leave needs an enter by the same thread.
+ * 0; -EPERM: the caller is in no scope: each leave needs an enter by the same thread.
  */
 int usync_scope_leave(void);
 
@@ -375,7 +373,7 @@ void usync_scope_cancel(struct usync_scope *scope, int error);
 
 /*
  * Returns why the scope has ended: the error of its usync_scope_cancel(), -ECANCELED
- * after that of a scope around it, or -ETIMEDOUT. 0: it has not ended.
+ * after that of a scope around it, or -ETIMEDOUT. 0: the scope has not ended.
  */
 int usync_scope_error(const struct usync_scope *scope);
 

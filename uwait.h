@@ -149,23 +149,23 @@ struct uwaiter {
 	const void         *w_where;
 
 	struct uwait_node   w_node;     /* for waits in one queue */
-	bool                w_counts  : 1;      /* the wait is one for uevents_count() */
-	bool                w_scoped  : 1;      /* it is in scopes */
+	bool                w_counts  : 1;      /* uevents_count() counts the wait */
+	bool                w_scoped  : 1;      /* the thread is in scopes */
 	bool                w_clipped : 1;      /* w_deadline is that of a scope */
-	bool                w_late    : 1;      /* it came in s_join */
+	bool                w_late    : 1;      /* the deadline came in s_join */
 	bool                w_cancelled : 1;    /* the thread was cancelled */
-	bool                w_shield  : 1;      /* that has no effect, nor do scopes */
+	bool                w_shield  : 1;      /* cancels and scopes have no effect */
 
 	/* Written by the granter. */
 	uint8_t             w_state;    /* atomic: enum in uwait.c */
 
-	/* Others read these while bits are written, as by a cancel: so they are none. */
+	/* No bits, since other threads read these while bits beside them are written. */
 	bool                w_outside;  /* of a native thread: constant */
 	bool                w_tag;      /* the queue's, under its lock */
 	bool                w_joins;    /* atomic: in s_join */
 
 	/* Owned by its native thread. */
-	bool                w_counted;  /* w_counts, and it is counted now */
+	bool                w_counted;  /* uevents_count() has counted the wait */
 	uint8_t             w_owed;     /* wakes by grants that no block took */
 	int                 w_result;   /* the granter's */
 
@@ -181,8 +181,8 @@ struct uwait_lock {
 void uwait_lock_slow(struct uwait_lock *l);
 
 /*
- * Takes a lock. It spins: while its holder allocates memory, say, other processors are
- * kept busy.
+ * Takes a lock. Waits by spinning, so a holder does not allocate memory, for example:
+ * other processors would be kept busy.
  */
 static inline void uwait_lock(struct uwait_lock *l)
 {
@@ -206,8 +206,8 @@ static inline void uwait_unlock(struct uwait_lock *l)
 }
 
 /*
- * Returns the waiter of the calling thread or native thread. It is made if there is
- * none, and ends with the thread. NULL: no memory.
+ * Returns the waiter of the calling thread or native thread. The first call makes the
+ * waiter, which ends with the thread. NULL: no memory.
  * Does not switch.
  */
 struct uwaiter *uwait_self(void);
@@ -372,7 +372,7 @@ void uwait_finish(struct uwaiter *w, int result);
 /* Puts `n' at the end. */
 void uwait_push(struct uwait_queue *q, struct uwait_node *n);
 
-/* Takes `n' out, if it is in `q'. */
+/* Takes `n' out of `q', unless `n' is in no queue. */
 void uwait_remove(struct uwait_queue *q, struct uwait_node *n);
 
 /*
