@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_futex.c: syscall(), of which SYS_futex may wait: libstdc++ uses that for
- * futures, for static variables of functions and for std::atomic::wait(), and other
- * libraries do, too. uposix_call.c has the other numbers.
+ * uposix_futex.c: syscall(). Its SYS_futex may wait: libstdc++ and other libraries use
+ * futexes, for example for futures, static variables of functions and
+ * std::atomic::wait(). uposix_call.c has the other system calls.
  *
- * Threads wait in a table by address, native threads in the kernel. A wake wakes threads
- * first, then native threads, up to its number in all. Each wake of a bucket where native
- * threads wait wakes at least one of them, so that none of them waits for ever: futexes
- * allow wakes without a reason.
+ * Threads wait in a hash table by address; native threads wait in the kernel. A wake
+ * wakes threads first, and then native threads, up to the given number in all. If native
+ * threads wait in the bucket, a wake wakes at least one of them, so that none of them
+ * waits for ever: futexes allow spurious wakes.
  *
- * A wait without FUTEX_PRIVATE_FLAG may be for a word that another process wakes, which
- * does not see the table. After UPOSIX_LOOK such a wait asks, by the kernel's rule,
- * whether several processes have the word; if so it ends without a reason each
- * UPOSIX_LOOK.
+ * A wait without FUTEX_PRIVATE_FLAG may be for a word that another process wakes, and
+ * that process does not see the table. After UPOSIX_LOOK such a wait asks, by the
+ * kernel's rule, whether the word is shared by processes; if so, the wait ends with a
+ * spurious wake after each UPOSIX_LOOK.
  */
 #include "uposix_set.h"
 
@@ -26,7 +26,7 @@ enum {
 	FLAGS   = FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME,
 };
 
-/* A wait. */
+/* The arguments of a wait. */
 struct wish {
 	uint32_t              *f_word;
 	uint32_t               f_value;
@@ -34,17 +34,18 @@ struct wish {
 	const struct timespec *f_time;  /* NULL: no time-out */
 	clockid_t              f_clock;
 	bool                   f_absolute;
-	bool                   f_looks; /* several processes may have the word */
+	bool                   f_looks; /* processes may share the word */
 	int64_t                f_deadline;
 	const void            *f_where;
 };
 
 static struct bucket {
 	struct uwait_lock  b_lock;
-	uint32_t           b_waiting;   /* threads in the queue, or about to enter it;
-					   atomic */
-	uint32_t           b_natives;   /* native threads that wait; atomic */
-	struct uwait_queue b_queue;     /* w_object: the word; uwait_room(): the bits */
+	uint32_t           b_waiting;   /* number of threads in the queue or about to
+					   enter; atomic */
+	uint32_t           b_natives;   /* number of native threads that wait; atomic */
+	struct uwait_queue b_queue;     /* for each waiter w_object is the word, and
+					   uwait_room() holds the bits */
 } __attribute__((aligned(64))) buckets[BUCKETS];
 
 _Static_assert(BUCKETS == 1 << (64 - 56), "the hash is an index");
@@ -72,7 +73,10 @@ static struct bucket *bucket_of(const void *word)
 
 static const struct uwait_kind kind = { .k_name = "futex" };
 
-/* The bits are on the heap, not on the stack. -EAGAIN: the word has another value. */
+/*
+ * Waits once. Returns -EAGAIN if the word has another value. The bits are on the heap,
+ * since a waker reads them and the stack may have been moved.
+ */
 static int wait_once(const struct wish *f, int64_t deadline)
 {
 	struct bucket *b = bucket_of(f->f_word);
@@ -101,7 +105,10 @@ static int wait_once(const struct wish *f, int64_t deadline)
 	return rc;
 }
 
-/* True: a handler has run that ends the wait. A futex wait is no cancellation point. */
+/*
+ * Returns true if a signal handler has run that ends the wait. pthread_cancel() does not
+ * end the wait, since a futex wait is no cancellation point.
+ */
 static bool is_interrupted(bool restarts)
 {
 	struct uposix_thread *me = uposix__me();
@@ -112,9 +119,9 @@ static bool is_interrupted(bool restarts)
 }
 
 /*
- * True: several processes may have the word, by the kernel's rule: a page that is not
- * anonymous is shared. The page was read just before. True also if that cannot be found
- * out.
+ * Returns true if several processes may share the word: by the kernel's rule a page that
+ * is not anonymous is shared. The caller has just read the word, so the page is present.
+ * Also returns true if this process cannot find out.
  */
 static bool is_shared(const void *word)
 {
@@ -155,7 +162,7 @@ static int wait_for(struct wish *f)
 	}
 }
 
-/* Makes libc's call. */
+/* Passes the arguments to libc's syscall(). */
 static long call(const long *a)
 {
 	return syscall(SYS_futex, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -227,8 +234,8 @@ static long wake_some(struct bucket *b, const void *word, uint32_t n, uint32_t b
 }
 
 /*
- * Wakes up to n threads, and returns how many. The caller has changed the word before. A
- * handler may call this, too.
+ * Wakes up to n threads, and returns how many were woken. The caller has changed the word
+ * before. A signal handler may call this function.
  */
 static long wake_here(const void *word, uint32_t n, uint32_t bits)
 {
@@ -245,7 +252,7 @@ static long wake_here(const void *word, uint32_t n, uint32_t bits)
 	return woken;
 }
 
-/* Errors are the kernel's. */
+/* Errors are those of the kernel's wake, which is called, too. */
 static long wake(const long *a, uint32_t bits)
 {
 	int most = (int)a[2] > 0 ? (int)a[2] : 1;
@@ -266,7 +273,10 @@ static long wake(const long *a, uint32_t bits)
 	return here + there < most ? here + there : most;
 }
 
-/* A thread in an allocator, whose memory is the processor's, blocks natively. */
+/*
+ * A thread inside a memory allocator blocks natively, since the allocator's state belongs
+ * to the processor.
+ */
 static long futex(const long *a, const void *where)
 {
 	int what = (int)a[1] & ~FLAGS;
@@ -286,7 +296,10 @@ static long futex(const long *a, const void *where)
 	case FUTEX_CMP_REQUEUE:
 	case FUTEX_WAKE_OP:
 		n = call(a);
-		/* All threads are woken, and look at their words again. */
+		/*
+		 * Wakes all threads instead of moving some to the other word: all look at
+		 * their word again.
+		 */
 		if (n >= 0)
 			n += wake_here((void *)a[0], INT_MAX, FUTEX_BITSET_MATCH_ANY);
 		if (n >= 0 && what == FUTEX_WAKE_OP)
@@ -297,7 +310,7 @@ static long futex(const long *a, const void *where)
 	}
 }
 
-/* Each number has up to six arguments, of the size of a long. */
+/* System calls have up to six arguments of the size of a long. */
 long uposix_syscall(long number, ...)
 {
 	long a[6];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_io.c: transfers: read, write, recv, send and their like.
+ * uposix_io.c: transfers, such as read, write, recv and send.
  *
- * A blocking write to a stream or pipe transfers all bytes, unless an error or a time-out
- * comes first: then the result is the number of bytes written. Other descriptors have one
- * call for each message.
+ * A blocking write to a stream socket or pipe transfers all bytes, unless an error or a
+ * time-out comes first: then the result is the number of bytes written. On all other
+ * descriptors one call transfers one message.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -23,7 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Bytes that were transferred before a signal or a cancel are the result. */
+/*
+ * If a signal or a cancel ends a transfer, the result is the number of bytes transferred
+ * before.
+ */
 #define TRANSFER(n, done, call) do {						\
 	if ((done) > 0)								\
 		(n) = (call);							\
@@ -31,10 +34,10 @@
 		WAIT(n, (done) > 0 ? 0 : (ssize_t)(call));			\
 } while (0)
 
-/* Waits until `deadline', a variable of the caller. */
+/* Waits until `deadline', which is a variable of the calling function. */
 #define WAIT(n, call) UPOSIX_WAIT(n, deadline == USCHED_NEVER, call)
 
-/* unet sets MSG_NOSIGNAL. */
+/* MSG_NOSIGNAL needs no work, since unet always sets that flag. */
 enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
 
 /* read and write. */
@@ -119,7 +122,7 @@ static bool is_full(const struct uposix_fd *f)
 	return f->f_kind == STREAM || f->f_kind == PIPE;
 }
 
-/* Returns the result of a call that has written `done' bytes, and ended with n. */
+/* Returns the result of a write that ended with n after `done' bytes. */
 static ssize_t written(const struct uposix_fd *f, ssize_t n, size_t done, int flags)
 {
 	if (done > 0)
@@ -145,7 +148,8 @@ static ssize_t write_way(int fd, const void *data, size_t size, int flags,
 }
 
 /*
- * After a short count by a native thread. True: O_NONBLOCK is ours, so the call goes on.
+ * After a native thread has transferred less than asked, returns true if the transfer is
+ * to go on, because O_NONBLOCK was set by this library and not by the program.
  */
 static bool goes_on(int fd)
 {
@@ -155,8 +159,9 @@ static bool goes_on(int fd)
 }
 
 /*
- * A write by a native thread, or to a descriptor that is FOREIGN or PLAIN. A thread that
- * writes more to a foreign pipe than surely fits waits before each part.
+ * Writes by plain calls of libc: for a native thread, or to a descriptor that is FOREIGN
+ * or PLAIN. A thread that writes more than PIPE_BUF bytes to a foreign pipe waits for
+ * room before each part.
  */
 static ssize_t write_plain(int fd, const char *data, size_t size)
 {
@@ -197,7 +202,10 @@ static size_t bytes_of(const struct iovec *iov, size_t n)
 	return size;
 }
 
-/* Returns the buffers behind the first `skip' bytes, to be freed. */
+/*
+ * Returns a copy of the buffers without the first `skip' bytes. The caller frees the
+ * copy.
+ */
 static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int *left)
 {
 	struct iovec *rest;
@@ -218,8 +226,8 @@ static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int
 }
 
 /*
- * Writes what is left after the first `put' bytes, for a native thread. flags: of
- * sendmsg(); -1: writev().
+ * For a native thread: writes what follows the first `put' bytes. `flags' are those of
+ * sendmsg(), or -1 for writev().
  */
 static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t put,
 			  int flags)
@@ -269,7 +277,7 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 
 /* recv. */
 
-/* recv() by libc's call: mostly for native threads. */
+/* Receives by libc's recv() or recvfrom(), mostly for native threads. */
 static ssize_t receive_plain(int fd, char *buffer, size_t size, int flags,
 			     __SOCKADDR_ARG from, socklen_t *from_size)
 {
@@ -335,7 +343,8 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 }
 
 /*
- * Receives the bytes after the first `got', up to `size'. A native thread has deadline 0.
+ * Receives until there are `size' bytes, of which `got' have been received. For a native
+ * thread the deadline is 0.
  */
 static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, size_t size,
 			   int64_t deadline)
@@ -355,7 +364,7 @@ static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, size_t size,
 	return got;
 }
 
-/* Calls func for each descriptor in a message. */
+/* Calls func for each descriptor that a message passes by SCM_RIGHTS. */
 static void each_passed(const struct msghdr *m, void (*func)(int fd))
 {
 	struct msghdr all = *m;
@@ -460,7 +469,7 @@ static ssize_t write_some(int fd, const char *data, size_t size, int flags,
 	return done > 0 ? (ssize_t)done : written(f, n, 0, flags);
 }
 
-/* send() by libc's call: mostly for native threads. */
+/* Sends by libc's send() or sendto(), mostly for native threads. */
 static ssize_t send_plain(int fd, const char *data, size_t size, int flags,
 			  __CONST_SOCKADDR_ARG to, socklen_t to_size)
 {
@@ -586,7 +595,7 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 	return i > 0 ? (int)i : -1;
 }
 
-/* A file is read without waiting: only `fd' may wait. */
+/* The input is a file and never waits, so only writes to `fd' may wait. */
 ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
 {
 	struct uposix_fd *f;
@@ -618,8 +627,8 @@ ssize_t uposix_sendfile64(int fd, int from, off64_t *offset, size_t size)
 	UPOSIX_ALIAS(sendfile);
 
 /*
- * Further calls that move data between descriptors: libc's call is made, and after EAGAIN
- * a wait.
+ * Further calls that move data between descriptors. Each calls libc's function, and waits
+ * after EAGAIN.
  */
 
 static bool can_wait(int fd, short events)
@@ -629,7 +638,7 @@ static bool can_wait(int fd, short events)
 	return !uposix__in_thread() || uposix__way(fd, events, &f) != WAY_FAILED;
 }
 
-/* Waits after a call that failed. True: call again. */
+/* Waits after a call has failed. Returns true if the call is to be repeated. */
 static bool await_one(int fd, short events)
 {
 	struct pollfd one = { fd, events, 0 };
@@ -650,7 +659,7 @@ static bool await_one(int fd, short events)
 	return uposix__answer(rc) >= 0;
 }
 
-/* Waits for the descriptor, of two, that is not ready. */
+/* Waits for whichever of the two descriptors is not ready. */
 static bool await_both(int in, int out)
 {
 	struct pollfd one = { in, POLLIN, 0 };
@@ -690,7 +699,10 @@ ssize_t uposix_tee(int in, int out, size_t size, unsigned flags)
 	return n;
 }
 
-/* A pipe is read or written, as it was opened. O_NONBLOCK means nothing to vmsplice(). */
+/*
+ * vmsplice() reads from or writes to a pipe, depending on which end `fd' is. vmsplice()
+ * ignores O_NONBLOCK.
+ */
 ssize_t uposix_vmsplice(int fd, const struct iovec *iov, size_t count, unsigned flags)
 {
 	bool reads = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
@@ -708,8 +720,8 @@ ssize_t uposix_vmsplice(int fd, const struct iovec *iov, size_t count, unsigned 
 }
 
 /*
- * preadv2() and pwritev2(). With offset -1 these are readv() and writev(); other offsets
- * are of files.
+ * preadv2() and pwritev2(). With offset -1 they behave like readv() and writev(); any
+ * other offset needs a file.
  */
 
 ssize_t uposix_preadv2(int fd, const struct iovec *iov, int count, off_t at, int flags)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_key.c: keys, and pthread_once(). A key is one of libc's, which has the values of
- * native threads. A thread has an array of values, by the numbers of keys.
+ * uposix_key.c: keys, and pthread_once(). Each key is a key of libc, which holds the
+ * values of native threads. A thread has an array of its values, indexed by key.
  */
 #include "uposix_set.h"
 
@@ -11,9 +11,10 @@
 #include <string.h>
 
 enum {
-	ROOM = 8,                       /* values in a thread's first array */
+	ROOM = 8,                       /* length of a thread's first array of values */
 	ONCE_NEW = 0, ONCE_RUNS = 1, ONCE_DONE = 2,
-	ONCE_FORK = 4,                  /* factor of the number of forks, in a state */
+	ONCE_FORK = 4,                  /* a state that runs also holds the count of
+					   forks times this */
 };
 
 static struct {
@@ -24,7 +25,10 @@ static struct {
 static struct usync_mutex once_lock;
 static struct usync_cond once_over;
 
-/* Forgets the waiters for calls that were under way in the parent. */
+/*
+ * In the child of a fork, drops the waiters for calls of pthread_once() that ran in the
+ * parent.
+ */
 static void once_forked(void)
 {
 	once_lock = (struct usync_mutex){ 0 };
@@ -131,7 +135,7 @@ void uposix__destroy_values(struct uposix_thread *me)
 	me->p_room = 0;
 }
 
-/* A call of once->func, which settle() ends, also when the thread is unwound. */
+/* A call of once->func. settle() ends the call, also if the thread ends in func. */
 struct once {
 	int *o_state;
 	int  o_next;
@@ -154,15 +158,15 @@ static void run_once(int *state, void (*func)(void))
 	o.o_next = ONCE_DONE;
 }
 
-/* Returns the state of a call that runs in this process. */
+/* Returns the state of an object whose function is running in this process. */
 static int runs_here(void)
 {
 	return (int)(ONCE_RUNS | uposix__forked.f_count * ONCE_FORK);
 }
 
 /*
- * True: the caller is to make the call. As in libc, the child of a fork begins a call
- * again that ran in the parent.
+ * Returns true if the caller is to call the function. As in libc, a call that was running
+ * in the parent of a fork is made again by the child.
  */
 static bool begin_once(int *state)
 {
@@ -173,7 +177,7 @@ static bool begin_once(int *state)
 					       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* Waits for the end of a call by another thread. */
+/* Waits until the function that another thread calls has returned. */
 static void wait_for_end(const int *state)
 {
 	while (uposix__once_more(usync_mutex_lock(&once_lock, USCHED_NEVER)))
@@ -184,10 +188,10 @@ static void wait_for_end(const int *state)
 }
 
 /*
- * std::call_once() of libstdc++ has its function in two thread-local variables until
- * pthread_once() calls func. So this function does not yield before the call, and keeps
- * both variables over a wait for another thread's call, after which the caller may be the
- * one to call.
+ * std::call_once() of libstdc++ keeps its function in two thread-local variables until
+ * pthread_once() calls func. So this function does not yield before it calls func. If
+ * another thread's call is running, both variables are saved over the wait, since the
+ * caller may have to call func afterwards.
  */
 int uposix_pthread_once(pthread_once_t *once, void (*func)(void))
 {

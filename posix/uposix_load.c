@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_load.c: libc's own functions, for libusched-posix.so only. The linker wraps
- * calls of this library: read() here is __wrap_read(), which jumps to the address in
- * uposix__real[].
+ * uposix_load.c: finds libc's own functions, for libusched-posix.so only. The linker
+ * wraps calls of this library: read() here is __wrap_read(), which jumps to the address
+ * in uposix__real[].
  */
 #include "uposix_set.h"
 
@@ -19,9 +19,9 @@ void uposix__look(const void *where) HIDDEN;
 extern void *uposix__real[] HIDDEN;
 
 /*
- * If this is 1, libstdc++ counts references without atomic operations. Processors are
- * several threads to libstdc++, but a simulation has one native thread only. glibc has
- * the variable since 2.32.
+ * If this variable is 1, libstdc++ counts references without atomic operations, which is
+ * wrong with several processors. In a simulation there is one native thread only. glibc
+ * has the variable since 2.32.
  */
 extern char __libc_single_threaded __attribute__((weak));
 
@@ -36,7 +36,10 @@ static const struct name {
 
 enum { COUNT = sizeof names / sizeof names[0] };
 
-/* In place of a function that this libc lacks, and that only newer programs call. */
+/*
+ * Takes the place of a function that this libc lacks; only programs for a newer libc call
+ * such a function.
+ */
 static int missing(void)
 {
 	return ENOSYS;
@@ -66,7 +69,10 @@ void *uposix__replace(const char *name, void *with)
 }
 #endif
 
-/* Called for a function whose address is not known yet, from anywhere. */
+/*
+ * Finds the addresses of functions. May be called from anywhere, by a function whose
+ * address is not known yet.
+ */
 void uposix__find(void)
 {
 	static unsigned calls;
@@ -74,7 +80,7 @@ void uposix__find(void)
 	find_all(calls++ > 0);
 }
 
-/* Before a call with LOOKS, by `where'. */
+/* Is called before each call of a function with LOOKS, whose caller is `where'. */
 void uposix__look(const void *where)
 {
 	if (usched__is_tired())
@@ -82,8 +88,8 @@ void uposix__look(const void *where)
 }
 
 /*
- * On some machines libc has two versions of conditions. Only the newer has conditions of
- * the size of pthread_cond_t.
+ * On some machines libc has two versions of condition variables. Only the newer version
+ * has the size of pthread_cond_t.
  */
 static void find_conditions(void)
 {

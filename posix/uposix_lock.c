@@ -14,8 +14,9 @@ struct rwlock {
 	struct usync_rwlock l;
 	char                l_rest[offsetof(pthread_rwlock_t, __data.__pad2)
 				   - sizeof(struct usync_rwlock)];
-	uintptr_t           l_mark;     /* atomic: OURS, or libc has the lock */
-	unsigned            l_kind;     /* the kind, set by glibc's static initialisers */
+	uintptr_t           l_mark;     /* OURS, or any other value if libc uses the
+					   lock; atomic */
+	unsigned            l_kind;     /* kind, which glibc's static initialisers set */
 };
 
 struct sem {
@@ -23,33 +24,37 @@ struct sem {
 	uintptr_t        s_mark;        /* OURS */
 };
 
-/* A native thread that waits for a semaphore. The record is on its stack. */
+/*
+ * A native thread that waits for a semaphore. This record is on the native thread's
+ * stack.
+ */
 struct sleeper {
-	struct sleeper *z_next;         /* under r_lock */
+	struct sleeper *z_next;         /* protected by r_lock */
 	struct sem     *z_sem;
-	bool            z_listed;       /* under r_lock */
-	sem_t           z_woken;        /* a semaphore of libc */
+	bool            z_listed;       /* in the list; protected by r_lock */
+	sem_t           z_woken;        /* libc's semaphore on which the native thread
+					   sleeps */
 };
 
 static struct room {
 	struct uwait_lock r_lock;
-	uint32_t          r_count;      /* sleepers in the list; atomic */
+	uint32_t          r_count;      /* number of sleepers in the list; atomic */
 	struct sleeper   *r_first;
 } rooms[64];
 
-/* A barrier, on the heap: a pthread_barrier_t is too small. */
+/* A barrier. It is on the heap, since a pthread_barrier_t is too small. */
 struct barrier {
 	struct usync_mutex b_lock;
 	struct usync_cond  b_over;
 	unsigned           b_count;
 	unsigned           b_waiting;
-	unsigned           b_inside;    /* threads in a wait, also those let go */
+	unsigned           b_inside;    /* threads that have not left the wait yet */
 	unsigned           b_round;
-	bool               b_gone;      /* destroyed: the last to leave frees the
-					   record */
+	bool               b_gone;      /* destroyed: the last thread that leaves frees
+					   this */
 };
 
-/* A pthread_barrier_t. glibc uses 20 bytes of it. */
+/* The layout of a pthread_barrier_t. glibc uses the first 20 bytes. */
 struct place {
 	char            p_libc[24];
 	struct barrier *p_barrier;      /* NULL: the barrier is libc's */
@@ -65,7 +70,7 @@ _Static_assert(sizeof(struct place) <= sizeof(pthread_barrier_t), "so is the poi
 
 enum { SPINS = 100 };
 
-/* The calls by which uposix__poll() tries a lock that several processes share. */
+/* Functions by which uposix__poll() tries a lock that processes share. */
 static int try_read(void *lock)
 {
 	return pthread_rwlock_tryrdlock(lock);
@@ -79,8 +84,8 @@ static int try_write(void *lock)
 /* Reader-writer locks. */
 
 /*
- * Has a lock go on in the child of a fork, as uposix_sync.c does with a mutex. Locks of
- * readers have no owner, and stay.
+ * Makes a lock usable in the child of a fork, as uposix_sync.c does for a mutex. Read
+ * locks have no owner, and stay held.
  */
 static void adopt(struct usync_rwlock *l)
 {
@@ -92,7 +97,7 @@ static void adopt(struct usync_rwlock *l)
 		l->r_owner = uwait_name();
 }
 
-/* Returns the lock; NULL: libc has it. */
+/* Returns the lock, or NULL if libc implements this lock. */
 static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 {
 	struct rwlock *l = (struct rwlock *)(void *)lock;
@@ -104,8 +109,10 @@ static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 			adopt(&l->l);
 		return l;
 	}
-	/* A lock that is marked may have a part of its queue where __shared is, so
-	   look at the mark again. */
+	/*
+	 * In a marked lock, a part of the queue lies where glibc has __shared. So look at
+	 * the mark again.
+	 */
 	shared = __atomic_load_n(&lock->__data.__shared, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->l_mark, __ATOMIC_SEQ_CST) == OURS)
 		return l;
@@ -142,8 +149,9 @@ int uposix_pthread_rwlock_destroy(pthread_rwlock_t *lock)
 }
 
 /*
- * As with glibc, readers come in while others read, though a writer waits, so a thread
- * may read-lock again what it reads. PREFER_WRITER_NONRECURSIVE is the exception.
+ * As with glibc, a reader need not wait for a waiting writer while other readers hold the
+ * lock, so a thread may lock again what it has read-locked. PREFER_WRITER_NONRECURSIVE is
+ * the exception.
  */
 static int read_until(struct rwlock *l, int64_t deadline)
 {
@@ -262,11 +270,12 @@ int uposix_pthread_rwlock_unlock(pthread_rwlock_t *lock)
 /*
  * Semaphores. A semaphore of sem_open() has no mark, and is libc's.
  *
- * A signal has to end the wait of a native thread: main() may wait for one. So a native
- * thread sleeps in libc's sem_wait(), and its record is in a list of the room that the
- * address of the semaphore selects. A post wakes the first sleeper there, which then
- * tries to take the semaphore again. A sleeper is in the list before it tries, under the
- * lock of the semaphore: either the post finds the sleeper, or the try finds the post.
+ * A signal must end the wait of a native thread, such as main(). So a native thread
+ * sleeps in libc's sem_wait(), and its record is in the list of a room, which the address
+ * of the semaphore selects. A post wakes the first sleeper in that list, which then tries
+ * to take the semaphore again. A sleeper enters the list before the sleeper tries, under
+ * the lock of the semaphore: either the post finds the sleeper, or the try finds the
+ * post.
  */
 
 static inline struct sem *sem_of(sem_t *sem)
@@ -349,7 +358,10 @@ static struct room *room_of(const struct sem *sem)
 	return &rooms[(uintptr_t)sem / sizeof *sem % (sizeof rooms / sizeof rooms[0])];
 }
 
-/* Handlers are held up meanwhile, since a handler may post. */
+/*
+ * Locks a room. Signal handlers are blocked meanwhile, since a handler may call
+ * sem_post().
+ */
 static void lock_room(struct room *r, uint64_t *old)
 {
 	uposix__hold_handlers(old);
@@ -357,8 +369,8 @@ static void lock_room(struct room *r, uint64_t *old)
 }
 
 /*
- * Takes `z' out of the list. NULL: takes out the first sleeper of the semaphore, and
- * wakes that.
+ * Removes `z' from the list. If `z' is NULL, removes and wakes the first sleeper of the
+ * semaphore.
  */
 static void get_up(struct room *r, const struct sem *sem, struct sleeper *z)
 {
@@ -382,8 +394,8 @@ static void unlock_room(struct room *r, const uint64_t *old)
 }
 
 /*
- * Ends a sleep, also when the thread is cancelled. If a post woke this sleeper, which did
- * not take the value, the next sleeper is woken.
+ * Ends a sleep, also if the thread is cancelled. If a post woke this sleeper, but the
+ * sleeper did not take the value, wakes the next one.
  */
 static void end_sleep(struct sleeper *z)
 {
@@ -403,7 +415,10 @@ static void end_sleep(struct sleeper *z)
 	errno = error;
 }
 
-/* Enters the list, and tries to take the semaphore. True: it is taken. */
+/*
+ * Enters the list, and tries to take the semaphore. Returns true if the semaphore is
+ * taken.
+ */
 static bool lie_down(struct sleeper *z)
 {
 	struct room *r = room_of(z->z_sem);
@@ -484,8 +499,8 @@ int uposix_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *tim
 }
 
 /*
- * Wakes a sleeper after a post. The semaphore may be freed by now: only the address is
- * used.
+ * Wakes a sleeper after a post. Another thread may have freed the semaphore, so only its
+ * address is used.
  */
 static void wake_native(const struct sem *sem)
 {
@@ -569,8 +584,8 @@ static void lock_barrier(struct barrier *b)
 }
 
 /*
- * As with glibc, a barrier may be destroyed as soon as one thread has returned from the
- * wait.
+ * As with glibc, a barrier may be destroyed as soon as one thread has returned from
+ * pthread_barrier_wait().
  */
 int uposix_pthread_barrier_destroy(pthread_barrier_t *barrier)
 {
@@ -620,8 +635,8 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 		rc = usync_cond_wait(&b->b_over, &b->b_lock, USCHED_NEVER);
 		if (__builtin_expect(rc == -ECANCELED, 0)) {
 			usync_mutex_unlock(&b->b_lock);
-			uposix__once_more(rc);          /* runs handlers, which may
-							   wait */
+			uposix__once_more(rc);          /* runs signal handlers, which
+							   may wait */
 			lock_barrier(b);
 		}
 	}
@@ -633,8 +648,8 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 }
 
 /*
- * Yields now and then: the holder should not block, but may have done so on this
- * processor.
+ * Yields from time to time, since the holder may have blocked on this processor, although
+ * it should not.
  */
 int uposix_pthread_spin_lock(pthread_spinlock_t *lock)
 {

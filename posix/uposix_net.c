@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_net.c: accept, connect, and names of hosts. The pool of native threads looks
- * names up; all that it reads and writes is on the heap.
+ * uposix_net.c: accept, connect, and names of hosts. The pool of native threads looks up
+ * names. All memory that the pool reads and writes is on the heap.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@ static void unlock(struct usync_mutex **m)
 	errno = error;
 }
 
-/* Returns the mutex of a number, which is never freed. */
+/* Returns the mutex of a listener. The mutex is never freed. */
 static struct usync_mutex *accept_mutex(struct uposix_fd *f)
 {
 	struct usync_mutex *m, *now = __atomic_load_n(&f->f_accept, __ATOMIC_ACQUIRE);
@@ -87,10 +87,9 @@ static void accepted(int new, int flags, const struct uposix_fd *listener, bool 
 }
 
 /*
- * accept. A thread waits until the listener can be read, and tries then, so that each
- * error, such as EMFILE, is the result of a try. One thread waits so; further threads
- * that accept from the listener wait for a mutex. If the listener is closed meanwhile,
- * their result is EBADF.
+ * accept. A thread waits until the listener is readable, and then calls accept(2), which
+ * reports errors such as EMFILE. Only one thread waits for the listener; all other
+ * threads wait for its mutex. If the listener is closed meanwhile, their result is EBADF.
  */
 
 int uposix_accept4(int fd, __SOCKADDR_ARG peer, socklen_t *size, int flags)
@@ -127,8 +126,8 @@ int uposix_accept(int fd, __SOCKADDR_ARG peer, socklen_t *size)
 /* connect. */
 
 /*
- * Waits for a native thread's connect() that returned EINPROGRESS because O_NONBLOCK is
- * ours.
+ * Waits for the end of a native thread's connect(), which returned EINPROGRESS only
+ * because this library has set O_NONBLOCK.
  */
 static int connecting(int fd)
 {
@@ -149,8 +148,8 @@ static int connecting(int fd)
 }
 
 /*
- * As on Linux, the connect goes on after the time-out of SO_SNDTIMEO, and the result is
- * EINPROGRESS.
+ * After the time-out of SO_SNDTIMEO the result is EINPROGRESS, and the connection is
+ * still being made, as on Linux.
  */
 int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 {
@@ -184,7 +183,7 @@ struct lookup {
 	struct addrinfo  *l_found;
 };
 
-/* True: the names are numbers, so libc's call does not wait. */
+/* Returns true if host and service are numeric, so that libc's call does not wait. */
 static bool is_number(const char *host, const char *service)
 {
 	unsigned char address[sizeof(struct in6_addr)];
@@ -203,7 +202,7 @@ static long look_up(void *lookup)
 			   &l->l_found);
 }
 
-/* Returns the result of a look-up for which there was no pool. */
+/* Returns the result of a look-up that the pool could not make. */
 static int no_pool(int rc)
 {
 	return rc == -ENOMEM ? EAI_MEMORY : EAI_SYSTEM;
@@ -282,8 +281,8 @@ int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
 int res_search(const char *name, int space, int type, unsigned char *answer, int size);
 
 /*
- * gethostbyname() and its like return a static buffer of libc, whichever native thread
- * calls. h_errno is a native thread's.
+ * gethostbyname() and its like return a static buffer of libc, which is the same for all
+ * native threads. h_errno belongs to a native thread.
  */
 struct host {
 	struct uposix_job h_job;
@@ -346,16 +345,16 @@ struct hostent *uposix_gethostbyaddr(const void *address, socklen_t size, int fa
 }
 
 /*
- * gethostbyname_r() and its like. The pool fills a buffer on the heap with the alignment
- * of the caller's, and pointers into the buffer are changed afterwards.
+ * gethostbyname_r() and its like. The pool fills a buffer on the heap that is aligned as
+ * the caller's buffer is. Afterwards the pointers into the buffer are changed.
  */
 struct found {
 	struct uposix_job f_job;
 	void           *f_key;          /* a name, or an address */
 	socklen_t       f_size;         /* bytes of the address; 0: a name */
-	int             f_family;       /* 0: gethostbyname_r() */
+	int             f_family;       /* 0 for gethostbyname_r() */
 	char           *f_heap;
-	char           *f_buffer;       /* the buffer, in f_heap */
+	char           *f_buffer;       /* start of the buffer, inside f_heap */
 	size_t          f_room;
 	struct hostent  f_host;
 	struct hostent *f_result;
@@ -365,8 +364,8 @@ struct found {
 enum { ALIGNED = 16 };
 
 /*
- * Allocates a struct found with its key behind it, and a buffer. NULL: the caller makes
- * the call itself.
+ * Allocates a struct found, with the key and a buffer behind it. If NULL is returned, the
+ * caller calls libc's function itself.
  */
 static struct found *new_found(const void *key, size_t size, const char *buffer,
 			       size_t room)
@@ -399,7 +398,7 @@ static long find_found(void *found)
 			       &f->f_result, &f->f_error);
 }
 
-/* Returns what is `p' in the caller's buffer. */
+/* Translates a pointer into f_buffer to one into the caller's buffer. */
 static char *moved(const struct found *f, const void *p, char *buffer)
 {
 	size_t at = (uintptr_t)p - (uintptr_t)f->f_buffer;
@@ -478,7 +477,7 @@ int uposix_gethostbyaddr_r(const void *address, socklen_t length, int family,
 	return offload_found(f, host, buffer, result, error);
 }
 
-/* Questions to name servers. The settings in _res are a native thread's. */
+/* Queries to name servers. The settings in _res belong to a native thread. */
 
 int res_query(const char *name, int space, int type, unsigned char *answer, int size);
 

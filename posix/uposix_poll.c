@@ -19,12 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 65536, NUMBERS = 1 << 22 };       /* limits: of unet_poll(), of
-						   unet_table.c */
+enum { MOST = 65536, NUMBERS = 1 << 22 };       /* the most descriptors for
+						   unet_poll(), and in unet_table.c */
 
 /* poll. */
 
-/* Waits, and returns what poll() would. */
+/* Waits, and returns the result of poll(). */
 static int wait_and_look(struct pollfd *fds, size_t n, int64_t deadline)
 {
 	int rc;
@@ -52,7 +52,7 @@ static bool is_time(const struct timespec *t)
 	return t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < USYNC_SECOND;
 }
 
-/* Returns a deadline over 0, without overflow. */
+/* Returns a deadline that is greater than 0, without overflow. */
 static int64_t deadline_of(const struct timespec *t)
 {
 	if (!t || t->tv_sec >= INT32_MAX)
@@ -61,8 +61,8 @@ static int64_t deadline_of(const struct timespec *t)
 }
 
 /*
- * Sets the mask for a call. -1: a signal was pending, and its handler has run, which ends
- * the call; otherwise 0.
+ * Sets the mask for a call. Returns -1 if a signal was pending whose handler has run,
+ * which ends the call; otherwise 0.
  */
 static int begin_mask(const sigset_t *mask, sigset_t *before)
 {
@@ -87,8 +87,8 @@ static void end_mask(const sigset_t *mask, const sigset_t *before)
 }
 
 /*
- * True: the call need not wait. In a simulation each call may wait, or it would be no
- * step.
+ * Returns true if the call does not wait. In a simulation each call counts as a wait, so
+ * that each call is a step.
  */
 static bool is_none(const struct timespec *t)
 {
@@ -148,8 +148,8 @@ static size_t collect(int n, fd_set *sets[3], struct pollfd *fds)
 
 /*
  * Drops results that no set asks for, such as POLLHUP of a descriptor that is only in
- * `except'. True: there were no other results, and poll() no longer looks at these
- * descriptors.
+ * `except'. Returns true if no result is left; poll() then ignores the descriptors whose
+ * results were dropped.
  */
 static bool take_out(struct pollfd *fds, size_t count, fd_set *sets[3])
 {
@@ -224,8 +224,8 @@ int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval
 		deadline = usync_after(limit->tv_sec * USYNC_SECOND
 				       + limit->tv_usec * 1000l);
 	rc = select_until(n < NUMBERS ? n : NUMBERS, sets, deadline);
-	if (limit && deadline != USCHED_NEVER) {        /* what is left of the time, as
-							   on Linux */
+	if (limit && deadline != USCHED_NEVER) {        /* returns the time that is
+							   left, as on Linux */
 		left = deadline - usync_after(0);
 		left = left > 0 ? left : 0;
 		limit->tv_sec = left / USYNC_SECOND;
@@ -252,7 +252,7 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	return rc;
 }
 
-/* epoll: the instance itself can be polled. */
+/* epoll: poll() can wait for an epoll instance. */
 
 static int wait_events(int fd, struct epoll_event *events, int max, int64_t deadline)
 {

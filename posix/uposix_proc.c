@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_proc.c: processes: how they are started, and waits for their end. A thread waits
- * for one process by a pidfd; a native thread waits for one of several processes.
+ * uposix_proc.c: starts processes, and waits for their end. A thread waits for one
+ * process by a pidfd; for several processes, a native thread waits.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,8 +28,8 @@ struct waited {
 };
 
 /*
- * Waits for the end of a process. Returns 0 when it has ended. Without pidfds the pool
- * waits.
+ * Waits for the end of a process, and returns 0 when the process has ended. If the system
+ * has no pidfds, the pool waits.
  */
 static int await_process(pid_t pid)
 {
@@ -42,11 +42,11 @@ static int await_process(pid_t pid)
 	return rc;
 }
 
-/* A command that a native thread starts, with the mask of the thread. */
+/* A command that a native thread starts with the thread's signal mask. */
 struct command {
 	struct uposix_job c_job;
 	char             *c_text;
-	const char       *c_mode;       /* mode of popen(); NULL: system() */
+	const char       *c_mode;       /* mode of popen(), or NULL for system() */
 	FILE             *c_file;
 	uint64_t          c_mask;
 };
@@ -118,7 +118,7 @@ static long wait_id_apart(void *job)
 	return waitid(i->i_type, i->i_id, &i->i_info, i->i_options);
 }
 
-/* True: the wait is over, by an error or a child. */
+/* Returns true if the wait is over, by an error or the end of a child. */
 static bool try_wait_id(struct waited_id *i)
 {
 	i->i_info.si_pid = 0;

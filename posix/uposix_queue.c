@@ -19,7 +19,10 @@
 
 static const struct timespec past = { 0, 0 };
 
-/* True: libc's call is right: the caller may block natively, or the time is none. */
+/*
+ * Returns true if libc's function can be called, because the caller may block natively or
+ * the time is invalid.
+ */
 static bool is_plain(const struct timespec *limit)
 {
 	uposix__pace();
@@ -27,7 +30,7 @@ static bool is_plain(const struct timespec *limit)
 		|| (limit && (limit->tv_sec < 0 || !uposix__is_time(limit)));
 }
 
-/* Waits after a call that failed. True: call again. */
+/* Waits after a call has failed. Returns true if the call is to be repeated. */
 static bool await(mqd_t queue, short events, const struct timespec *limit)
 {
 	struct pollfd one = { queue, events, 0 };
@@ -44,7 +47,7 @@ static bool await(mqd_t queue, short events, const struct timespec *limit)
 	return false;
 }
 
-/* Without a limit, `limit' is NULL, which libc's timed calls do not take. */
+/* Receives a message for a thread. `limit' is NULL if there is no time-out. */
 static ssize_t receive(mqd_t queue, char *text, size_t size, unsigned *priority,
 		       const struct timespec *limit)
 {
@@ -155,7 +158,7 @@ int uposix_lio_listio(int mode, struct aiocb *const list[], int n, struct sigeve
 	return failed ? -1 : rc;
 }
 
-/* Variants for off_t of 64 bits, which are the same functions. */
+/* Functions with an off_t of 64 bits are the same functions. */
 
 int uposix_aio_read64(struct aiocb64 *a)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_record.c: the records of threads: the list of all, the record of the caller,
- * requests to a thread, and what is left in the child of a fork.
+ * uposix_record.c: the records of threads: the list of all records, the record of the
+ * caller, requests to a thread, and the state in the child of a fork.
  *
- * A record is in the list of all from uposix__new_record() to uposix__free_record(). A
- * native thread has no record, with one exception: after a fork by a thread, the native
- * thread of the child has the record of that thread.
+ * A record is in the list from uposix__new_record() to uposix__free_record(). A native
+ * thread has no record, with one exception: if a thread calls fork(), the native thread
+ * of the child has the record of that thread.
  */
 #include "uposix_set.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { RECORDS = 32 };                  /* allocated at once */
+enum { RECORDS = 32 };                  /* number of records allocated at once */
 
 struct uwait_lock uposix__lock;
 struct uposix_thread *uposix__all;
@@ -139,8 +139,8 @@ void uposix__set_native_mask(uint64_t mask)
 }
 
 /*
- * Makes the system call itself: libc's sigprocmask(), which is wrapped, would tell the
- * catcher of a change.
+ * Uses the system call: libc's sigprocmask() is wrapped, and would tell the catcher of a
+ * change of the mask.
  */
 void uposix__hold_handlers(uint64_t *old)
 {
@@ -186,7 +186,7 @@ static void hold_threads(int on)
 	(on ? uwait_lock : uwait_unlock)(&uposix__lock);
 }
 
-/* Ends the wait of a thread that the child does not have. */
+/* Ends the wait of a thread that the child of a fork does not have. */
 static void forget(struct uposix_thread *p)
 {
 	if (p->p_waiter && !p->p_ended)
@@ -194,7 +194,10 @@ static void forget(struct uposix_thread *p)
 	p->p_magic = UPOSIX_GONE;
 }
 
-/* The thread that called fork() is now the native thread. Records are not freed. */
+/*
+ * In the child of a fork, the native thread takes the record of the thread that called
+ * fork(). The records of other threads are not freed.
+ */
 static void threads_forked(void)
 {
 	struct uposix_thread *me = uposix__me();
@@ -215,7 +218,7 @@ static void threads_forked(void)
 	if (!me)
 		return;
 	me->p_lock = (struct uwait_lock){ 0 };  /* a thread of the parent may have held
-						   it */
+						   this lock */
 	__atomic_store_n(&me->p_pending, 0, __ATOMIC_RELAXED);
 	uposix__set_native_mask(me->p_mask);
 }

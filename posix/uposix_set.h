@@ -27,16 +27,18 @@
 
 /* Settings from the environment: uposix_load.c. */
 struct uposix_conf {
-	unsigned    c_stacks;           /* threads with an own stack, at most */
-	unsigned    c_shared;           /* 0; or the stacks that all threads share */
-	unsigned    c_processors;       /* 0: all */
+	unsigned    c_stacks;           /* most threads with a stack of their own */
+	unsigned    c_shared;           /* number of stacks that all threads share, or
+					   0 */
+	unsigned    c_processors;       /* number of processors; 0: one for each CPU */
 	size_t      c_stack_size;       /* bytes */
 	bool        c_native;           /* threads beyond c_stacks are native ones */
 	bool        c_quiet;            /* no messages */
 	const char *c_log;              /* file of messages, or NULL */
 	const char *c_stats;            /* file of statistics, or NULL */
-	const char *c_tls;              /* objects whose thread-local variables belong
-					   to the thread: names, with commas; or NULL */
+	const char *c_tls;              /* names, separated by commas, of objects whose
+					   thread-local variables are exchanged; or
+					   NULL */
 };
 
 extern struct uposix_conf uposix__conf;
@@ -46,8 +48,8 @@ void uposix__settings(void);
 
 #ifdef USCHED_SIM
 /*
- * Has calls of this library go to `with' in place of a function of libc. Returns the
- * function that was called before; NULL: the name is not in uposix_names.h.
+ * Makes this library call `with' in place of the named function of libc. Returns the
+ * function that was called before, or NULL if the name is not in uposix_names.h.
  */
 void *uposix__replace(const char *name, void *with);
 #endif
@@ -55,14 +57,14 @@ void *uposix__replace(const char *name, void *with);
 /* Writes a message, after "usched: ", unless c_quiet. */
 void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The same, once for each place. */
+/* Writes a message once for each line of code with this macro. */
 #define UPOSIX_TELL_ONCE(...) do {						\
 	static bool told_;							\
 	if (!__atomic_exchange_n(&told_, true, __ATOMIC_RELAXED))		\
 		uposix__tell(__VA_ARGS__);					\
 } while (0)
 
-/* Another name for uposix_name, such as the one that has off_t with 64 bits. */
+/* Defines another name for uposix_name, such as one with an off_t of 64 bits. */
 #define UPOSIX_ALIAS(name) __attribute__((alias("uposix_" #name)))
 
 /* Turns a result of the library into one of POSIX: at least 0, or -1 and errno. */
@@ -77,9 +79,10 @@ static inline long uposix__result(long rc)
 /* ---- uposix_fork.c ---- */
 
 /*
- * The parts of a fork. Before the fork the parent takes the locks of all parts in this
- * order, in which all threads take locks. Afterwards the child has each part, in this
- * order, forget what belongs to native threads that the child does not have.
+ * The parts that take part in a fork. Before the fork the parent takes the locks of all
+ * parts in this order, which is the lock order of all threads. Afterwards, in the same
+ * order, each part in the child forgets the state of native threads that the child does
+ * not have.
  */
 enum uposix_part {
 	UPOSIX_OBJECTS, UPOSIX_STREAMS, UPOSIX_TABLE, UPOSIX_SCHEDULER, UPOSIX_THREADS,
@@ -105,7 +108,7 @@ void uposix__at_fork(enum uposix_part part, void (*hold)(int on), void (*forked)
 
 struct uposix_value {
 	void    *v_value;
-	uint32_t v_age;                 /* age of the key when it was set */
+	uint32_t v_age;                 /* k_age of the key when the value was set */
 };
 
 /* Requests to a thread, bits of p_asked. */
@@ -115,34 +118,38 @@ enum { UPOSIX_CANCEL = 1, UPOSIX_SIGNAL = 2 };
 enum { UPOSIX_DETACHED = 1, UPOSIX_ENDED = 2 };
 
 /*
- * A thread. A record is never unmapped: a pthread_t is its address, and p_magic tells
- * whether a pthread_t is used too late.
+ * A thread. A record is never unmapped: a pthread_t is the record's address, and p_magic
+ * shows whether the thread of a pthread_t is gone.
  */
 struct uposix_thread {
 	uintptr_t            p_magic;   /* UPOSIX_MAGIC or UPOSIX_GONE; atomic */
-	struct uposix_thread *p_next;   /* list of all, or of free ones; uposix__lock */
+	struct uposix_thread *p_next;   /* next in the list of all records, or of free
+					   ones; under uposix__lock */
 	struct uposix_thread *p_prev;
-	struct ustack       *p_thread;  /* under p_lock; NULL: not begun */
-	struct uwaiter      *p_waiter;  /* set at the begin; for a child of fork() */
-	struct usched__wrap  p_wrap;    /* names the thread by p_func */
+	struct ustack       *p_thread;  /* NULL before the thread begins; under p_lock */
+	struct uwaiter      *p_waiter;  /* set when the thread begins; for the child of
+					   a fork */
+	struct usched__wrap  p_wrap;    /* name of the thread in reports, made of
+					   p_func */
 	void              *(*p_func)(void *);
 	void                *p_arg;
 	void                *p_result;
-	uint64_t             p_control; /* first control words: the creator's */
+	uint64_t             p_control; /* floating-point control words of the creator */
 	/* Ends the calling thread when its frames have been unwound. */
 	void               (*p_leave)(struct uposix_thread *me) __attribute__((noreturn));
 
-	/* Atomic. */
+	/* The members up to p_joins are atomic. */
 	uint32_t             p_asked;
 	uint32_t             p_state;
 	uint64_t             p_pending; /* signals sent to the thread: bit n - 1 */
 	uint64_t             p_mask;    /* blocked signals; other threads read it */
 	uint64_t             p_waits;   /* signals awaited in sigwait() */
-	uint64_t             p_offer;   /* signals of the process, which it may take */
+	uint64_t             p_offer;   /* signals of the process that the catcher
+					   offers */
 	struct uposix_thread *p_joins;  /* the thread that joins this one */
 
-	/* Used by the thread only. */
-	struct uposix_value *p_values;  /* values of keys: p_room of them */
+	/* Other threads do not use these members. */
+	struct uposix_value *p_values;  /* values of keys: an array of p_room */
 	uint32_t             p_room;
 	uint32_t             p_handled; /* number of handlers called */
 	bool                 p_disabled;        /* PTHREAD_CANCEL_DISABLE */
@@ -150,12 +157,13 @@ struct uposix_thread {
 	bool                 p_exiting;
 	bool                 p_ended;   /* under p_lock */
 	__pthread_unwind_buf_t *p_cleanup;      /* the clean-up handler pushed last */
-	struct uposix_held  *p_held;    /* mutexes of several processes, some kinds */
+	struct uposix_held  *p_held;    /* locked mutexes that processes share, of
+					   kinds that know their owner */
 	struct _Unwind_Exception p_unwind;
 	locale_t             p_locale;  /* set by uselocale(); NULL: the process's */
-	struct uposix_destructor *p_destructors;        /* the last one first */
-	char                *p_tls;     /* its thread-local variables, for c_tls, while
-					   another thread runs; or NULL */
+	struct uposix_destructor *p_destructors;        /* list with the latest first */
+	char                *p_tls;     /* copies of exchanged variables while another
+					   thread runs, or NULL */
 
 	struct uwait_lock    p_lock;
 	char                 p_name[16];
@@ -168,14 +176,14 @@ struct uposix_thread {
 struct uposix_thread *uposix__me(void);
 
 /*
- * Makes `me' the calling thread; NULL: none, at its end. Returns 0 or a negative errno
- * value.
+ * Makes `me' the record of the calling thread, or sets it to NULL when the thread ends.
+ * Returns 0 or a negative errno value.
  */
 int uposix__set_me(struct uposix_thread *me);
 
 /*
- * As uposix__me(), but NULL also for a thread that goes on natively after a fork: the
- * system has its signal mask.
+ * Returns what uposix__me() returns, but NULL also for a thread that goes on natively in
+ * the child of a fork: the system keeps the signal mask of such a thread.
  */
 static inline struct uposix_thread *uposix__thread_now(void)
 {
@@ -183,47 +191,59 @@ static inline struct uposix_thread *uposix__thread_now(void)
 }
 
 /*
- * Returns the record of `u', for its native thread; NULL: `u' has not begun, or is
- * ending.
+ * Returns the record of `u', or NULL if `u' has not begun or is ending. The caller is the
+ * native thread of `u'.
  */
 struct uposix_thread *uposix__record_of(const struct ustack *u);
 
-/* Returns the record of a pthread_t; NULL: it is libc's. p_magic may be UPOSIX_GONE. */
+/*
+ * Returns the record of a pthread_t, or NULL for a native thread's. p_magic may be
+ * UPOSIX_GONE.
+ */
 struct uposix_thread *uposix__thread(pthread_t thread);
 
 bool uposix__is_gone(const struct uposix_thread *p);
 
-/* Counts of threads since the start, or since the fork. Under uposix__lock. */
+/*
+ * Counts of threads since the start of the process, which may be a fork. Under
+ * uposix__lock.
+ */
 struct uposix_counts {
 	unsigned c_now, c_most;
-	unsigned c_natives;             /* native threads in place of ours, now */
+	unsigned c_natives;             /* native threads, made in place of threads,
+					   that now live */
 	uint64_t c_started, c_refused, c_native;
 	bool     c_main_ended;          /* main() has called pthread_exit() */
 };
 
 extern struct uwait_lock uposix__lock;
-extern struct uposix_thread *uposix__all;       /* first of p_next; under it */
+extern struct uposix_thread *uposix__all;       /* first in the list of p_next;
+						   protected by uposix__lock */
 extern struct uposix_counts uposix__counts;
 
-/* Makes and counts a record for one more thread; NULL: no memory. */
+/* Makes and counts a record for a new thread. Returns NULL if there is no memory. */
 struct uposix_thread *uposix__new_record(void);
 
-/* Frees the record of a thread, as p_magic tells later callers. */
+/*
+ * Frees a thread's record, and changes p_magic so that later callers can see that the
+ * thread is gone.
+ */
 void uposix__free_record(struct uposix_thread *p);
 
-/* State of a child of fork(). */
+/* The state of a process that is the child of a fork. */
 extern struct uposix_forked {
 	struct uposix_thread *f_me;     /* the thread that called fork(); NULL: main() */
 	pthread_t             f_native; /* the native thread that goes on as f_me */
 	uintptr_t             f_name;   /* f_me's uwait_name() in the parent */
-	unsigned              f_count;  /* forks from the first process to this one */
+	unsigned              f_count;  /* number of forks from the first process to
+					   this one */
 	bool                  f_alone;  /* the child has started no thread, so internal
 					   locks have no holder */
 } uposix__forked;
 
 /*
- * True: the process is such a child, where objects may belong to threads of the parent,
- * or to f_name.
+ * Returns true in the child of a fork, where an owner of an object may be a thread of the
+ * parent, or f_name.
  */
 static inline bool uposix__has_forked(void)
 {
@@ -231,14 +251,14 @@ static inline bool uposix__has_forked(void)
 		|| uposix__forked.f_name;
 }
 
-enum { UPOSIX_INTERNAL = 32 };          /* signal 32, and 33: libc's own */
+enum { UPOSIX_INTERNAL = 32 };          /* libc uses signals 32 and 33 itself */
 
 static inline uint64_t uposix__bit(int sig)
 {
 	return (uint64_t)1 << (sig - 1);
 }
 
-/* glibc has bit n - 1 of the first word for signal n. */
+/* glibc keeps signal n as bit n - 1 of the first word. */
 static inline uint64_t uposix__mask_of(const sigset_t *set)
 {
 	uint64_t mask;
@@ -253,42 +273,44 @@ static inline void uposix__set_of(uint64_t mask, sigset_t *set)
 	memcpy(set, &mask, sizeof mask);
 }
 
-/* Returns the mask of the calling thread, which is not that of its processor. */
+/*
+ * Returns the signal mask of the calling thread, which differs from the mask of its
+ * processor.
+ */
 uint64_t uposix__mask(void);
 
 /* Sets the mask of the native thread. */
 void uposix__set_native_mask(uint64_t mask);
 
 /*
- * Takes and releases p_lock. A handler may want that lock, so none runs natively
- * meanwhile.
+ * Lock and unlock p_lock. Signal handlers are blocked in between, since a handler may
+ * take the same lock.
  */
 void uposix__lock_record(struct uposix_thread *p, uint64_t *old);
 void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old);
 
 /*
- * From hold to release the calling native thread runs no handlers. Processors never run
- * handlers.
+ * Between these two calls no signal handler runs on the calling native thread. On a
+ * processor no handler ever runs natively.
  */
 void uposix__hold_handlers(uint64_t *old);
 void uposix__release_handlers(const uint64_t *old);
 
-/* Sets bits of p_asked, and wakes `p' to look at them. */
+/* Sets bits of p_asked, and wakes `p' so that `p' looks at the bits. */
 void uposix__ask(struct uposix_thread *p, uint32_t what);
 
 /* ---- uposix_catch.c ---- */
 
 /*
- * Returns the signals that main() blocks, or has blocked. The catcher handles such
- * signals when they are sent to the process. Other signals of the process are not offered
- * to threads.
+ * Returns the signals that main() blocks now or has blocked. The catcher offers such
+ * signals of the process to threads, and no other signals.
  */
 uint64_t uposix__main_blocks(void);
 
-/* Notes which signals the calling thread awaits in sigwait(); 0: none any more. */
+/* Sets the signals that the calling thread awaits in sigwait(); 0 if the wait is over. */
 void uposix__await(struct uposix_thread *me, uint64_t set);
 
-/* Has the catcher offer a signal again that a thread did not take. */
+/* Tells the catcher to offer a signal again that a thread did not take. */
 void uposix__look_again(void);
 
 /* Tells the catcher that a thread has set this mask. */
@@ -312,7 +334,8 @@ void uposix__main_ends(void);
 void uposix__set_mask(struct uposix_thread *me, uint64_t mask);
 
 /*
- * Runs the handlers of pending signals of `me'. True: a handler without SA_RESTART ran.
+ * Runs the handlers of pending signals of `me'. Returns true if a handler without
+ * SA_RESTART has run.
  */
 bool uposix__handle(struct uposix_thread *me);
 
@@ -334,12 +357,14 @@ void uposix__end_signals(struct uposix_thread *me);
  *		rc = usync_...(..., deadline);
  *	while (uposix__again(&rc));
  *
- * If pthread_cancel() is pending, the thread ends. If a handler has run, *rc is -EINTR,
- * or, with SA_RESTART, the result is true: wait again. True also if there was no reason
- * to end the wait. Otherwise the result is false, and *rc is as it was.
+ * If pthread_cancel() is pending, the thread ends. If a handler with SA_RESTART has run,
+ * or if there was no reason to end the wait, returns true: the caller waits again. After
+ * a handler without SA_RESTART, sets *rc to -EINTR and returns false. Otherwise returns
+ * false, and leaves *rc unchanged.
  *
  * uposix__again_once() is for waits that Linux never restarts: sleeps, polls, and all
- * that have a time (signal(7)). There each handler has *rc be -EINTR.
+ * waits with a time-out (signal(7)). After any handler, uposix__again_once() sets *rc to
+ * -EINTR.
  */
 bool uposix__again_slow(int *rc, bool restarts);
 
@@ -354,21 +379,22 @@ static inline bool uposix__again_once(int *rc)
 }
 
 /*
- * For a wait that is no cancellation point and never ends with EINTR: runs handlers.
- * True: wait again.
+ * Runs signal handlers, for a wait that is no cancellation point and never ends with
+ * EINTR. Returns true if the caller is to wait again.
  */
 bool uposix__once_more(int rc);
 
 /*
- * Says why a wait ended, and leaves the decision to the caller. -ECANCELED:
- * pthread_cancel() is pending, and uposix__point() would end the thread; -EINTR: a
- * handler without SA_RESTART ran; 0: neither.
+ * Returns why a wait ended, for callers that decide themselves what to do: -ECANCELED if
+ * pthread_cancel() is pending, so that uposix__point() would end the thread; -EINTR if a
+ * handler without SA_RESTART has run; otherwise 0.
  */
 int uposix__why(int rc);
 
 /*
- * Before a wait that is a cancellation point: ends the thread if pthread_cancel() is
- * pending, and runs handlers. -EINTR: a handler without SA_RESTART ran; otherwise 0.
+ * Called before a wait that is a cancellation point: ends the thread if pthread_cancel()
+ * is pending, and runs signal handlers. Returns -EINTR if a handler without SA_RESTART
+ * has run, otherwise 0.
  */
 int uposix__point_slow(struct uposix_thread *me, bool restarts);
 
@@ -387,21 +413,24 @@ static inline int uposix__point(void)
 }
 
 /*
- * Before a wait with uposix__again_once(): a handler that comes just before such a wait
- * ends the wait, too.
+ * Called before a wait with uposix__again_once(): any handler that runs here ends the
+ * wait.
  */
 static inline int uposix__point_once(void)
 {
 	return uposix__point_for(false);
 }
 
-/* uposix__point_for(), for a call of POSIX. False: errno is EINTR. */
+/*
+ * Calls uposix__point_for(), for a function of POSIX. Returns false, and sets errno to
+ * EINTR, if a handler has run.
+ */
 static inline bool uposix__begins(bool restarts)
 {
 	return uposix__result(uposix__point_for(restarts)) == 0;
 }
 
-/* Ends the calling thread, with clean-up handlers and destructors. */
+/* Ends the calling thread, after its clean-up handlers and destructors have run. */
 void uposix__end_me(struct uposix_thread *me, void *result) __attribute__((noreturn));
 
 /* ---- uposix_time.c ---- */
@@ -409,10 +438,13 @@ void uposix__end_me(struct uposix_thread *me, void *result) __attribute__((noret
 /* Returns a time of `clock' as a deadline; see uposix__early(). */
 int64_t uposix__deadline(const struct timespec *time, clockid_t clock);
 
-/* After -ETIMEDOUT. True: `clock' was set back during the wait, so wait again. */
+/*
+ * Called after -ETIMEDOUT: returns true if `clock' was set back during the wait, so that
+ * the caller must wait again.
+ */
 bool uposix__early(const struct timespec *time, clockid_t clock);
 
-/* True: the ns of `time' are less than a second, as POSIX asks. */
+/* Returns true if tv_nsec is from 0 to 999,999,999, as POSIX requires. */
 static inline bool uposix__is_time(const struct timespec *time)
 {
 	return time->tv_nsec >= 0 && time->tv_nsec < 1000000000;
@@ -425,26 +457,29 @@ void uposix__destroy_values(struct uposix_thread *me);
 
 /* ---- uposix_stats.c ---- */
 
-/* Has the statistics of `rr' written, if they are wanted. */
+/* Has the statistics of `rr' written if c_stats is set. */
 void uposix__watch(struct uprocs *rr);
 
 /* ---- uposix_exchange.c ---- */
 
-/* True: c_tls names this object. Only one native thread calls this at a time. */
+/*
+ * Returns true if c_tls names this object. Only one native thread at a time may call
+ * this.
+ */
 bool uposix__is_named(const char *name, bool program);
 
-/* Reports names in c_tls that no object has. */
+/* Reports each name in c_tls for which there is no object. */
 void uposix__tell_unknown(void);
 
 /*
- * Returns why the variables of an object cannot be exchanged; NULL: they can. `late': the
- * object was not loaded at the start.
+ * Returns why the variables of an object cannot be exchanged, or NULL if they can. `late'
+ * is true if the object was not loaded at the start.
  */
 const char *uposix__why_shared(const struct dl_phdr_info *info, bool late);
 
 /*
- * Has the variables of an object exchanged, before there are threads. Returns NULL, or
- * why they cannot be.
+ * Chooses an object, whose variables are exchanged from then on. Called before there are
+ * threads. Returns NULL, or why the variables cannot be exchanged.
  */
 const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			   bool late);
@@ -455,7 +490,7 @@ const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
  */
 void uposix__keep_chosen(void);
 
-/* Notes where each native thread has the variables of an object. */
+/* Notes the offset of an object's TLS block from the thread pointer. */
 void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h);
 
 /*
@@ -465,14 +500,15 @@ void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h);
 void uposix__refuse_place(void *object);
 
 /*
- * Allocates a thread's copies of exchanged variables. 0 or -ENOMEM. They are freed with
- * the record.
+ * Allocates memory for a thread's exchanged variables, which is freed with the record.
+ * Returns 0 or -ENOMEM.
  */
 int uposix__make_values(struct uposix_thread *p);
 
 /*
- * uposix__own(): `me' begins, and owns the exchanged variables; its locale is that of the
- * process. uposix__disown(): the calling thread ends, and owns them no longer.
+ * uposix__own() makes `me', which begins, the owner of the TLS blocks, and sets the
+ * locale to that of the process. uposix__disown() is called when the calling thread ends:
+ * the blocks then have no owner.
  */
 void uposix__own(struct uposix_thread *me);
 void uposix__disown(void);
@@ -480,29 +516,35 @@ void uposix__disown(void);
 /* Calls the destructors of the exchanged variables of `me', the calling thread. */
 void uposix__destroy_variables(struct uposix_thread *me);
 
-/* True in libusched-posix.so, whose functions replace libc's in the program. */
+/* This is true in libusched-posix.so, whose functions replace libc's in the program. */
 extern bool uposix__is_loaded;
 
 /* ---- uposix_tls.c ---- */
 
 /*
- * Looks for objects with thread-local variables that are not known to be harmless. 0;
- * ENOTSUP: c_tls names objects whose variables cannot be exchanged, as a message says.
+ * Looks for objects with thread-local variables that are not known to be harmless.
+ * Returns 0, or ENOTSUP after a message if c_tls names an object whose variables cannot
+ * be exchanged.
  */
 int uposix__look_at_objects(void);
 
-/* Looks at new objects. The dynamic linker calls this. */
+/* Looks at objects that were loaded since. The dynamic linker calls this. */
 void uposix__loaded(void);
 
-/* True: `where' is in a memory allocator, in which no other thread may run meanwhile. */
+/*
+ * Returns true if `where' is code of a memory allocator. No other thread may run during a
+ * call of an allocator.
+ */
 bool uposix__in_allocator(const void *where);
 
-/* Yields, unless `where', the caller, is in an allocator. Handlers of signals run. */
+/*
+ * Yields, unless the caller, `where', is code of an allocator. Signal handlers may run.
+ */
 void uposix__let_run(const void *where);
 
 /*
- * Before a call that need not wait: yields if the thread has run for long.
- * uposix__pace_lock() is for calls that make no system call: budget.h.
+ * Called before a call that need not wait: yields if the thread has run for long.
+ * uposix__pace_lock() is for calls that make no system call: see budget.h.
  */
 __attribute__((always_inline)) static inline void uposix__pace(void)
 {
@@ -519,19 +561,21 @@ __attribute__((always_inline)) static inline void uposix__pace_lock(void)
 /* ---- uposix_shared.c ---- */
 
 /*
- * For an object of several processes, which is libc's: calls try(object) from time to
- * time until the result is not EBUSY, or until `time', with ETIMEDOUT. Handlers run
- * meanwhile. Returns the result of try().
+ * Calls try(object), for an object of libc that processes share, from time to time until
+ * the result is not EBUSY, or returns ETIMEDOUT at `time'. Signal handlers run meanwhile.
+ * Returns the result of try().
  */
 int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 		 const struct timespec *time);
 
 enum { UPOSIX_LOOK = 1000000 };         /* ns from one try to the next */
 
-/* Waits until the next try. False: a handler has run; errno is EINTR. */
+/*
+ * Waits until the next try. Returns false, and sets errno to EINTR, if a handler has run.
+ */
 bool uposix__look_later(void);
 
-/* Mutexes and conditions of several processes, except robust ones. */
+/* Calls for mutexes and conditions that processes share, except robust mutexes. */
 int uposix__shared_init(pthread_mutex_t *mutex, int kind);
 int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time);
@@ -540,7 +584,7 @@ int uposix__shared_unlock(pthread_mutex_t *mutex);
 int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time);
 
-/* Forgets which mutexes of several processes `me' holds. */
+/* Frees the list of process-shared mutexes that `me' holds. */
 void uposix__forget_held(struct uposix_thread *me);
 
 /* ---- uposix_call.c ---- */
