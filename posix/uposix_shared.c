@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_shared.c: mutexes and conditions of several processes. They are libc's, to which
- * all threads of a processor are one thread, and which would block that native thread. So
- * a thread tries such a mutex from time to time.
+ * uposix_shared.c: mutexes and conditions that processes share. They are libc's. libc
+ * takes all threads of a processor for one thread, and its lock call would block the
+ * processor. So a thread tries to lock such a mutex from time to time.
  *
- * A mutex of a kind that knows its owner, recursive or checked, is locked here as libc
- * does: 0 is free, 1 is locked, 2 is locked with waiters in the kernel. Its __owner is a
- * number that no native thread of any process has. The thread has a list of such mutexes
- * that it holds. Robust mutexes are refused, and so are recursive or checked ones with a
- * protocol; mutexes that are made here have no protocol.
+ * A recursive or error-checking mutex knows its owner, and is locked here in libc's
+ * format: 0 is free, 1 is locked, 2 is locked with waiters in the kernel. __owner is a
+ * number that no native thread of any process has. The thread has a list of the mutexes
+ * of these kinds that it holds. Robust mutexes are refused, and so are recursive or
+ * error-checking mutexes with a protocol. Mutexes that are initialised here have no
+ * protocol.
  *
  * Threads try queues and semaphores of System V in the same way.
  */
@@ -24,11 +25,11 @@
 enum {                                  /* bits of __kind */
 	KINDS  = 3,
 	ROBUST = 0x10,
-	OTHERS = 0x60,                  /* protocols of priorities */
-	THREAD = 0x40000000,            /* __owner: this and the number of the process */
+	OTHERS = 0x60,                  /* priority protocols */
+	THREAD = 0x40000000,            /* __owner is this bit and the process ID */
 };
 
-enum { SEMOPM = 500 };                  /* operations of one call, in Linux */
+enum { SEMOPM = 500 };                  /* most operations of one call on Linux */
 
 struct uposix_held {
 	struct uposix_held *h_next;
@@ -36,7 +37,7 @@ struct uposix_held {
 	uint32_t            h_count;
 };
 
-/* True: the kind knows its owner. */
+/* Returns true if a mutex of this kind knows its owner. */
 static bool is_checked(const pthread_mutex_t *mutex)
 {
 	int kind = mutex->__data.__kind & KINDS;
@@ -44,7 +45,10 @@ static bool is_checked(const pthread_mutex_t *mutex)
 	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/* True: only libc can lock such a mutex, and its owner would be the processor. */
+/*
+ * Returns true if only libc could lock the mutex. Its owner would then be the processor
+ * instead of the thread.
+ */
 static bool is_refused(const pthread_mutex_t *mutex)
 {
 	int kind = mutex->__data.__kind;
@@ -56,7 +60,7 @@ static bool is_refused(const pthread_mutex_t *mutex)
 	return true;
 }
 
-/* Initialises a mutex without a protocol, whatever the attributes say. */
+/* Initialises a mutex without a priority protocol, even if the attributes have one. */
 int uposix__shared_init(pthread_mutex_t *mutex, int kind)
 {
 	pthread_mutexattr_t attr;
@@ -72,8 +76,8 @@ int uposix__shared_init(pthread_mutex_t *mutex, int kind)
 }
 
 /*
- * Returns the place in the list of `me' that points to the mutex, or the last one, which
- * is NULL.
+ * Returns the address of the pointer to the mutex in the list of `me', or of the NULL at
+ * the end of the list.
  */
 static struct uposix_held **find(struct uposix_thread *me, const pthread_mutex_t *mutex)
 {
@@ -203,8 +207,8 @@ int uposix__shared_unlock(pthread_mutex_t *mutex)
 }
 
 /*
- * Unlocks the mutex, however often it was locked. *h is for take_again(), so that this
- * cannot fail.
+ * Unlocks the mutex completely. *h keeps the entry of the list for take_again(), which
+ * then needs no memory and cannot fail.
  */
 static int let_go(struct uposix_thread *me, pthread_mutex_t *mutex,
 		  struct uposix_held **h)
@@ -232,7 +236,7 @@ static void take_again(struct uposix_thread *me, pthread_mutex_t *mutex,
 	me->p_held = h;
 }
 
-/* Returns after one look at most, since POSIX allows wakes without a reason. */
+/* Returns after at most one interval of polling, since POSIX allows spurious wakes. */
 int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time)
 {
@@ -258,7 +262,7 @@ int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t 
 	return time && uposix__deadline(time, clock) <= usync_after(0) ? ETIMEDOUT : 0;
 }
 
-/* For a thread that ends, and for the child of a fork. */
+/* Called when a thread ends, and in the child of a fork. */
 void uposix__forget_held(struct uposix_thread *me)
 {
 	struct uposix_held *h;
@@ -269,7 +273,7 @@ void uposix__forget_held(struct uposix_thread *me)
 	}
 }
 
-/* The mutexes that the thread held are the parent's. */
+/* In the child of a fork, the mutexes that the thread held belong to the parent. */
 static void held_forked(void)
 {
 	struct uposix_thread *me = uposix__me();
@@ -282,7 +286,10 @@ UPOSIX_AT_FORK(UPOSIX_HELD, NULL, held_forked)
 
 /* ---- Objects of System V ---- */
 
-/* True: libc's call need not wait, or the caller may block natively. */
+/*
+ * Returns true if libc's function can be called, because it does not wait or because the
+ * caller may block natively.
+ */
 static bool is_plain(int flags)
 {
 	uposix__pace();
@@ -325,7 +332,9 @@ int uposix_msgsnd(int queue, const void *message, size_t size, int flags)
 	return rc;
 }
 
-/* If operations without IPC_NOWAIT and with it are mixed, the processor waits. */
+/*
+ * If some operations have IPC_NOWAIT and others do not, libc's call blocks the processor.
+ */
 int uposix_semtimedop(int set, struct sembuf *ops, size_t n, const struct timespec *limit)
 {
 	static const struct timespec none = { 0, 0 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_signal.c: signals of threads: masks, pthread_kill(), and handlers. A thread runs
- * handlers itself, at its next wait or in the wait that goes on. uposix_catch.c offers
- * signals of the process to threads; waits for signals are in uposix_sigwait.c.
+ * its handlers itself, at its next wait or during the current wait. uposix_catch.c offers
+ * signals of the process to threads. uposix_sigwait.c has the waits for signals.
  */
 #include "uposix_set.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* Signals whose default action is to ignore them. */
+/* Signals that are ignored by default. */
 #define IGNORED (uposix__bit(SIGCHLD) | uposix__bit(SIGCONT) | uposix__bit(SIGURG)	\
 		 | uposix__bit(SIGWINCH))
 
@@ -19,8 +19,8 @@
 #define ALWAYS (uposix__bit(SIGKILL) | uposix__bit(SIGSTOP))
 
 /*
- * A signal that was offered to the thread, and that it now blocks, is for another thread.
- * A signal that the thread no longer blocks may be pending for the process.
+ * If the thread now blocks a signal that was offered to it, the signal must go to another
+ * thread. A signal that the thread no longer blocks may be pending for the process.
  */
 void uposix__set_mask(struct uposix_thread *me, uint64_t mask)
 {
@@ -61,8 +61,8 @@ int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info)
 }
 
 /*
- * Takes a signal that was offered from the system. Returns its number; 0: another thread
- * was faster.
+ * Takes a signal that the catcher has offered. Returns its number, or 0 if another thread
+ * has taken the signal.
  */
 static int take_offered(struct uposix_thread *me, siginfo_t *info)
 {
@@ -76,12 +76,13 @@ static int take_offered(struct uposix_thread *me, siginfo_t *info)
 	sig = syscall(SYS_rt_sigtimedwait, &set, info, &now, sizeof set);
 	if (sig <= 0)
 		return 0;
-	__atomic_fetch_or(&me->p_offer, set, __ATOMIC_SEQ_CST);         /* more may be
+	__atomic_fetch_or(&me->p_offer, set, __ATOMIC_SEQ_CST);         /* more signals
+									   may be
 									   pending */
 	return (int)sig;
 }
 
-/* Ends or stops the process, though all native threads may block the signal. */
+/* Has the signal end or stop the process, even if all native threads block the signal. */
 static void default_action(int sig)
 {
 	kill(getpid(), sig);
@@ -89,8 +90,8 @@ static void default_action(int sig)
 }
 
 /*
- * Takes the action of a signal, on the stack of `me'. True: the wait is over. The control
- * words are set back after the handler.
+ * Takes the action of a signal on the stack of `me', and restores the control words after
+ * the handler. Returns true if the handler ends the wait.
  */
 static bool handle_one(struct uposix_thread *me, int sig, siginfo_t *info)
 {
@@ -192,7 +193,8 @@ int uposix_pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 }
 
 /*
- * Computes the mask that sigprocmask(how, set) makes of `before'. False: `how' is none.
+ * Computes the mask that sigprocmask(how, set) makes of `before'. Returns false if `how'
+ * is invalid.
  */
 static bool change(int how, uint64_t before, uint64_t set, uint64_t *mask)
 {
@@ -246,8 +248,8 @@ int uposix_raise(int sig)
 }
 
 /*
- * True: the caller is a thread that sends a signal to itself by its gettid(). The
- * processor blocks that signal, so it is sent as by pthread_kill().
+ * Returns true if the caller is a thread that sends a signal to its own gettid(). The
+ * processor blocks the signal, so the signal is sent by pthread_kill() instead.
  */
 static bool is_here(pid_t thread)
 {
@@ -261,7 +263,8 @@ int uposix_tgkill(pid_t process, pid_t thread, int sig)
 	return (int)syscall(SYS_tgkill, process, thread, sig);
 }
 
-enum { SIGNAL_AT = 56 };                /* bit of a word; addresses are below */
+enum { SIGNAL_AT = 56 };                /* the signal number is above this bit of a
+					   word, and an address below */
 
 static void send_timed(union sigval v)
 {
@@ -272,8 +275,8 @@ static void send_timed(union sigval v)
 }
 
 /*
- * For SIGEV_THREAD_ID with the caller's gettid(): libc's native thread for timers sends
- * the signal to the thread.
+ * If a thread asks for SIGEV_THREAD_ID with its own gettid(), libc's native thread for
+ * timers sends the signal to the thread.
  */
 int uposix_timer_create(clockid_t clock, struct sigevent *e, timer_t *timer)
 {
@@ -289,9 +292,9 @@ int uposix_timer_create(clockid_t clock, struct sigevent *e, timer_t *timer)
 }
 
 /*
- * Pending are the signals of the thread and those of the process, except SIGPIPE and
- * SIGXFSZ: the system has these from calls that failed, and the threads have handled
- * them.
+ * Returns the pending signals of the thread and of the process. SIGPIPE and SIGXFSZ of
+ * the process are left out: they stay pending after failed calls, and the threads have
+ * handled them.
  */
 int uposix_sigpending(sigset_t *set)
 {

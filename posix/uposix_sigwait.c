@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uposix_sigwait.c: waits for signals, by sigwait() and until a handler has run. */
+/* uposix_sigwait.c: sigwait() and its like, and waits until a signal handler has run. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -30,8 +30,8 @@ static void give_info(const struct signalfd_siginfo *from, siginfo_t *info)
 }
 
 /*
- * Takes a signal of `set', sent to the thread by pthread_kill() or to the process. The
- * caller has blocked these signals, as POSIX asks.
+ * Takes a signal of `set' that was sent to the thread or to the process. The caller
+ * blocks these signals, as POSIX requires.
  */
 static int take_signal(const sigset_t *set, siginfo_t *info, int64_t deadline)
 {
@@ -94,7 +94,7 @@ int uposix_sigwait(const sigset_t *set, int *sig)
 	return 0;
 }
 
-/* Waits until a handler has run, also one with SA_RESTART. */
+/* Waits until a signal handler has run, with or without SA_RESTART. */
 static void await_handler(struct uposix_thread *me)
 {
 	uint32_t before = me->p_handled;
@@ -103,7 +103,7 @@ static void await_handler(struct uposix_thread *me)
 	while (me->p_handled == before) {
 		rc = usync_sleep_until(USCHED_NEVER);
 		if (!uposix__again(&rc) && rc != -EINTR)
-			ustack_yield();         /* there was no memory for a wait */
+			ustack_yield();         /* there is no memory for a wait */
 	}
 	errno = EINTR;
 }

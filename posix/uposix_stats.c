@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_stats.c: what the threads of a program have cost: a few lines for c_stats. With
- * "-" they go to standard error when the process exits. A file is written when the first
- * thread begins, so that an error is reported then, and again each second.
+ * uposix_stats.c: writes a few lines of statistics about the threads of a program to
+ * c_stats. If c_stats is "-", the lines are written to standard error when the process
+ * exits. A file is written when the first thread begins, so that errors are reported
+ * early, and then once a second.
  */
 #include "uposix_set.h"
 
@@ -15,10 +16,10 @@
 
 enum { TEXT = 1024 };
 
-static struct uprocs *watched;              /* of this process; atomic */
+static struct uprocs *watched;              /* scheduler of this process; atomic */
 static pid_t watched_by;
 static struct uwait_lock writing;
-static bool ended;                      /* the text at the end is written; under the
+static bool ended;                      /* the last text has been written; under the
 					   lock */
 
 static int text_of(struct uprocs *rr, char *text, size_t size)
@@ -45,8 +46,8 @@ static int text_of(struct uprocs *rr, char *text, size_t size)
 }
 
 /*
- * Writes a file that is never empty, since at any time it may be read, or the process
- * killed.
+ * Writes a file so that the file is never empty: another process may read the file at any
+ * time, or this process may be killed.
  */
 static void write_text(const char *path, const char *text, size_t n)
 {
@@ -59,12 +60,13 @@ static void write_text(const char *path, const char *text, size_t n)
 		return;
 	}
 	if (write(fd, text, n) == (ssize_t)n && file)
-		(void)!ftruncate(fd, (off_t)n);         /* shortens the file */
+		(void)!ftruncate(fd, (off_t)n);         /* cuts off the rest of the old
+							   text */
 	if (file)
 		close(fd);
 }
 
-/* After the text at the end no other is written. */
+/* Writes the statistics. Nothing is written after the text at the end. */
 static void write_all(bool ends)
 {
 	struct uprocs *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
@@ -96,7 +98,7 @@ static void *each_second(void *unused)
 	return unused;
 }
 
-/* The native thread blocks all signals, as those of the scheduler do. */
+/* The native thread that writes blocks all signals, as those of the scheduler do. */
 void uposix__watch(struct uprocs *rr)
 {
 	const char *path = uposix__conf.c_stats;

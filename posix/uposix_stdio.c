@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_stdio.c: streams of libc over descriptors that wait.
+ * uposix_stdio.c: streams of libc over descriptors for which threads wait.
  *
- * A stream of libc reads and writes inside of libc. So fdopen() of a socket or pipe makes
- * a stream with functions of ours, by fopencookie(), and so does fdopen() of a file in a
- * simulation, where writes may fail. libc would lock a stream for a native thread, so for
- * all threads of a processor. Its lock is off for such a stream, and the calls here take
- * a mutex instead.
+ * libc's streams call read and write inside of libc. So fdopen() of a socket or pipe
+ * makes a stream with functions of this library, by fopencookie(); in a simulation, where
+ * writes may fail, fdopen() of a file does so, too. Such a stream is called ours. libc
+ * would lock a stream for a native thread, that is, for all threads of a processor. So
+ * libc's lock is off for our streams, and the calls here take a mutex instead.
  *
  * The standard streams, and those of fopen() and popen(), are libc's. Before a call reads
- * from an empty buffer, the thread waits for the descriptor. Waits for the rest of a
- * line, and for room to write, are inside of libc, and hold up the processor.
+ * with an empty buffer, the thread waits for the descriptor. While libc itself waits for
+ * the rest of a line, or for room to write, the processor is blocked.
  *
- * flockfile() of a stream of libc makes an entry with a mutex, which calls here take from
- * then on.
+ * flockfile() of a stream of libc makes an entry with a mutex, which the calls here take
+ * from then on.
  *
- * libc has no wide characters for streams of fopencookie(): the calls here make bytes of
- * them. Such a stream has a wide part, not used, with which libc's own functions fail;
- * without it they would crash.
+ * libc has no wide characters for streams of fopencookie(), so the calls here convert
+ * them to bytes. Our streams have an unused wide part, which lets libc's own wide
+ * functions fail; without this part the functions would crash.
  *
- * Our streams have a number of their own, so that calls on other streams need no look-up.
- * libc gives -2 to streams of fopencookie(), and treats all negative numbers except -1
- * alike.
+ * Our streams have a file number of their own, so that calls on other streams need no
+ * look-up. libc gives -2 to streams of fopencookie(), and treats all negative numbers
+ * except -1 alike.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -44,17 +44,20 @@ enum { BUCKETS = 256, OURS = -3, MS = 1000000 };   /* MS: ns in a millisecond */
 struct stream {
 	struct stream     *s_next;
 	FILE              *s_file;
-	int                s_fd;        /* descriptor; -1: the stream is libc's */
-	FILE              *s_usual;     /* stream of libc: its wide part, and fwide() */
-	unsigned           s_depth;     /* how often the owner has locked it again */
-	unsigned           s_users;     /* calls that flush all streams, under
-					   streams_lock */
-	bool               s_ends;      /* being closed, under streams_lock */
+	int                s_fd;        /* descriptor, or -1 for a stream of libc */
+	FILE              *s_usual;     /* stream of libc, for the wide part and
+					   fwide() */
+	unsigned           s_depth;     /* how often the owner has locked the stream
+					   again */
+	unsigned           s_users;     /* number of calls that now flush all streams;
+					   under streams_lock */
+	bool               s_ends;      /* being closed; under streams_lock */
 	struct usync_mutex s_mutex;
 };
 
 static struct stream *streams[BUCKETS];
-static unsigned locked;                 /* entries of libc's streams; atomic */
+static unsigned locked;                 /* number of entries for streams of libc;
+					   atomic */
 static pthread_mutex_t streams_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int __isoc99_vfscanf(FILE *file, const char *format, va_list list);
@@ -86,7 +89,7 @@ static void hold_streams(int on)
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&streams_lock);
 }
 
-/* Returns our stream; NULL: it is libc's. */
+/* Returns our stream, or NULL if the stream is libc's. */
 static struct stream *stream_of(FILE *file)
 {
 	struct stream *s;
@@ -99,7 +102,7 @@ static struct stream *stream_of(FILE *file)
 	return s && s->s_fd >= 0 ? s : NULL;
 }
 
-/* Returns the entry of a stream; NULL: libc's, without flockfile(). */
+/* Returns the entry of a stream, or NULL for a stream of libc without flockfile(). */
 static struct stream *known_stream(FILE *file)
 {
 	struct stream *s;
@@ -113,7 +116,10 @@ static struct stream *known_stream(FILE *file)
 	return s;
 }
 
-/* Returns the entry of a stream, and makes one; NULL: no memory. */
+/*
+ * Returns the entry of a stream, which is made if there is none. Returns NULL if there is
+ * no memory.
+ */
 static struct stream *lockable(FILE *file)
 {
 	struct stream *new = known_stream(file), *s = new;
@@ -155,7 +161,7 @@ void uposix__end_stream(const FILE *file)
 	free(s);
 }
 
-/* As in libc, no stream is locked in the child. */
+/* As in libc, no stream is locked in the child of a fork. */
 static void streams_forked(void)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
@@ -173,7 +179,7 @@ static ssize_t read_stream(void *cookie, char *buffer, size_t size)
 	return uposix_read(((struct stream *)cookie)->s_fd, buffer, size);
 }
 
-/* libc takes 0 for an error. */
+/* Returns 0 after an error, as libc expects. */
 static ssize_t write_stream(void *cookie, const char *data, size_t size)
 {
 	ssize_t n = uposix_write(((struct stream *)cookie)->s_fd, data, size);
@@ -187,7 +193,7 @@ static int seek_stream(void *cookie, off64_t *at, int whence)
 	return *at < 0 ? -1 : 0;
 }
 
-/* Forgets a stream of ours. Returns its descriptor. */
+/* Removes the entry of a stream of ours, and returns the descriptor. */
 static int let_go(struct stream *s)
 {
 	struct stream **at;
@@ -209,8 +215,8 @@ static int close_stream(void *cookie)
 }
 
 /*
- * libc's fdopen() is called first, for its errors. With "m" it would map the file into
- * memory.
+ * Calls libc's fdopen() first, which checks the arguments. The mode "m" is left out: libc
+ * would map the file into memory.
  */
 FILE *uposix_fdopen(int fd, const char *mode)
 {
@@ -249,7 +255,10 @@ FILE *uposix_fdopen(int fd, const char *mode)
 	return s->s_file;
 }
 
-/* Waits for calls that flush all streams, as libc's fclose() does by its lock. */
+/*
+ * Waits until the calls that flush all streams have ended. In libc, fclose() waits for
+ * them by a lock.
+ */
 static void await_users(FILE *file)
 {
 	int before = ustack_shield(1);
@@ -273,7 +282,7 @@ static void await_users(FILE *file)
 		ustack_shield(before);
 }
 
-/* libc closes the descriptor of a stream that is not ours. */
+/* For a stream that is not ours libc closes the descriptor. */
 int uposix_fclose(FILE *file)
 {
 	uposix__pace();
@@ -286,7 +295,7 @@ int uposix_fclose(FILE *file)
 	return fclose(file);
 }
 
-/* A stream of ours becomes libc's, and keeps its wide part. */
+/* freopen() turns a stream of ours into one of libc, which keeps the wide part. */
 FILE *uposix_freopen(const char *path, const char *mode, FILE *file)
 {
 	struct stream *s = (uposix__pace(), stream_of(file));
@@ -375,7 +384,7 @@ int uposix_ftrylockfile(FILE *file)
 	return rc == 0 || rc == -EDEADLK ? 0 : EBUSY;
 }
 
-/* Waits for input of a stream of libc. libc's call finds errors. */
+/* Waits for input of a stream of libc. Errors are left to libc's call. */
 static void await_input(FILE *file)
 {
 	struct uposix_fd *f;
@@ -388,7 +397,7 @@ static void await_input(FILE *file)
 	errno = error;
 }
 
-/* The calls of libc, under the lock, after begin(file). */
+/* Calls of libc that are made with the stream locked, after begin(file). */
 #define LOCKED(type, name, parameters, file, call) \
 	CALL(type, name, parameters, file, call, (void)0)
 #define READS(type, name, parameters, file, call) \
@@ -410,7 +419,7 @@ static void await_input(FILE *file)
 		return call;							\
 	}
 
-/* Defines name(...), which makes the call with a list of arguments. */
+/* Defines name(...), which turns its arguments into a va_list for the call. */
 #define WITH_LIST(name, parameters, last, call)					\
 	int uposix_##name parameters						\
 	{									\
@@ -424,8 +433,8 @@ static void await_input(FILE *file)
 	}
 
 /*
- * Functions that print, by vfprintf(); those for _FORTIFY_SOURCE have a flag that asks
- * for checks.
+ * Functions that print, by vfprintf(). The functions for _FORTIFY_SOURCE have a flag that
+ * asks for checks.
  */
 #define PRINTS(print, type, by)							\
 	int __vf##print##_chk(FILE *file, int flag, const type *format,		\
@@ -501,7 +510,7 @@ static int wide_error(FILE *file)
 	return -1;
 }
 
-/* Bytes that are no character stay in the stream, as in libc. */
+/* Bytes that form no character stay in the stream, as in libc. */
 static wint_t get_wide(FILE *file)
 {
 	size_t got = 0, n = (size_t)-2;
@@ -586,8 +595,8 @@ static void end_copy(FILE **copy)
 }
 
 /*
- * libc scans a copy of the input so far, in a file. If that is too short, the thread
- * waits for more, and libc begins again.
+ * libc scans a copy, in a file, of the input so far. If the copy is too short, the thread
+ * waits for more input, and libc scans again from the beginning.
  */
 static int scan_wide(FILE *file, const wchar_t *format, va_list list,
 		     int (*scan)(FILE *file, const wchar_t *format, va_list list))
@@ -618,7 +627,10 @@ static int scan_wide(FILE *file, const wchar_t *format, va_list list,
 	return rc;
 }
 
-/* True: a wide call is for a stream of ours that fwide() has not set to bytes. */
+/*
+ * Returns true if a wide call is for a stream of ours that fwide() has not made a byte
+ * stream.
+ */
 static bool is_wide(const struct stream *s)
 {
 	return s && s->s_fd >= 0 && fwide(s->s_usual, 1) > 0;
@@ -653,10 +665,10 @@ int uposix_fwide(FILE *file, int mode)
 }
 
 /*
- * Calls for all streams. libc holds the lock of its list during such a call, and fopen()
+ * Calls for all streams. During such a call libc locks its list of streams, and fopen()
  * and fclose() of other threads would block their processors. So streams that may wait
- * are flushed before that. If the process ends there is no wait, and a locked stream is
- * left to libc.
+ * are flushed before libc's call. If the process is ending, the streams are flushed
+ * without a wait, and a locked stream is left to libc.
  */
 
 void _IO_list_lock(void);
@@ -666,10 +678,7 @@ void *_IO_iter_end(void);
 void *_IO_iter_next(void *at);
 FILE *_IO_iter_file(void *at);
 
-/*
- * Keeps all streams from being closed before flush_one(). *all is NULL if there is no
- * memory.
- */
+/* Keeps all streams open until flush_one(). Sets *all to NULL if there is no memory. */
 static size_t use_all(struct stream ***all)
 {
 	size_t n = 0;

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_sync.c: mutexes and conditions of POSIX over usync, in place.
+ * uposix_sync.c: mutexes and conditions of POSIX, as mutexes and conditions of usync in
+ * the same memory.
  *
- * A mutex begins with a struct usync_mutex. The word m_word behind that has the kind and
- * how often the owner has locked the mutex. glibc's initialisers put the kind where
- * m_queue.q_first is, which is otherwise a pointer or NULL: a small or odd number there
- * is a kind, with bits of glibc about elision, and above them about spins. If the kind is
- * of several processes (SHARED) or robust, the mutex is libc's. Any other kind is moved
- * to m_word at the first call. Zeros are a normal mutex, as in POSIX.
+ * A mutex begins with a struct usync_mutex. The word m_word behind that struct holds the
+ * kind, and how often the owner has locked the mutex. glibc's initialisers store the kind
+ * where m_queue.q_first is. q_first is otherwise a pointer or NULL, so a small or odd
+ * number there is a kind, possibly with bits of glibc about elision, and above them about
+ * spins. If the kind is robust or shared by processes (SHARED), the mutex is libc's. Any
+ * other kind is moved to m_word at the first call. A mutex of zeros is a normal mutex, as
+ * in POSIX.
  *
- * A condition begins with a struct usync_cond. To learn which bit glibc sets in a
- * condition of several processes, such a condition is made at the start.
+ * A condition begins with a struct usync_cond. To find the bit that glibc sets in a
+ * condition that processes share, the library initialises such a condition at the start.
  */
 #include "uposix_set.h"
 
@@ -19,23 +21,26 @@
 
 struct mutex {
 	struct usync_mutex m;
-	uint32_t           m_word;      /* atomic: KINDS | KNOWN, and COUNT times depth */
+	uint32_t           m_word;      /* KINDS | KNOWN, and COUNT times the depth;
+					   atomic */
 };
 
 enum {                                  /* words of a condition */
 	WORDS = sizeof(pthread_cond_t) / 4,
 	FIRST = sizeof(struct usync_cond) / 4,
-	CLOCK = WORDS - FIRST - 1,      /* index in c_rest: the clock */
+	CLOCK = WORDS - FIRST - 1,      /* index in c_rest of the clock */
 };
 
 enum {
 	KINDS  = 3,                     /* PTHREAD_MUTEX_TIMED_NP to ADAPTIVE_NP */
-	KNOWN  = 4,                     /* initialised by a call, or the kind was moved */
+	KNOWN  = 4,                     /* initialised by a call, or the kind has been
+					   moved */
 	GONE   = 8,                     /* destroyed */
 	COUNT  = 16,
 	DEPTHS = 1 << 24,
-	SHARED = 0xf0,                  /* kinds of glibc: robust, protocols, SHARED */
-	LIBC   = 4096,                  /* a lower word is a kind */
+	SHARED = 0xf0,                  /* kinds of glibc: robust, with a protocol, or
+					   shared */
+	LIBC   = 4096,                  /* a word less than this is a kind */
 	LEFT   = 7,                     /* m_owner up to this has no name: usync.c */
 };
 
@@ -54,8 +59,8 @@ _Static_assert(sizeof(struct cond) == sizeof(pthread_cond_t), "a condition is in
 /* Mutexes. */
 
 /*
- * True: `word' is a kind. In that of an adaptive mutex glibc has counted spins, in the
- * upper half.
+ * Returns true if `word' is a kind. For an adaptive mutex the upper half holds glibc's
+ * count of spins.
  */
 static inline bool is_kind(uintptr_t word)
 {
@@ -63,8 +68,8 @@ static inline bool is_kind(uintptr_t word)
 }
 
 /*
- * Moves the kind to m_word. Each caller that finds the kind moves it, so none has to wait
- * for another. False: the mutex is libc's.
+ * Moves the kind to m_word. Several callers may do so at the same time, so no caller
+ * waits for another. Returns false if the mutex is libc's.
  */
 static bool move_kind(struct mutex *m, uintptr_t kind)
 {
@@ -81,9 +86,9 @@ static bool move_kind(struct mutex *m, uintptr_t kind)
 }
 
 /*
- * Has a mutex go on in the child of a fork. The native thread now has what the thread
- * that called fork() held. While the child has started no thread, m_lock has no holder
- * and the queue no waiters.
+ * Makes a mutex usable in the child of a fork. The native thread becomes the owner of
+ * what the thread that called fork() held. As long as the child has started no thread,
+ * m_lock has no holder, and the queue has no waiters.
  */
 static void adopt(struct mutex *m)
 {
@@ -98,7 +103,7 @@ static void adopt(struct mutex *m)
 		m->m.m_owner = (owner ^ held) | uwait_name();
 }
 
-/* Returns the mutex; NULL: it is libc's. */
+/* Returns the mutex, or NULL if the mutex is libc's. */
 static inline struct mutex *mutex_of(pthread_mutex_t *mutex)
 {
 	struct mutex *m = (struct mutex *)(void *)mutex;
@@ -150,7 +155,7 @@ int uposix_pthread_mutex_destroy(pthread_mutex_t *mutex)
 	return 0;
 }
 
-/* Locks a mutex again that the caller has, as the kind allows. */
+/* Locks a mutex again that the caller holds, if the kind allows that. */
 static int relock(struct mutex *m)
 {
 	uint32_t kind = m->m_word & KINDS;
@@ -167,7 +172,10 @@ static int relock(struct mutex *m)
 	return EDEADLK;
 }
 
-/* As usync_mutex_lock(), but no cancel of a thread of the library ends the wait. */
+/*
+ * Does what usync_mutex_lock() does, except that ustack_cancel() does not end the wait of
+ * a thread without a record.
+ */
 static int lock_until(struct mutex *m, int64_t deadline)
 {
 	int before = uposix__me() ? -1 : ustack_shield(1);
@@ -179,9 +187,9 @@ static int lock_until(struct mutex *m, int64_t deadline)
 }
 
 /*
- * Most calls have no deadline, so this comes before lock(). A thread in an allocator,
- * which has its state in thread-local variables, waits without letting another thread run
- * there.
+ * Most calls have no deadline, so this function does not go through lock(). A thread in a
+ * memory allocator, whose state is in thread-local variables, waits without letting
+ * another thread run on its processor.
  */
 int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
@@ -220,8 +228,8 @@ int uposix_pthread_mutex_trylock(pthread_mutex_t *mutex)
 }
 
 /*
- * True: the mutex is recursive or checks errors, so a second lock by its owner is no
- * deadlock.
+ * Returns true if the mutex is recursive or error-checking, so that a second lock by its
+ * owner is no deadlock.
  */
 static bool is_checked(const struct mutex *m)
 {
@@ -230,7 +238,7 @@ static bool is_checked(const struct mutex *m)
 	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/* EINVAL for a bad time is returned only if the call has to wait. */
+/* Locks a mutex. EINVAL for an invalid time is returned only if the call has to wait. */
 static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *time)
 {
 	struct mutex *m = mutex_of(mutex);
@@ -285,7 +293,7 @@ int uposix_pthread_mutex_unlock(pthread_mutex_t *mutex)
 	return -rc;
 }
 
-/* For robust mutexes of several processes. */
+/* Only a robust mutex can be made consistent, and such a mutex is libc's. */
 int uposix_pthread_mutex_consistent(pthread_mutex_t *mutex)
 {
 	return mutex_of(mutex) ? EINVAL : pthread_mutex_consistent(mutex);
@@ -305,13 +313,15 @@ int uposix_pthread_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int
 
 /* Conditions. */
 
-/* A bit that libc sets in a condition. */
+/* The bits by which libc marks a condition. */
 struct note {
 	unsigned n_at;
-	uint32_t n_bits;                /* of word n_at; 0: not known */
+	uint32_t n_bits;                /* bits of word n_at, or 0 if they are not
+					   known */
 };
 
-static struct note shared_note, clock_note;     /* of several processes; of
+static struct note shared_note, clock_note;     /* marks of a condition that processes
+						   share, and of one with
 						   CLOCK_MONOTONIC */
 
 /* Returns the first word that differs between two conditions. */
@@ -347,7 +357,7 @@ static bool is_noted(const pthread_cond_t *cond, struct note n)
 	return ((const uint32_t *)(const void *)cond)[n.n_at] & n.n_bits;
 }
 
-/* Returns the condition; NULL: it is libc's. */
+/* Returns the condition, or NULL if the condition is libc's. */
 static inline struct cond *cond_of(pthread_cond_t *cond)
 {
 	if (__builtin_expect(is_noted(cond, shared_note), 0))
@@ -385,8 +395,8 @@ int uposix_pthread_cond_destroy(pthread_cond_t *cond)
 }
 
 /*
- * After any result the caller has the mutex, locked as often as before. A signal ends the
- * wait like a wake.
+ * Whatever the result, the caller then holds the mutex, locked as often as before. A
+ * signal ends the wait like a wake.
  */
 static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 		    const struct timespec *time)

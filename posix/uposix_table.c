@@ -2,18 +2,18 @@
 /*
  * uposix_table.c: the table of descriptors.
  *
- * An entry is right while its number is open. Each call that makes or closes a number
- * clears the entry. The descriptors that libc closes by itself are those of stdio, which
- * uposix_stdio.c knows, and some that programs never see.
+ * An entry is valid while its number is open. Each call that opens or closes a number
+ * clears the entry. The descriptors that libc closes without such a call are those of
+ * stdio, which uposix_stdio.c handles, and some that programs never see.
  *
- * O_NONBLOCK and time-outs belong to the open file. Numbers that are copies of each
- * other, as by dup(), are a group, and a change is made to the entries of the whole
+ * O_NONBLOCK and time-outs belong to the open file description. Numbers that are copies
+ * of each other, as by dup(), form a group, and a change is made to all entries of the
  * group.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#undef _FORTIFY_SOURCE                  /* __read_chk() is no read() */
+#undef _FORTIFY_SOURCE                  /* else read() here may become __read_chk() */
 #include "uposix_io.h"
 
 #include "../src/base/sim.h"
@@ -36,8 +36,10 @@ bool uposix__child;
 static struct uposix_fd *table[CHUNKS]; /* atomic */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t last_group;             /* under table_lock */
-static bool used;                       /* under table_lock: a descriptor was adopted */
-static bool careful;                    /* atomic: a number was closed unseen */
+static bool used;                       /* unet has adopted a descriptor; under
+					   table_lock */
+static bool careful;                    /* a number was closed by a call that is not
+					   seen here; atomic */
 
 static struct uposix_fd *chunk_of(int fd)
 {
@@ -67,7 +69,7 @@ static struct uposix_fd *new_chunk(size_t i)
 	return chunk;
 }
 
-/* Returns the entry; NULL: no memory, or no number. */
+/* Returns the entry, or NULL if there is no memory or `fd' is no valid number. */
 static struct uposix_fd *entry(int fd)
 {
 	size_t i = (size_t)fd / CHUNK;
@@ -90,7 +92,7 @@ static void begin_entry(int fd, int kind, bool nonblocking)
 	SET(f->f_receive, 0);
 	SET(f->f_send, 0);
 	SET(f->f_least, 0);
-	if (SIMULATED)                  /* a thread of a crashed host may hold it */
+	if (SIMULATED)                  /* a thread of a crashed host may hold the lock */
 		SET(f->f_accept, NULL);
 	SET(f->f_flags, nonblocking ? FD_NONBLOCK : 0);
 	SET(f->f_kind, (uint8_t)kind);
@@ -113,7 +115,10 @@ void uposix__gone(int fd)
 	unet__renewed(fd);
 }
 
-/* If a new number has an entry, the number was closed unseen. */
+/*
+ * If there is still an entry for this number, its descriptor was closed without our
+ * seeing it, as by syscall().
+ */
 int uposix__made(int fd, int kind, bool nonblocking)
 {
 	if (uposix__known(fd))
@@ -159,9 +164,10 @@ static int kind_of(int fd)
 }
 
 /*
- * True: the entry describes the file at its number. After a number was closed unseen,
- * each call looks, since a file without O_NONBLOCK would block the processor. If only the
- * flags differ, the file may be the same, and threads may wait for it.
+ * Returns true if the entry describes the file that is open at its number. Once a number
+ * has been closed unseen, each call checks the entry, since a file without O_NONBLOCK
+ * would block the processor. If only the flags differ, the file may be the same, and
+ * threads may wait for it.
  */
 static bool is_still(int fd, const struct uposix_fd *f)
 {
@@ -180,7 +186,10 @@ static bool is_still(int fd, const struct uposix_fd *f)
 	return false;
 }
 
-/* Rounds up. More than 49 days are no time-out. */
+/*
+ * Returns the time in ms, rounded up, or 0 for more than 49 days, which count as no
+ * time-out.
+ */
 static uint32_t milliseconds(const struct timeval *t)
 {
 	int64_t ms = t->tv_sec > INT32_MAX ? INT64_MAX
@@ -201,8 +210,8 @@ static uint32_t option(int fd, int name)
 }
 
 /*
- * The first look at O_NONBLOCK is under the lock, and so before unet sets the flag:
- * entries without a kind are not adopted.
+ * The caller's O_NONBLOCK is read first under the lock, before unet can set the flag:
+ * unet adopts no entry without a kind.
  */
 struct uposix_fd *uposix__classified(int fd)
 {
@@ -243,7 +252,7 @@ int uposix__kind(int fd)
 
 /* Flags. */
 
-/* Calls func for each entry of a group. Under the lock. */
+/* Calls func for each entry of a group. The caller holds the lock. */
 static void each_of_group(struct uposix_fd *f,
 			  void (*func)(struct uposix_fd *f, uint32_t a, uint32_t b),
 			  uint32_t a, uint32_t b)
@@ -281,7 +290,8 @@ void uposix__adopt(int fd, struct uposix_fd *f)
 		unet__doubt(&careful);
 	used = true;
 	if (!(GET(f->f_flags) & (FD_NONBLOCK | FD_OURS))) {
-		change(f, FD_OURS, 0);          /* first, as native threads look at it */
+		change(f, FD_OURS, 0);          /* must come first, since native
+						   threads look at this flag */
 		unet__adopt_fd(fd);
 	}
 	change_one(f, FD_UNET, 0);
@@ -298,7 +308,7 @@ int uposix__see_flags(int fd)
 	return flags;
 }
 
-/* A number that unet has, or had, keeps O_NONBLOCK. */
+/* A number that unet uses or has used keeps O_NONBLOCK. */
 int uposix__change_flags(int fd, long flags)
 {
 	struct uposix_fd *f = uposix__known(fd);
@@ -336,7 +346,7 @@ void uposix__set_option(int fd, int name)
 
 /* Copies. */
 
-/* The flags of `fd' are found out before unet adopts either number. */
+/* Finds out the flags of `fd' before unet adopts either number. */
 int uposix__copied(int fd, int copy)
 {
 	struct uposix_fd *f, *g;
@@ -361,7 +371,10 @@ int uposix__copied(int fd, int copy)
 	return copy;
 }
 
-/* Calls func for each number of a group until it returns false. Under the lock. */
+/*
+ * Calls func for each number of a group until func returns false. The caller holds the
+ * lock.
+ */
 static bool each_number(int fd, uint32_t group, bool (*func)(int fd))
 {
 	bool all = func(fd);
@@ -391,7 +404,10 @@ static bool give_up(int fd)
 	return true;
 }
 
-/* Clears O_NONBLOCK, if that is ours and no thread waits. Under the lock. */
+/*
+ * Clears O_NONBLOCK if this library has set the flag and no thread waits. The caller
+ * holds the lock.
+ */
 static void let_block(int fd, const struct uposix_fd *f)
 {
 	uint32_t group = GET(f->f_group);
@@ -404,8 +420,9 @@ static void let_block(int fd, const struct uposix_fd *f)
 }
 
 /*
- * Another process that gets the descriptor does not expect O_NONBLOCK. If this process
- * gets it, both numbers are a group. A thread that waits later sets O_NONBLOCK again.
+ * Another process that receives the descriptor does not expect O_NONBLOCK. If this
+ * process receives the descriptor, both numbers form a group. A thread that waits later
+ * sets O_NONBLOCK again.
  */
 void uposix__sent(int fd)
 {
@@ -439,9 +456,9 @@ void uposix__lend(int fd)
 }
 
 /*
- * True: two numbers have the same open file. Where kcmp(2) is refused, as in containers,
- * inode and flags are compared: these differ for sockets and the ends of pipes, which are
- * seldom opened by name.
+ * Returns true if two numbers refer to the same open file description. Where kcmp(2) is
+ * refused, as in containers, inode and flags are compared. Sockets and ends of pipes
+ * differ in them, except for the few that are opened by name.
  */
 static bool is_same(int a, int b)
 {
@@ -481,7 +498,7 @@ void uposix__received(int fd)
 	pthread_mutex_unlock(&table_lock);
 }
 
-/* unet forgets the numbers that it has, and the entries of all are cleared. */
+/* Clears the entries of all numbers in the range, also in unet. */
 void uposix__forget_range(unsigned first, unsigned last)
 {
 	for (size_t i = first / CHUNK; i < CHUNKS && i <= last / CHUNK; i++) {
@@ -494,8 +511,8 @@ void uposix__forget_range(unsigned first, unsigned last)
 }
 
 /*
- * Forks. In the child unet begins again, for threads that are started there. O_NONBLOCK
- * stays set, since the parent has the same open files.
+ * Forks. In the child unet starts anew, for threads that the child starts. O_NONBLOCK
+ * stays set, since the parent shares the open file descriptions.
  */
 
 static void hold_table(int on)

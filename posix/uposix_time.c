@@ -33,8 +33,8 @@ bool uposix__early(const struct timespec *time, clockid_t clock)
 }
 
 /*
- * True: the caller is a native thread. If that goes on after a fork, a cancel may be
- * pending.
+ * Returns true if the caller is a native thread. In the child of a fork, a thread that
+ * goes on natively may have a cancel pending.
  */
 static bool is_native(void)
 {
@@ -44,7 +44,7 @@ static bool is_native(void)
 	return true;
 }
 
-/* Sleeps until the deadline. 0 or -EINTR. */
+/* Sleeps until the deadline. Returns 0 or -EINTR. */
 static int sleep_until(int64_t deadline)
 {
 	int rc = uposix__point_once();
@@ -57,7 +57,7 @@ static int sleep_until(int64_t deadline)
 	return rc;
 }
 
-/* Sleeps for `ns'. 0; or -EINTR, with the rest of the time in *rest. */
+/* Sleeps for `ns'. Returns 0, or -EINTR with the time that is left in *rest. */
 static int sleep_for(int64_t ns, struct timespec *rest)
 {
 	int64_t begun = now(CLOCK_MONOTONIC), left;

@@ -18,14 +18,15 @@
 #include <stdlib.h>
 
 enum {
-	RANGES  = 8,                    /* ranges of code of allocators */
-	OBJECTS = 1024,                 /* objects remembered */
-	OWN     = 24,                   /* bytes of such variables in usched */
+	RANGES  = 8,                    /* most ranges of code of allocators */
+	OBJECTS = 1024,                 /* most objects that are remembered */
+	OWN     = 24,                   /* bytes of thread-local variables in usched
+					   itself */
 };
 
 /*
- * Beginnings of names of objects whose thread-local variables stay the native thread's.
- * usched keeps errno, and C++'s state of exceptions, with the thread.
+ * Prefixes of names of objects whose thread-local variables belong to the native thread.
+ * usched switches errno, and the exception state of C++, with each thread.
  */
 static const char *const native[] = {
 	"ld-linux", "ld64.so", "libc.so", "libc-", "libdl", "libpthread", "librt.",
@@ -33,8 +34,8 @@ static const char *const native[] = {
 };
 
 /*
- * Beginnings of names of objects whose variables do no harm: caches, states of random
- * numbers and texts of errors, which no call leaves half changed over a wait.
+ * Prefixes of names of objects whose variables do no harm: caches, states of random
+ * numbers and texts of errors. No call leaves them half changed during a wait.
  */
 static const char *const harmless[] = {
 	"libcrypto", "libssl", "libuuid", "libsodium", "libjemalloc", "libtcmalloc",
@@ -43,8 +44,8 @@ static const char *const harmless[] = {
 };
 
 /*
- * Beginnings of names of objects that manage native threads and their stacks themselves,
- * so that threads of usched cannot run them.
+ * Prefixes of names of objects that manage native threads and their stacks themselves, so
+ * that they cannot run in threads of usched.
  */
 static const char *const machines[] = { "libjvm" };
 static const char *const sanitizers[] = {
@@ -58,12 +59,13 @@ static struct {
 } ranges[RANGES];
 static size_t ranges_used;              /* atomic */
 static struct uwait_lock looking;
-static bool inherited;                  /* a parent has looked; under `looking', as the
-					   next ones */
-static unsigned long long seen;         /* objects loaded so far; 0: not looked */
+static bool inherited;                  /* a parent has looked; `looking' protects this
+					   and the next variables */
+static unsigned long long seen;         /* count of objects loaded so far; 0: not
+					   looked yet */
 static const void *known[OBJECTS];
 static size_t known_used;
-static size_t at_start;                 /* objects loaded at the start */
+static size_t at_start;                 /* count of objects loaded at the start */
 static int refused_some;                /* 0 or ENOTSUP; atomic */
 
 static bool begins(const char *name, const char *const *with, size_t n)
@@ -115,7 +117,7 @@ static void refuse(void)
 	__atomic_store_n(&refused_some, ENOTSUP, __ATOMIC_RELAXED);
 }
 
-/* True: a note in the segment is one of Go's linker. */
+/* Returns true if the segment has a note of Go's linker. */
 static bool has_note_of_go(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 {
 	const char *at = (const char *)(info->dlpi_addr + h->p_vaddr);
@@ -136,7 +138,8 @@ static bool has_note_of_go(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 }
 
 /*
- * Returns why threads cannot be usched's in a process with this object; NULL: they can.
+ * Returns why a process with this object cannot use threads of usched, or NULL if the
+ * process can.
  */
 static const char *why_refused(const struct dl_phdr_info *info, const char *name)
 {
@@ -151,7 +154,7 @@ static const char *why_refused(const struct dl_phdr_info *info, const char *name
 	return NULL;
 }
 
-/* Has the variables of an object exchanged that UPOSIX_TLS names. */
+/* Chooses an object that UPOSIX_TLS names, so that its variables are exchanged. */
 static void choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 		   const char *name, bool late)
 {
@@ -267,7 +270,7 @@ int uposix__look_at_objects(void)
 	return __atomic_load_n(&refused_some, __ATOMIC_RELAXED);
 }
 
-/* The first look is not made here: libc loads an object for that, under the lock. */
+/* The first look is not made here, since libc holds a lock while an object is loaded. */
 void uposix__loaded(void)
 {
 	if (!__atomic_load_n(&seen, __ATOMIC_RELAXED))

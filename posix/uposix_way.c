@@ -14,7 +14,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* ms between looks: a full UNIX socket has no event when its output is shut. */
+/*
+ * ms between two looks at a full UNIX socket, which has no event when its output is shut
+ * down
+ */
 enum { LOOK = 100 };
 
 int64_t uposix__until(uint32_t ms)
@@ -30,7 +33,7 @@ ssize_t uposix__answer(ssize_t n)
 	return -1;
 }
 
-/* Has unet adopt the descriptors. False: some are not for unet. */
+/* Has unet adopt the descriptors. Returns false if unet cannot use some of them. */
 static bool adopt_all(const struct pollfd *fds, size_t n)
 {
 	bool all = true;
@@ -46,7 +49,7 @@ static bool adopt_all(const struct pollfd *fds, size_t n)
 	return all;
 }
 
-/* Calls poll(2) without waiting, so a signal that comes does not end a wait. */
+/* Calls poll(2) without waiting, so that a signal never ends the call. */
 static int look(struct pollfd *fds, size_t n)
 {
 	int rc;
@@ -76,7 +79,8 @@ static bool replace(struct pollfd *one)
 		return false;
 	if (epoll_ctl(fd, EPOLL_CTL_ADD, one->fd, &e)) {
 		close(uevents__disown(fd));
-		fd = -1;                        /* EPERM: a file, which never waits */
+		fd = -1;                        /* EPERM means a file, which never
+						   waits */
 	}
 	one->fd = fd;
 	one->events = POLLIN;
@@ -84,8 +88,9 @@ static bool replace(struct pollfd *one)
 }
 
 /*
- * poll() with an epoll instance in the place of each foreign descriptor. First looks
- * whether a wait is needed: files and numbers that are not open are ready.
+ * Waits as poll() does, with an epoll instance in place of each FOREIGN descriptor. Looks
+ * first whether a wait is needed, since files and numbers that are not open are ready at
+ * once.
  */
 static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 {
@@ -104,7 +109,7 @@ static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 	}
 	while (rc == 0) {
 		rc = unet_poll(all, n, deadline);
-		if (rc > 0)                     /* 0: another process was faster */
+		if (rc > 0)                     /* 0 if another process was faster */
 			rc = look(fds, n);
 	}
 	while (done-- > 0)
@@ -159,7 +164,7 @@ int uposix__way(int fd, short events, struct uposix_fd **f)
 		: await_foreign(fd, events, *f);
 }
 
-/* For native threads. A time-out begins again with each call. */
+/* Called by native threads. Each call starts the time-out anew. */
 bool uposix__repeat(ssize_t *result, int fd, short events)
 {
 	const struct uposix_fd *f = errno == EAGAIN ? uposix__known(fd) : NULL;

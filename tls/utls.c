@@ -46,7 +46,7 @@
 #include "../unet.h"
 #include "utls_set.h"
 
-enum { WANTS = INT32_MIN };             /* OpenSSL needs more input first */
+enum { WANTS = INT32_MIN };             /* OpenSSL needs more input before it can go on */
 
 enum { READS = 1, WRITES = 2 };
 
@@ -128,7 +128,7 @@ static int bio_read(BIO *b, char *data, int size)
 			BIO_set_retry_read(b);
 		return s->s_ended ? 0 : -1;
 	}
-	if (size == SSL3_RT_HEADER_LENGTH) {    /* or, at times, the last bytes of a
+	if (size == SSL3_RT_HEADER_LENGTH) {    /* a header, or at times the end of a
 						   record */
 		s->s_begun++;
 		s->s_vain++;
@@ -219,8 +219,8 @@ static int set_host(struct utls *s, const char *host)
 }
 
 /*
- * OpenSSL resumes only sessions that were shut down. A session without the peer's end may
- * be resumed, since the reader was told.
+ * OpenSSL resumes only sessions that were shut down. A session that ended without the
+ * peer's end of the stream may be resumed, since the reader was told of that.
  */
 void utls_free(struct utls *s)
 {
@@ -280,27 +280,27 @@ static int begin_call(struct utls *s, unsigned ways)
 	return 0;
 }
 
-/* Locks for a few lines without a switch. */
+/* Locks the session for a few lines that do not switch. */
 static void lock_session(struct utls *s)
 {
 	pthread_mutex_lock(&s->s_lock);
 }
 
-/* To clear the queue, which is mostly empty, takes ten times as long as to look. */
+/* To look at the queue, which is mostly empty, is ten times as fast as to clear it. */
 static void clear_errors(void)
 {
 	if (ERR_peek_error())
 		ERR_clear_error();
 }
 
-/* False: a call of OpenSSL would only ask for more. */
+/* Returns false if a call of OpenSSL would only ask for more input. */
 static bool may_read(const struct utls *s)
 {
 	return s->s_in.p_size || s->s_ended || SSL_has_pending(s->s_ssl)
 	       || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
 }
 
-/* The first error in the queue has the cause. */
+/* The first error in the queue tells the cause. */
 static int classify(struct utls *s, enum call call, int rc)
 {
 	int kind = SSL_get_error(s->s_ssl, rc);
@@ -396,7 +396,9 @@ static bool is_past(int64_t deadline)
 	return deadline > 0 && deadline != USCHED_NEVER && usync_after(0) >= deadline;
 }
 
-/* Drops `sent' bytes of s_sending. True: there are more, in s_sending. */
+/*
+ * Drops `sent' bytes of s_sending. Returns true if s_sending then has more bytes to send.
+ */
 static bool take(struct utls *s, size_t sent)
 {
 	bool more;
@@ -414,7 +416,7 @@ static bool take(struct utls *s, size_t sent)
 	return more;
 }
 
-/* Sends all. The caller has the turn. */
+/* Sends all bytes. The caller holds s_turn. */
 static int send_all(struct utls *s, int64_t deadline)
 {
 	const struct piece *p = &s->s_sending;
@@ -439,7 +441,7 @@ static bool is_unsent(struct utls *s)
 	return is;
 }
 
-/* Sends what this thread has added. 0: nothing of that is left. */
+/* Sends the bytes that this thread has added. Returns 0 if all of them are sent. */
 static int flush(struct utls *s, int64_t deadline)
 {
 	bool more = __atomic_load_n(&s->s_unsent, __ATOMIC_RELAXED);
@@ -459,7 +461,7 @@ static int flush(struct utls *s, int64_t deadline)
 	return 0;
 }
 
-/* True: bytes are left from the last call of OpenSSL. */
+/* Returns true if the last call of OpenSSL has left bytes. */
 static bool has_bytes(struct utls *s)
 {
 	bool has;
@@ -509,8 +511,8 @@ static int fill_input(struct utls *s, int64_t deadline)
 }
 
 /*
- * Gives OpenSSL bytes. A peer that always sends, but no data, does not hold up the
- * deadline.
+ * Reads input for OpenSSL. If the peer sends all the time, but no data, the deadline
+ * still ends the call.
  */
 static int get_more(struct utls *s, bool again, int64_t deadline)
 {
@@ -525,8 +527,8 @@ static int get_more(struct utls *s, bool again, int64_t deadline)
 }
 
 /*
- * True: the client has said nothing yet, so the server needs none of OpenSSL's 30 KB of
- * buffers.
+ * Returns true if the client has sent nothing yet, so that the server does without
+ * OpenSSL's 30 KB of buffers.
  */
 static bool is_before_hello(struct utls *s)
 {
@@ -584,7 +586,10 @@ static int complete_handshake(struct utls *s, unsigned other, int64_t deadline)
 	return rc;
 }
 
-/* Replies of OpenSSL are sent if that needs no wait, otherwise by the next call. */
+/*
+ * Reads data. Replies of OpenSSL are sent now if that needs no wait, otherwise by the
+ * next call.
+ */
 static ssize_t read_session(struct utls *s, void *buffer, size_t size, int64_t deadline)
 {
 	int rc = complete_handshake(s, WRITES, deadline);

@@ -59,14 +59,16 @@ static int set_alpn(struct utls_set *e, const char *text)
 	return 0;
 }
 
-/* OpenSSL's own function would ask on the terminal. */
+/* Replaces OpenSSL's own function, which would ask for a password on the terminal. */
 static int no_password(char *buffer, int size, int writing, void *arg)
 {
 	(void)buffer, (void)size, (void)writing, (void)arg;
 	return -1;
 }
 
-/* If no certificate is better, the handshake goes on with the first context. */
+/*
+ * If no other certificate matches the name, the handshake goes on with the first context.
+ */
 static int choose_certificate(SSL *ssl, int *alert, void *arg)
 {
 	const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
@@ -96,7 +98,7 @@ static void set_defaults(SSL_CTX *c, struct utls_set *e)
 			       | SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_mode(c, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_default_passwd_cb(c, no_password);
-	/* Tickets have all that is needed, so no sessions are kept here. */
+	/* Clients keep sessions in tickets, so the server keeps none. */
 	SSL_CTX_set_session_cache_mode(c, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_session_id_context(c, id, sizeof id - 1);
 	if (!(e->e_flags & UTLS_CLIENT)) {
@@ -170,7 +172,10 @@ static int make_context(struct utls_set *e, const struct utls_conf *conf,
 	return rc ? rc : load_authorities(c, conf);
 }
 
-/* 0; -ENOMEM; -EINVAL; -EPROTO: OpenSSL's queue of errors has more. */
+/*
+ * Returns 0, -ENOMEM, -EINVAL or -EPROTO; for -EPROTO the cause is in OpenSSL's error
+ * queue.
+ */
 static int fill_set(struct utls_set *e, const struct utls_conf *conf)
 {
 	int rc = conf->f_alpn ? set_alpn(e, conf->f_alpn) : 0;
@@ -185,7 +190,7 @@ static int fill_set(struct utls_set *e, const struct utls_conf *conf)
 	return rc;
 }
 
-/* The first error in the queue has the cause. */
+/* The first error in the queue tells the cause. */
 static int load_failure(const char **why)
 {
 	unsigned long code = ERR_peek_error();
@@ -213,7 +218,9 @@ void utls__release_set(struct utls_set *e)
 	free(e);
 }
 
-/* Like all calls of the library no cancellation point, though files are read. */
+/*
+ * This is no cancellation point, like all calls of the library, although files are read.
+ */
 static int load(const struct utls_conf *conf, struct utls_set **set, const char **why)
 {
 	size_t count = conf->f_count ? conf->f_count : 1;

@@ -10,8 +10,8 @@
 #include "utls.h"
 
 /*
- * What one load of a context has made. A set is constant. The context holds the last one,
- * and a session the one that was the last at its begin.
+ * The result of one load of a context. A set is constant. The context holds the latest
+ * set; a session holds the set that was the latest when the session began.
  */
 struct utls_set {
 	uint32_t       e_holds;         /* atomic */
@@ -27,7 +27,10 @@ struct utls_set {
 struct utls_set *utls__hold_set(struct utls_context *k);
 void utls__release_set(struct utls_set *e);
 
-/* Returns the method of the BIOs of sessions, made in utls.c. NULL: no memory. */
+/*
+ * Returns the BIO method of sessions, which utls.c defines, or NULL if there is no
+ * memory.
+ */
 BIO_METHOD *utls__method(void);
 
 #endif /* USCHED_TLS_SET_H */
