@@ -40,8 +40,8 @@ static struct usync_mutex making;
 static struct uprocs *scheduler;                    /* atomic */
 
 /*
- * Makes the scheduler. Its native threads block all signals, except those of faults and
- * of profiling timers: a handler might interrupt the library, and might call sem_post().
+ * Makes the scheduler. Its native threads block all signals except those of faults and of
+ * profiling timers, because a handler might interrupt the library and call sem_post().
  */
 static int make_scheduler(void)
 {

@@ -88,8 +88,8 @@ int uposix_lio_listio64(int mode, struct aiocb64 *const list[], int n,
 			struct sigevent *event);
 
 /*
- * Functions of <sys/msg.h> and <sys/sem.h>. Programs may use other names of these headers
- * as their own.
+ * Functions of <sys/msg.h> and <sys/sem.h>. These headers are not included here, since a
+ * program may define some of their other names itself.
  */
 struct sembuf;
 ssize_t uposix_msgrcv(int queue, void *message, size_t size, long type, int flags);
@@ -118,7 +118,7 @@ int uposix___cxa_thread_atexit_impl(void (*func)(void *object), void *object, vo
 /* The name by which libstdc++ calls uselocale(). */
 extern __typeof__(uselocale) uposix___uselocale;
 
-/* Functions that inline functions of libc call, and scanf() of C99 and C23. */
+/* Functions that libc's inline functions call, and the scanf() of C99 and of C23. */
 int uposix___uflow(FILE *file);
 int uposix___underflow(FILE *file);
 int uposix___isoc99_vfscanf(FILE *file, const char *format, va_list list);

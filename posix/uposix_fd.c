@@ -285,7 +285,7 @@ int uposix_fcntl(int fd, int command, ...)
 	return control(fd, command, argument);
 }
 
-/* Functions with an off_t of 64 bits are the same functions. */
+/* With an off_t of 64 bits, fcntl64() is the same function as fcntl(). */
 int uposix_fcntl64(int fd, int command, ...) UPOSIX_ALIAS(fcntl);
 
 int uposix_ioctl(int fd, unsigned long request, ...)

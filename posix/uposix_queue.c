@@ -158,7 +158,7 @@ int uposix_lio_listio(int mode, struct aiocb *const list[], int n, struct sigeve
 	return failed ? -1 : rc;
 }
 
-/* Functions with an off_t of 64 bits are the same functions. */
+/* With an off_t of 64 bits, struct aiocb64 is the same as struct aiocb. */
 
 int uposix_aio_read64(struct aiocb64 *a)
 {

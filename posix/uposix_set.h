@@ -182,8 +182,8 @@ struct uposix_thread *uposix__me(void);
 int uposix__set_me(struct uposix_thread *me);
 
 /*
- * Returns what uposix__me() returns, but NULL also for a thread that goes on natively in
- * the child of a fork: the system keeps the signal mask of such a thread.
+ * Returns uposix__me(), or NULL if the caller is a native thread. In the child of a fork
+ * that includes the thread that called fork(), whose signal mask the system then keeps.
  */
 static inline struct uposix_thread *uposix__thread_now(void)
 {
@@ -242,8 +242,8 @@ extern struct uposix_forked {
 } uposix__forked;
 
 /*
- * Returns true in the child of a fork, where an owner of an object may be a thread of the
- * parent, or f_name.
+ * Returns true in the child of a fork. There the owner that a lock names may be a thread
+ * of the parent, or the caller by its name in the parent, f_name.
  */
 static inline bool uposix__has_forked(void)
 {
@@ -340,8 +340,8 @@ void uposix__set_mask(struct uposix_thread *me, uint64_t mask);
 bool uposix__handle(struct uposix_thread *me);
 
 /*
- * Takes a signal of `mask' that pthread_kill() sent to `me'. Returns its number; 0: there
- * is none.
+ * Takes a signal of `mask' that pthread_kill() sent to `me'. Returns its number, or 0 if
+ * there is no such signal.
  */
 int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info);
 

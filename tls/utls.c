@@ -61,7 +61,7 @@ enum {                                  /* numbers of bytes */
 					   hand */
 	IN_MAX  = 32768,                /* read at once: nearly two records */
 	OUT_MAX = 32768,                /* written at once: two records */
-	ANSWERS = 16384,                /* replies at most: 600 changes of keys */
+	ANSWERS = 16384,                /* most bytes of replies: 600 key changes */
 };
 
 enum call { HANDSHAKE, READ, WRITE, SHUTDOWN };
