@@ -306,7 +306,7 @@ static int resume_long(struct usched *s, struct uco *co)
 	return rc;
 }
 
-int uco__enter(struct uco *co, void *value)
+BY_THREADS int uco__enter(struct uco *co, void *value)
 {
 	struct usched *s = usched__here();
 	int rc = refuse_resume(co, s);
@@ -360,7 +360,8 @@ static int yield_long(struct usched *s, struct uco *co)
 	return rc;
 }
 
-int uco__leave(void *value)
+/* The frame of this is below that of the statement, which is compared with c_low. */
+BY_THREADS int uco__leave(void *value)
 {
 	struct usched *s = usched__here();
 	struct uco *co = uco_self();
