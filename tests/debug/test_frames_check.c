@@ -222,7 +222,8 @@ typedef void func(void *);
 /* On one processor, or on two with a thread each. */
 static void run_use(func *first, func *second, unsigned processors, unsigned stacks)
 {
-	struct uprocs_conf conf = { .c_processors = processors, .c_stacks = stacks };
+	struct uprocs_conf conf = { .c_processors = processors, .c_stacks = stacks,
+				    .c_stall = USCHED_QUIET };
 	struct ustack *all[2] = { NULL, NULL };
 	struct uprocs *rr = NULL;
 
