@@ -16,9 +16,9 @@ cd "$(dirname "$0")/../.." || exit 1
 
 # AREA RATE SENTENCES: it and its in 1,000 words, and sentences that begin with a pronoun,
 # at most. The aim is 15 and 4. Lower a limit when comments get better; never raise it.
-limits='library 32 40
-posix 15 4
-sim 15 4
+limits='library 15 4
+posix 10 4
+sim 12 4
 tls 15 4'
 
 # files PATTERN...: of the project, tracked by git or not yet; without git, all there are.
