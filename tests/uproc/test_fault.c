@@ -3,6 +3,7 @@
  * test_fault.c: schedulers where the n-th allocation, mapping, or native thread fails,
  * for n = 1, 2, 3 ... until a scenario runs without a failure; see fault.h.
  */
+#include <sched.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -360,6 +361,9 @@ TEST(test_failed_blocks)
 		conf.c_log = no_log;
 		assert_int_equal(over->o_create(&conf, &s), 0);
 		assert_int_equal(over->o_start(s, wait_once, NULL, &f.f_other), 0);
+		while (__atomic_load_n(&f.f_other->u_tokens, __ATOMIC_RELAXED)
+		       != USTACK_WAITING)       /* its block is not to fail */
+			sched_yield();
 		assert_int_equal(over->o_start(s, fail_to_block, &f, &t), 0);
 		for (size_t i = 0; i < 2; i++) {
 			assert_int_equal(ustack_join(t, NULL, USCHED_NEVER), -EDEADLK);
