@@ -544,7 +544,7 @@ static inline void set_room(const struct usched *s, struct ustack *u)
 		  / DISPATCH_DEEP_UNIT & DISPATCH_DEEP_UNITS;
 }
 
-inline void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k)
+static inline void place(struct usched *s, struct ustack *u, struct usched_stack *k)
 {
 	if (k == &s->s_vacant) {
 		k = s->s_victim;
@@ -562,6 +562,11 @@ inline void usched__place(struct usched *s, struct ustack *u, struct usched_stac
 		set_room(s, u);
 	}
 	watch_launch(s, u);
+}
+
+void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k)
+{
+	place(s, u, k);
 }
 
 APART static void place_alone(struct usched *s, struct ustack *u)
@@ -585,7 +590,7 @@ APART static struct arch_jump launch(struct usched *s, struct ustack *u)
 	if (usched__brought(u))
 		place_alone(s, u);
 	else
-		usched__place(s, u, usched__vacant_stack(s));
+		place(s, u, usched__vacant_stack(s));
 	DISPATCH_ADD(s->s_stats.s_launches, 1);
 	s->s_func = u->u_func;
 	s->s_arg = u->u_begin.b_arg;
@@ -877,8 +882,7 @@ static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack 
 	__atomic_store_n(&u->u_stack, &s->s_native, __ATOMIC_RELEASE);
 }
 
-inline void usched__drop_frames(struct usched *s, struct ustack *u,
-				struct ustack *whose)
+static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
 {
 	struct usched_stack *k = u->u_stack;
 
@@ -900,6 +904,11 @@ inline void usched__drop_frames(struct usched *s, struct ustack *u,
 		usched__vacate(s, k);                   /* moves it in the list */
 }
 
+void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
+{
+	drop_frames(s, u, whose);
+}
+
 /* Ends `u', in whatever state (R6). */
 static inline void release(struct usched *s, struct ustack *u)
 {
@@ -909,7 +918,7 @@ static inline void release(struct usched *s, struct ustack *u)
 	u->u_attached = 0;
 	if (local)
 		local->a_ops->a_free(local);
-	usched__drop_frames(s, u, u);
+	drop_frames(s, u, u);
 	if (s->s_calls.s_done)
 		s->s_calls.s_done(s, u);
 }
