@@ -133,12 +133,14 @@ static ssize_t try_recvfrom(const struct descriptor *d, const struct op *o)
 {
 	struct unet_addr *a = o->o_from;
 
-	if (a)
-		a->a_size = sizeof a->a_sockaddr;
+	if (!a)
+		return result(recv(d->d_fd, o->o_buffer, o->o_size,
+				   o->o_flags | MSG_DONTWAIT));
+	a->a_size = sizeof a->a_sockaddr;
 	return result(recvfrom(d->d_fd, o->o_buffer, o->o_size,
 			       o->o_flags | MSG_DONTWAIT,
-			       a ? (struct sockaddr *)&a->a_sockaddr : NULL,
-			       a ? &a->a_size : NULL));
+			       (struct sockaddr *)&a->a_sockaddr,
+			       &a->a_size));
 }
 
 static ssize_t try_sendto(const struct descriptor *d, const struct op *o)

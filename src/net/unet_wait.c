@@ -6,11 +6,13 @@
  * unet__ready().
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* POLLRDHUP */
+#define _GNU_SOURCE             /* POLLRDHUP, nanosleep() */
 #endif
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
+#include "../base/cancel.h"
 #include "net.h"
 
 /* Keeps a rare path out of line, so that the usual path saves no registers. */
@@ -585,16 +587,23 @@ void unet__release(struct descriptor *d, struct told *told)
 /* Sleeps for NET_RETRY, at most until the deadline. -ETIMEDOUT: the deadline has come. */
 int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline)
 {
-	int64_t now = uevents_now();
+	int64_t until = usync_after(NET_RETRY);
+	struct timespec t = { 0, NET_RETRY };
 	struct uwaiter *w;
+	int before;
 
-	if (now >= deadline)
+	if (deadline <= 0 || until - NET_RETRY >= deadline)
 		return -ETIMEDOUT;
-	w = uwait_prepare_lean(deadline - now < NET_RETRY ? deadline : now + NET_RETRY,
-			       false);
-	if (uwait_error(w))
-		return uwait_error(w);
-	uwait_note(w, kind, (void *)(intptr_t)fd, __builtin_return_address(0));
-	uwait_begin(w);
-	return uwait_block(w);
+	if (ustack_self()) {
+		w = uwait_prepare_lean(until < deadline ? until : deadline, false);
+		if (uwait_error(w))
+			return uwait_error(w);
+		uwait_note(w, kind, (void *)(intptr_t)fd, __builtin_return_address(0));
+		uwait_begin(w);
+		return uwait_block(w);
+	}
+	before = defer_cancel();
+	nanosleep(&t, NULL);
+	allow_cancel(before);
+	return 0;
 }
