@@ -245,11 +245,8 @@ struct uproc {
 	struct usched_stack  *p_returned;       /* stacks of this processor that other
 						   processors return; by k_next */
 	uint32_t              p_trim;    /* 1: the processor is to give memory back */
-	uint32_t              p_stands;  /* 1: a look waits for r_lock */
 	uint32_t              p_drawer;  /* the processor that draws p_drawn, + 1; or 0 */
 	const struct uproc_thread *p_drawn;     /* a thread that is woken */
-
-	bool                  p_still;   /* r_lock: no thread of the processor runs */
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
@@ -260,7 +257,7 @@ struct uproc {
 	void                 *p_alternate;      /* stack of its native thread, or NULL */
 };
 
-enum { UPROC_SAID = 40 };               /* lines of a report of a deadlock, at most */
+enum { UPROC_SAID = 20 };               /* threads in a report of a deadlock, at most */
 
 /* Private, but the first part of a scheduler's object: its processors. */
 struct uprocs {

@@ -118,9 +118,8 @@ static inline struct usched *uprocs_sched(const struct uprocs *r)
  * processors, and frees `r' and everything in it. No other native thread may use `r' or
  * its threads any more, unless it holds `r'. A deadline of 0, or in the past, asks
  * whether all have ended already.
- * 0; -ETIMEDOUT: threads are left, or `r' is held; this was reported, unless the deadline
- * was 0, with what each thread does, and where, for which threads are held up, for 100 ms
- * at most; they run on, `r' is as it was, and the call may be made again;
+ * 0; -ETIMEDOUT: threads are left, or `r' is held: they run on, `r' is as it was, and the
+ * call may be made again; uinspect_dump() shows what the threads do;
  * -EDEADLK, also before the deadline: the threads that are left wait and nothing can wake
  * them; they were reported and aborted, everything is freed nevertheless; -EPERM: called
  * by a thread, whose stack it would free: have main() call it; or another native thread

@@ -591,8 +591,6 @@ int sim__leaves(int64_t deadline)
 		rc = uwait_block(w);
 		r->r_leaver = NULL;
 	}
-	if (rc == -ETIMEDOUT && deadline > 0)
-		uproc__report_left(r->r_proc->p_procs);
 	ustack_shield(before > 0);
 	return rc;
 }

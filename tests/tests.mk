@@ -54,7 +54,7 @@ $(B)/tests/test_overflow: wrapped := dladdr
 # What several programs share.
 $(filter $(B)/tests/test_sync_%,$(tests)): $(B)/tests/help/sync.o $(B)/tests/help/place.o
 $(filter $(B)/tests/test_embed%,$(tests)): $(B)/tests/help/embed.o
-$(filter $(B)/tests/test_report_%,$(tests)) $(call tests_of,inspect): \
+$(call tests_of,report inspect): \
 	$(B)/tests/help/sync.o $(B)/tests/help/report.o
 nets   := $(filter $(B)/tests/test_net_%,$(tests))
 pools  := $(filter $(B)/tests/test_offload%,$(tests))

@@ -320,9 +320,6 @@ UPROC_PRIVATE void uproc__interrupt(struct usched *s, struct ustack *u);
  */
 UPROC_PRIVATE bool uproc__report_stuck(struct uprocs *r);
 
-/* Reports threads that are left at the deadline of uprocs_destroy(). Under r_lock. */
-UPROC_PRIVATE void uproc__report_left(struct uprocs *r);
-
 /* Returns the number of threads. Not exact while processors run. */
 UPROC_PRIVATE uint32_t uproc__threads(const struct uprocs *r);
 
@@ -378,9 +375,6 @@ UPROC_PRIVATE bool uproc__is_stuck(struct uproc *p);
 
 /* Removes the mark PARKED, if it is in the inbox of `p'. */
 UPROC_PRIVATE void uproc__unmark(struct uproc *p);
-
-/* Waits, on processor `p', while threads are reported. */
-UPROC_PRIVATE void uproc__stand(struct uproc *p);
 
 /* s_linger. */
 UPROC_PRIVATE int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value);

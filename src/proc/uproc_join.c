@@ -276,8 +276,6 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	r->r_held += returns;
 	if (rc == 0)
 		rc = wait_locked(r, t, deadline);
-	if (rc == -ETIMEDOUT && !t && deadline > 0)
-		uproc__report_left(r);
 	if (rc > 0 && t)
 		put_joined(t, value);
 	r->r_held -= returns;
@@ -327,8 +325,6 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 	}
 	r->r_returns = 0;
 	r->r_deadline = INT64_MAX;
-	if (rc == -ETIMEDOUT && !t && deadline > 0)
-		uproc__report_left(r);
 	if (rc > 0 && t)
 		put_joined(t, value);
 	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)

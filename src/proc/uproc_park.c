@@ -226,7 +226,7 @@ static bool look_for_end(struct uprocs *r)
 
 /*
  * Threads must not move while they are reported, even if a native thread that should have
- * called uprocs_hold() wakes one: an unparked processor waits in uproc__stand().
+ * called uprocs_hold() wakes one: an unparked processor waits in stand().
  */
 bool uproc__detect_end(struct uprocs *r)
 {
@@ -299,16 +299,13 @@ static void wait_unparked(struct uproc *p, int64_t until)
 	unlock(&p->p_lock);
 }
 
-void uproc__stand(struct uproc *p)
+/* Waits while threads are reported. */
+static void stand(struct uprocs *r)
 {
-	struct uprocs *r = p->p_procs;
-
-	if (!LOAD(r->r_looking))
-		return;
-	SWAP(&p->p_stands, 1);
-	lock(&r->r_lock);
-	SWAP(&p->p_stands, 0);
-	unlock(&r->r_lock);
+	if (LOAD(r->r_looking)) {
+		lock(&r->r_lock);
+		unlock(&r->r_lock);
+	}
 }
 
 void uproc__unmark(struct uproc *p)
@@ -339,7 +336,7 @@ static void sleep_parked(struct uproc *p, int64_t until)
 	FETCH_ADD(&r->r_unparks, 1);
 	if (LOAD(r->r_monitor))
 		upreempt__wake(r->r_monitor);
-	uproc__stand(p);
+	stand(r);
 	uproc__look_at_observer(p);
 }
 

@@ -45,7 +45,6 @@ bool uproc_look(struct uproc *p)
 {
 	const struct uprocs *r = p->p_procs;
 
-	uproc__stand(p);
 	set_turn(p);
 	uproc__look_at_observer(p);
 	UPROC_COUNT(p->p_looked_for, 1);

@@ -167,7 +167,7 @@ static uintptr_t parse_address(const char *at)
 	int n = sscanf(at, format, &address, file, &offset);
 
 	TEST_EQUAL(n, 3);
-	TEST_TRUE(strncmp(file, "test_report_", 12) == 0);
+	TEST_TRUE(strncmp(file, "test_report", 11) == 0);
 	TEST_EQUAL((address - offset) % 4096, 0);       /* the file begins with a page */
 	return address;
 }

@@ -181,8 +181,7 @@ test_look - processors
 test_preempt - slices
 test_stall - slices
 test_deadlock - deadlocks, which end a run
-test_report_cycle - deadlocks, which end a run
-test_report_wait - deadlocks, which end a run
+test_report - deadlocks, which end a run
 test_fault - calls fail by number: tests/scripts/faults.sh
 test_signal - signals of native threads
 test_errno - errno of native threads

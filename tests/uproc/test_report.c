@@ -1,17 +1,218 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_report_cycle.c: the report of a deadlock: the owners of mutexes, cycles, and what
- * is left out when many threads wait.
+ * test_report.c: the report of a deadlock: each way to wait, and when there is none; the
+ * owners of mutexes; what is left out when many threads wait.
  */
 #include "../help/report.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
 
-/* ---- Owners and cycles ---- */
+#include "../../unet.h"
+
+/* ---- Ways to wait ---- */
+
+static const struct way *const wake = &ways[WAIT_at_wake];
+
+static void tell_each(const struct uprocs_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	struct ustack *u[WAITS];
+
+	prepare_waits();
+	for (int i = 0; i < WAITS - 2; i++)
+		assert_int_equal(over->o_start(s, ways[i].w_func, NULL, &u[i]), 0);
+	assert_int_equal(ustack_join(u[0], NULL, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(line_count, WAITS - 2 + 1);
+	for (int i = 0; i < WAITS - 2; i++)
+		check_line(u[i], i);
+	for (int i = 0; i < WAITS - 2; i++)
+		help_out(u[i], i);
+	for (int i = 0; i < WAITS - 2; i++)
+		assert_int_equal(ustack_join(u[i], NULL, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+	end_waits();
+}
+
+TEST_CASE(test_told_each, each_conf, tell_each)
+
+/* Their scheduler ends joins with an error. */
+static void tell_joins(const struct uprocs_conf *conf)
+{
+	for (int i = WAIT_at_join; i <= WAIT_at_later_join; i++) {
+		void *s = make_told(conf, keep_line);
+		struct ustack *u;
+
+		prepare_waits();
+		assert_int_equal(over->o_start(s, wake->w_func, NULL, &to.thread), 0);
+		assert_int_equal(over->o_start(s, ways[i].w_func, NULL, &u), 0);
+		assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+		assert_int_equal(line_count, 3);
+		check_line(u, i);
+		check_line(to.thread, WAIT_at_wake);
+		assert_int_equal(ustack_wake(to.thread), 0);
+		assert_int_equal(ustack_join(to.thread, NULL, USCHED_NEVER), 0);
+		assert_int_equal(over->o_destroy(s), 0);
+		end_waits();
+	}
+}
+
+TEST_CASE(test_told_joins, each_conf, tell_joins)
+
+/* A wait for the threads of a scope names the scope. */
+struct led {
+	struct usync_scope *l_scope;
+	struct ustack      *l_member;
+};
+
+static int wait_in_scope(void *unused)
+{
+	(void)unused;
+	return ustack_wait();
+}
+
+static void lead(void *arg)
+{
+	struct led *l = arg;
+
+	TEST_EQUAL(usync_scope_start(l->l_scope, wait_in_scope, NULL, &l->l_member), 0);
+	TEST_EQUAL(usync_scope_wait(l->l_scope, USCHED_NEVER), 0);
+}
+
+static void tell_scope(const struct uprocs_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	struct led led = { NULL, NULL };
+	char text[80];
+	struct ustack *u;
+
+	assert_int_equal(usync_scope_create(NULL, &led.l_scope, USCHED_NEVER), 0);
+	snprintf(text, sizeof text, "waits for scope %p, not done: 1,",
+		 (void *)led.l_scope);
+	assert_int_equal(over->o_start(s, lead, &led, &u), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(line_count, 3);
+	assert_non_null(line_with(text));
+	assert_int_equal(ustack_wake(led.l_member), 0);
+	assert_int_equal(ustack_join(led.l_member, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+	usync_scope_release(led.l_scope);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+TEST_CASE(test_told_scope, each_conf, tell_scope)
+
+/* ---- Descriptors ---- */
+
+/* A wait for a descriptor may end, so nothing is reported while it lasts. */
+static void read_one(void *fd)
+{
+	uint64_t value;
+
+	TEST_EQUAL(unet_read(*(int *)fd, &value, 8, USCHED_NEVER), 8);
+	TEST_EQUAL(line_count, 0);
+}
+
+static void *write_late(void *fd)
+{
+	nanosleep(&(struct timespec){ 0, 20 * MILLISECOND }, NULL);
+	TEST_EQUAL(eventfd_write(*(int *)fd, 1), 0);
+	return NULL;
+}
+
+static void tell_after_read(const struct uprocs_conf *conf)
+{
+	void *s = make_told(conf, keep_line);
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	struct ustack *waits_for_wake, *reads;
+	pthread_t native;
+
+	assert_int_equal(over->o_start(s, wake->w_func, NULL, &waits_for_wake), 0);
+	assert_int_equal(over->o_start(s, read_one, &fd, &reads), 0);
+	assert_int_equal(pthread_create(&native, NULL, write_late, &fd), 0);
+	assert_int_equal(ustack_join(reads, NULL, USCHED_NEVER), 0);
+	assert_int_equal(ustack_join(waits_for_wake, NULL, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(line_count, 2);
+	check_line(waits_for_wake, WAIT_at_wake);
+	assert_int_equal(ustack_wake(waits_for_wake), 0);
+	assert_int_equal(ustack_join(waits_for_wake, NULL, USCHED_NEVER), 0);
+	assert_int_equal(over->o_destroy(s), 0);
+	assert_int_equal(pthread_join(native, NULL), 0);
+	close(fd);
+}
+
+TEST_CASE(test_told_after_read, each_conf, tell_after_read)
+
+/* ---- Standstill ---- */
+
+/*
+ * A native thread that does not hold the scheduler wakes a thread in the middle of a
+ * report. The thread does not run before the report ends.
+ */
+static struct {
+	struct ustack *_Atomic thread;
+	atomic_bool             told;
+	atomic_bool             woken;
+	atomic_bool             ran;
+	bool                    ran_early;
+} meddled;
+
+static void hear_first_line(const char *line)
+{
+	keep_line(line);
+	if (line_count > 1)
+		return;
+	meddled.told = true;
+	while (!meddled.woken)
+		sched_yield();
+	nanosleep(&(struct timespec){ 0, 20 * MILLISECOND }, NULL);
+	meddled.ran_early = meddled.ran;
+}
+
+static void *meddle(void *unused)
+{
+	while (!meddled.told)
+		sched_yield();
+	TEST_EQUAL(ustack_wake(meddled.thread), 0);
+	meddled.woken = true;
+	return unused;
+}
+
+static void wait_then_run(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(ustack_wait(), 0);
+	meddled.ran = true;
+}
+
+static void meddle_with(const struct uprocs_conf *conf)
+{
+	void *s = make_told(conf, hear_first_line);
+	struct ustack *u;
+	pthread_t native;
+
+	memset(&meddled, 0, sizeof meddled);
+	assert_int_equal(over->o_start(s, wait_then_run, NULL, &u), 0);
+	meddled.thread = u;
+	assert_int_equal(pthread_create(&native, NULL, meddle, NULL), 0);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), -EDEADLK);
+	assert_int_equal(ustack_join(u, NULL, USCHED_NEVER), 0);
+	assert_int_equal(pthread_join(native, NULL), 0);
+	assert_true(meddled.ran);
+	assert_false(meddled.ran_early);
+	assert_int_equal(over->o_destroy(s), 0);
+}
+
+TEST_CASE(test_told_standstill, each_conf, meddle_with)
+
+/* ---- Owners ---- */
 
 static struct usync_mutex chain[3];
 static atomic_uint locked;
@@ -53,26 +254,7 @@ static void check_holder(const struct ustack *u, const struct usync_mutex *m,
 		fail_msg("\"%s\" is not in \"%s\"", text, line);
 }
 
-enum { NAMED = 8 };                     /* threads of a cycle */
-
-static void check_cycle(struct ustack *const *u, size_t n)
-{
-	size_t first = 0, size;
-	char text[LINE_SIZE];
-
-	for (size_t i = 1; i < n; i++)
-		if ((uintptr_t)u[i] < (uintptr_t)u[first])
-			first = i;
-	size = (size_t)snprintf(text, sizeof text, "cycle of %zu threads: ", n);
-	for (size_t i = 0; i < n && i < NAMED; i++)
-		size += (size_t)snprintf(text + size, sizeof text - size, "%s%p",
-					 i ? ", " : "", (void *)u[(first + i) % n]);
-	snprintf(text + size, sizeof text - size, "%s", n > NAMED ? ", ..." : "");
-	if (!line_with(text))
-		fail_msg("\"%s\" is in no line", text);
-}
-
-static void tell_cycle(const struct uprocs_conf *conf)
+static void tell_owners(const struct uprocs_conf *conf)
 {
 	void *s = make_told(conf, keep_line);
 	struct ustack *u[5];
@@ -83,46 +265,18 @@ static void tell_cycle(const struct uprocs_conf *conf)
 		assert_int_equal(over->o_start(s, lock_two, &chain[i], &u[i]), 0);
 	assert_int_equal(over->o_start(s, lock_first, &chain[2], &u[4]), 0);
 	assert_int_equal(ustack_join(u[3], NULL, USCHED_NEVER), -EDEADLK);
-	assert_int_equal(line_count, 1 + 5 + 1);
+	assert_int_equal(line_count, 1 + 5);
 	for (int i = 0; i < 3; i++)
 		check_holder(u[i], &chain[(i + 1) % 3], u[(i + 1) % 3], "");
 	check_holder(u[3], &chain[1], u[1], "");
 	check_holder(u[4], &chain[2], u[2], "");
-	check_cycle(u, 3);
 	assert_int_equal(ustack_cancel(u[0]), 0);       /* and the others go on */
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(ustack_join(u[i], NULL, USCHED_NEVER), 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-TEST_CASE(test_told_cycle, each_conf, tell_cycle)
-
-/* A thread has a mutex and joins another, which waits for the mutex. */
-static void lock_and_join(void *other)
-{
-	TEST_EQUAL(usync_mutex_lock(&chain[0], USCHED_NEVER), 0);
-	locked = 3;
-	TEST_EQUAL(ustack_join(other, NULL, USCHED_NEVER), -EDEADLK);
-	TEST_EQUAL(usync_mutex_unlock(&chain[0]), 0);
-}
-
-static void tell_mixed_cycle(const struct uprocs_conf *conf)
-{
-	void *s = make_told(conf, keep_line);
-	struct ustack *u[2];
-
-	locked = 0;
-	assert_int_equal(over->o_start(s, lock_first, &chain[0], &u[0]), 0);
-	assert_int_equal(over->o_start(s, lock_and_join, u[0], &u[1]), 0);
-	assert_int_equal(ustack_join(u[1], NULL, USCHED_NEVER), 0);
-	assert_int_equal(line_count, 1 + 2 + 1);
-	check_holder(u[0], &chain[0], u[1], "");
-	check_cycle(u, 2);
-	assert_int_equal(ustack_join(u[0], NULL, USCHED_NEVER), 0);
-	assert_int_equal(over->o_destroy(s), 0);
-}
-
-TEST_CASE(test_told_mixed_cycle, each_conf, tell_mixed_cycle)
+TEST_CASE(test_told_owners, each_conf, tell_owners)
 
 /* The owner has ended and was not joined. */
 static void lock_and_end(void *mutex)
@@ -151,7 +305,7 @@ TEST(test_told_ended)
 
 /* ---- Many ---- */
 
-enum { LISTED = 20 };                   /* threads, and cycles */
+enum { LISTED = 20 };                   /* threads */
 
 /* The number of the thread that the i-th of n joins; n: none. The last joins none. */
 typedef size_t next_fn(size_t i, size_t n);
@@ -167,11 +321,6 @@ static struct {
 static size_t in_a_chain(size_t i, size_t n)
 {
 	return i < n - 2 ? i + 1 : n;
-}
-
-static size_t in_a_ring(size_t i, size_t n)
-{
-	return i < n - 1 ? (i + 1) % (n - 1) : n;
 }
 
 static size_t in_pairs(size_t i, size_t n)
@@ -283,9 +432,8 @@ static void check_listed(struct ustack *const *u)
 	assert_string_equal(lines[LISTED + 1], text);
 }
 
-/* Has `count' threads wait. Returns their handles, for free(). */
-static struct ustack **tell_many(const struct uprocs_conf *conf, size_t count,
-				 next_fn *next)
+/* Has `count' threads wait. */
+static void tell_many(const struct uprocs_conf *conf, size_t count, next_fn *next)
 {
 	size_t size = count * sizeof(struct ustack *);
 	struct ustack **u = malloc(size);
@@ -299,42 +447,24 @@ static struct ustack **tell_many(const struct uprocs_conf *conf, size_t count,
 	memcpy(u, many.threads, size);
 	assert_int_equal(ustack_join(u[count - 1], NULL, USCHED_NEVER), -EDEADLK);
 	check_listed(u);
+	assert_int_equal(line_count, 1 + LISTED + 1);
 	end_many(s);
 	free(many.threads);
-	return u;
+	free(u);
 }
 
 static void tell_chain(const struct uprocs_conf *conf)
 {
-	free(tell_many(conf, 100, in_a_chain));
-	assert_int_equal(line_count, 1 + LISTED + 1);
+	tell_many(conf, 100, in_a_chain);
 }
 
 TEST_CASE(test_told_chain, each_conf, tell_chain)
 
-static void tell_ring(const struct uprocs_conf *conf)
-{
-	struct ustack **u = tell_many(conf, 100, in_a_ring);
-
-	assert_int_equal(line_count, 1 + LISTED + 2);
-	check_cycle(u, 99);
-	free(u);
-}
-
-TEST_CASE(test_told_ring, each_conf, tell_ring)
-
 /* All ways, by so many that nothing may take the square of their number. */
 TEST(test_told_thousands)
 {
-	size_t n = test_scale(2000, 50) * WAITS + 1;
-	struct uprocs_conf conf = { .c_processors = 2 };
-	struct ustack **u;
-
-	u = tell_many(&conf, n, in_pairs);
-	assert_int_equal(line_count, 1 + LISTED + 1 + LISTED);
-	for (size_t i = 1; i <= LISTED; i++)
-		TEST_TRUE(strstr(lines[LISTED + 1 + i], "cycle of 2 threads: "));
-	free(u);
+	tell_many(&(struct uprocs_conf){ .c_processors = 2 },
+		  test_scale(2000, 50) * WAITS + 1, in_pairs);
 }
 
 int main(void)
