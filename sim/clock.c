@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock.c: clocks, random numbers and numbers of processes in a simulation: X() of the
- * program is uposix_X().
+ * clock.c: clocks, random numbers and numbers of processes in a simulation. The program
+ * calls uposix_NAME() in place of NAME().
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT, RUSAGE_THREAD */
@@ -11,20 +11,21 @@
 #include "world.h"
 
 enum {
-	US     = 1000,                  /* ns */
-	BEGUN  = 1000,                  /* s: the clock at the start of the program */
-	PROCESS = 1000,                 /* getpid(); a host adds its number */
-	THREAD = 2000,
-	JUMPS  = 100,                   /* jumps in a second */
-	LEAP   = 10000,                 /* or so many jumps at once */
-	MOST   = 256,                   /* bytes at most of getentropy() */
+	US     = 1000,                  /* ns in a microsecond */
+	BEGUN  = 1000,                  /* s: CLOCK_MONOTONIC when a run begins; BOOTED in
+					   sim.c is the same time */
+	PROCESS = 1000,                 /* getpid() on no host; on host n, PROCESS + n */
+	THREAD = 2000,                  /* gettid() of thread 0; of thread n, THREAD + n */
+	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds, */
+	LEAP   = 10000,                 /* where n is from -LEAP to LEAP */
+	MOST   = 256,                   /* most bytes that getentropy() returns */
 };
 
-static uint64_t state;
+static uint64_t state;                  /* of the generator in sim__fill() */
 
 /* ---- The clock ---- */
 
-/* Returns ns of a clock. The clock of the day may jump whenever a thread looks. */
+/* Returns the time of a clock, in ns. By chance CLOCK_REALTIME jumps before. */
 static int64_t now(clockid_t clock)
 {
 	if (clock == CLOCK_REALTIME
@@ -71,7 +72,10 @@ clock_t uposix_clock(void)
 	return (now(CLOCK_MONOTONIC) - BEGUN * SECOND) / US;
 }
 
-/* The program has one CPU, and all the time that has passed is time of its threads. */
+/*
+ * Reports the time since the start of the run as user time, both for the process and for
+ * the calling thread.
+ */
 int uposix_getrusage(int who, struct rusage *r)
 {
 	int64_t us = uposix_clock();
@@ -103,8 +107,9 @@ void sim__seed(uint64_t seed)
 }
 
 /*
- * These random numbers are not the strategy's, so a run with other choices has the same.
- * A generator of Knuth's gives a byte at a time, so all machines have the same.
+ * Has a generator apart from the strategy's, so that the program gets the same random
+ * numbers after other choices. The generator (MMIX, Knuth) makes one byte at a time, so
+ * that the byte order of the machine does not matter.
  */
 void sim__fill(void *to, size_t size)
 {
@@ -131,7 +136,7 @@ int uposix_getentropy(void *to, size_t size)
 	return 0;
 }
 
-/* Newer versions of glibc have this function. */
+/* Only newer versions of glibc have the functions arc4random...(). */
 REPLACE(void, arc4random_buf, (void *to, size_t size))
 {
 	if (!sim__self())
@@ -153,7 +158,10 @@ REPLACE(uint32_t, arc4random_uniform, (uint32_t n))
 	return (uint32_t)((uint64_t)in_arc4random() * n >> 32);
 }
 
-/* std::random_device::_M_getval(), for which libstdc++ would use an instruction. */
+/*
+ * Replaces std::random_device::_M_getval() of libstdc++, which asks the processor for
+ * random numbers.
+ */
 unsigned random_device(void *device) __asm__("_ZNSt13random_device9_M_getvalEv")
 	__attribute__((visibility("default")));
 
@@ -169,7 +177,7 @@ unsigned random_device(void *device)
 	return real(device);
 }
 
-/* ---- Numbers of processes ---- */
+/* ---- Numbers of processes and threads ---- */
 
 pid_t uposix_getpid(void)
 {

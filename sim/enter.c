@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * enter.c: calls of POSIX as operations, and main() as a thread. Each function of
- * uposix_names.h that libusched-sim exports calls sim__enter() first, in the file of the
- * machine, while sim__enters is set. Calls that a simulation cannot repeat fail the run,
- * unless USCHED_SIM_ESCAPES=1.
+ * enter.c: calls of POSIX as operations, and main() as a thread. libusched-sim exports
+ * the functions of uposix_names.h through posix/x86_64.S or posix/aarch64.S, where each
+ * function calls sim__enter() first, while sim__enters is set. A call that a simulation
+ * cannot repeat is an escape, and fails the run, unless USCHED_SIM_ESCAPES=1.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT */
@@ -20,22 +20,24 @@
 
 /* Objects of calls. */
 enum {
-	ANY,
+	ANY,                            /* 0: every object */
 	OUTPUT,                         /* the standard output */
 	FILES,                          /* the names of files */
-	ARGUMENT,                       /* the first argument */
-	NUMBER,                         /* syscall(), which may be any call */
-	NONE,                           /* other threads do not see the call, so it is
-					   no step */
+	ARGUMENT,                       /* the first argument of the call */
+	NUMBER,                         /* every object; the first argument is the number
+					   of a system call */
+	NONE,                           /* no object: other threads cannot notice the
+					   call, and the call is no step */
 };
 
 /*
- * Calls as operations. c_names has a comma on both sides of each name. A call that
- * escapes has in c_instead what to use. Calls that are in no row are as the first one.
+ * Which operation a call is, for the functions in c_names, where each name has a comma on
+ * both sides. If the functions are escapes, c_instead says what to use in their place.
+ * Functions that are in no row of `calls' are treated as those of the first row.
  */
 struct call {
 	unsigned char c_object, c_kind, c_how;
-	const char   *c_instead;        /* or NULL */
+	const char   *c_instead;        /* or NULL: the functions are no escapes */
 	const char   *c_names;
 };
 
@@ -122,7 +124,10 @@ static const struct call calls[] = {
 	  ",syscall() of this number,"),
 };
 
-/* Numbers of syscall() that escape, or are no step; posix/uposix_call.c has more. */
+/*
+ * System calls that are escapes if syscall() makes them; posix/uposix_call.c has system
+ * calls for which a simulated function is called.
+ */
 static const long numbers[] = {
 	SYS_clone, SYS_execve, SYS_kill, SYS_tgkill, SYS_timer_create, SYS_setitimer,
 	SYS_ptrace, SYS_shmat, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_renameat2,
@@ -143,7 +148,8 @@ static const char *const names[] = {
 enum { NAMES = sizeof names / sizeof names[0], CALLS = sizeof calls / sizeof calls[0] };
 
 static const struct call *call_of[NAMES];
-static bool is_object[NAMES];           /* the first argument is an object of threads */
+static bool is_object[NAMES];           /* the first argument of names[i] is a mutex or
+					   the like */
 
 unsigned char sim__enters;
 
@@ -188,8 +194,8 @@ static void look_at_number(uintptr_t number)
 }
 
 /*
- * Called before a call of POSIX. `offset' is that of its name in a table of pointers,
- * `argument' is the first argument, `place' the return address.
+ * Called before a function of POSIX. `offset' is the offset of names[i] in a table of
+ * pointers, `argument' is the function's first argument, and `place' the return address.
  */
 SIM_PRIVATE void sim__enter(size_t offset, uintptr_t argument, uintptr_t place);
 
@@ -248,7 +254,10 @@ static void run_thread(void *(*func)(void *))
 		sim_fail("no thread for main()");
 }
 
-/* Called in place of main(). What all runs need is made before the processes of runs. */
+/*
+ * Called in place of main(). The scheduler is created before sim__serve(), which returns
+ * in the process of each run, so that all runs inherit the scheduler.
+ */
 static int simulate(int argc, char **argv, char **envp)
 {
 	program.m_argc = argc;
@@ -260,12 +269,12 @@ static int simulate(int argc, char **argv, char **envp)
 	sim__serve(argv);
 	sim__enters = 1;
 	run_thread(run_main);
-	/* main() has called pthread_exit(). */
+	/* The thread of main() has ended by pthread_exit(). */
 	uprocs_destroy(sim__run.r_proc->p_procs, USCHED_NEVER);
 	exit(0);
 }
 
-/* libc's start of a program, which calls main(). */
+/* Replaces the function of libc that calls main(). */
 __attribute__((visibility("default")))
 int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
 			       void (*fini)(void), void (*end)(void), void *stack);
