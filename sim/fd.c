@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fd.c: descriptors of the world: their numbers, copies and flags, and what is ready. An
- * epoll instance is a set of watches. When something happens to a descriptor, its watches
- * are queued in their sets, and a look at a set asks the queued watches.
+ * fd.c: descriptors of the world: their numbers, copies and flags, poll and epoll. An
+ * epoll instance is a set of watches. When something happens to a descriptor, each watch
+ * of the descriptor is queued in its set, and epoll_wait() examines queued watches only.
  */
 #undef _FORTIFY_SOURCE
 #include "world.h"
@@ -11,10 +11,11 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
-enum { SLOTS = 1 << 20 };               /* numbers: at most what Linux gives a process */
+enum { SLOTS = 1 << 20 };               /* most descriptors of a process on Linux, by the
+					   default of fs.nr_open */
 
-static struct sim_open *table[SLOTS];
-static int slots;                       /* numbers from here on were never used */
+static struct sim_open *table[SLOTS];   /* open files of the world, by descriptor */
+static int slots;                       /* entries from this index on are unused */
 
 /* ---- The table ---- */
 
@@ -76,6 +77,7 @@ void sim__end_open(struct sim_open *o)
 	sim__drop(o);
 }
 
+/* Removes `fd' from the table. Ends the open file if `fd' was the last descriptor. */
 static void take(int fd)
 {
 	struct sim_open *o = sim__of_fd(fd);
@@ -87,7 +89,10 @@ static void take(int fd)
 		sim__end_open(o);
 }
 
-/* An entry of the number was closed unseen, as by syscall(). */
+/*
+ * Enters `fd' in the table, and returns `fd'. If there still is an older entry, the
+ * simulation has not seen how that descriptor was closed, as by syscall().
+ */
 static int put(int fd, struct sim_open *o)
 {
 	take(fd);
@@ -130,7 +135,8 @@ void sim__reset_all(const struct sim_host *one, const struct sim_host *other)
 }
 
 /*
- * Returns the lowest free number, of a descriptor of the system that is like `o'; or -1.
+ * Opens a descriptor of the kernel that has the type of `o', and so gets the lowest free
+ * number. Returns the number, or -1 with errno.
  */
 static int number_for(const struct sim_open *o, int flags)
 {
@@ -138,7 +144,7 @@ static int number_for(const struct sim_open *o, int flags)
 
 	if (o->f_family)
 		fd = (int)syscall(SYS_socket, o->f_family, o->f_kind | flags, 0);
-	if (o->f_family && fd < 0 && errno == EAFNOSUPPORT)     /* the system has no
+	if (o->f_family && fd < 0 && errno == EAFNOSUPPORT)     /* the kernel has no
 								   IPv6 */
 		fd = (int)syscall(SYS_socket, AF_INET, o->f_kind | flags, 0);
 	if (o->f_family)
@@ -168,6 +174,7 @@ int sim__number(struct sim_open *o, int flags)
 	return error ? -error : put(fd, o);
 }
 
+/* Enters `copy', a new descriptor of `o', in the table. Returns `copy', even if < 0. */
 static int copied_as(struct sim_open *o, int copy)
 {
 	return copy >= 0 && o ? put(copy, o) : copy;
@@ -194,7 +201,8 @@ REPLACE(int, dup2, (int fd, int copy))
 }
 
 /*
- * On the machines that posix/ is for, the argument is passed as in a call without "...".
+ * Has three parameters instead of "...": on x86-64 and AArch64, which posix/ is for, both
+ * are passed alike.
  */
 REPLACE(int, fcntl, (int fd, int command, long argument))
 {
@@ -204,7 +212,7 @@ REPLACE(int, fcntl, (int fd, int command, long argument))
 		? copied_as(sim__of_fd(fd), rc) : rc;
 }
 
-/* Returns the bytes in a queue; or in its first packet. */
+/* Returns the number of bytes in a queue; if `o' has packets, in the first packet. */
 static int bytes_of(const struct sim_open *o, const struct sim_pieces *q)
 {
 	const struct sim_piece *g;
@@ -247,7 +255,7 @@ void sim__changed(struct sim_open *o, uint32_t events)
 		}
 }
 
-/* Returns the events of a watch that are true. */
+/* Returns which of the events that a watch asks for are true. */
 static uint32_t events_of(const struct sim_watch *w)
 {
 	return w->w_open->f_type->t_ready(w->w_open) & w->w_events;
@@ -276,8 +284,8 @@ REPLACE(int, epoll_create, (int size))
 }
 
 /*
- * Returns the watch of a number in a set; NULL: `fd' is not there. A descriptor has few
- * watches.
+ * Returns the watch of `fd' in a set, or NULL. The search is short, since few sets watch
+ * the same descriptor.
  */
 static struct sim_watch *watch_of(const struct sim_open *set, int fd)
 {
@@ -355,7 +363,10 @@ CALL(int, epoll_wait, (struct epoll_event *events, int max, int unused),
 
 /* ---- poll, without waiting ---- */
 
-/* Descriptors of libc's are ready, since the world does not know when they are. */
+/*
+ * Returns the events of a descriptor. Outside of the world, an open descriptor is always
+ * ready, since the simulation does not follow its state.
+ */
 static short poll_one(const struct pollfd *one)
 {
 	const struct sim_open *o = sim__of_fd(one->fd);

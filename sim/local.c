@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local.c: descriptors of the world that are no pipe, socket or epoll: eventfd and
- * timerfd, which count, and signalfd, where a signal is a packet.
+ * local.c: eventfd, timerfd and signalfd of the world, and kill(). In an eventfd, f_count
+ * is the counter; in a signalfd, the set of signals that can be read.
  */
 #include "../posix/uposix_set.h"
 #include "world.h"
@@ -10,14 +10,18 @@
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
 
-/* ---- What counts ---- */
+/* ---- Counters and timers ---- */
 
+/*
+ * Returns what a read would return: the counter of an eventfd, or how often a timer has
+ * expired.
+ */
 static uint64_t count_of(const struct sim_open *o)
 {
 	int64_t late = sim__run.r_now - o->f_when;
 
 	if (!o->f_when || late < 0)
-		return o->f_count;      /* 0 for a timer */
+		return o->f_count;      /* of a timer: 0 */
 	return o->f_every ? 1 + (uint64_t)(late / o->f_every) : 1;
 }
 
@@ -31,7 +35,11 @@ static uint32_t counter_ready(const struct sim_open *o)
 	return timer_ready(o) | (o->f_count < UINT64_MAX - 1 ? EPOLLOUT : 0u);
 }
 
-/* The timer may have been set again. A read counts the periods. */
+/*
+ * Called when timer `o' expires, unless the timer has been set to another time since. A
+ * periodic timer then has no more events until it is read; the read returns the number of
+ * periods.
+ */
 static void expire(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
@@ -39,6 +47,7 @@ static void expire(struct sim_open *o, struct sim_piece *unused)
 		sim__changed(o, EPOLLIN);
 }
 
+/* Arms a timer for time `when'; 0: disarms the timer. */
 static void set_next(struct sim_open *o, int64_t when)
 {
 	o->f_when = when;
@@ -68,7 +77,7 @@ static ssize_t read_count(struct sim_open *o, struct msghdr *m, int unused)
 	return sizeof value;
 }
 
-/* Each write is an edge. */
+/* Each write to an eventfd is an event for EPOLLET, even if the counter was not 0. */
 static ssize_t write_count(struct sim_open *o, const struct msghdr *m, int unused)
 {
 	uint64_t value = UINT64_MAX;
@@ -97,14 +106,14 @@ REPLACE(int, eventfd, (unsigned n, int flags))
 	return (int)sim__answer(sim__number(o, flags));
 }
 
-/* ---- Timers ---- */
+/* ---- Calls for timers ---- */
 
 static bool is_time(struct timespec t)
 {
 	return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < SECOND;
 }
 
-/* Times beyond the end of the clock are never. */
+/* Returns a time in ns. Times that are too great become INT64_MAX, which never comes. */
 static int64_t ns_of(struct timespec t)
 {
 	return t.tv_sec >= INT64_MAX / SECOND ? INT64_MAX : t.tv_sec * SECOND + t.tv_nsec;
@@ -153,8 +162,9 @@ CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 
 /* ---- Signals ---- */
 
-static LIST_HEAD(, sim_open) of_signals;
+static LIST_HEAD(, sim_open) of_signals;        /* all signalfds */
 
+/* Returns the pending signals of the caller's host, or of all threads on no host. */
 static uint64_t *pending(void)
 {
 	static uint64_t of_program;
@@ -163,7 +173,7 @@ static uint64_t *pending(void)
 	return host ? &host->h_pending : &of_program;
 }
 
-/* Signals that were not read are pending again. */
+/* Closes a signalfd: signals that were not read become pending again. */
 static void close_signals(struct sim_open *o)
 {
 	*pending() |= o->f_count;
@@ -213,7 +223,10 @@ uint64_t sim__signals(uint64_t set, bool take)
 	return found;
 }
 
-/* Returns a thread of the host that does not block the signal, by chance; NULL: none. */
+/*
+ * Returns, by chance, one of the threads on the caller's host that do not block the
+ * signal; or NULL.
+ */
 static struct uposix_thread *taker(uint64_t bit)
 {
 	struct uposix_thread *takers[SIM_THREADS], *p;
@@ -230,7 +243,8 @@ static struct uposix_thread *taker(uint64_t bit)
 }
 
 /*
- * Sends a signal to the process: a descriptor or a thread gets it, or it stays pending.
+ * Sends a signal to the caller's process: each host is a process. A signalfd or a thread
+ * of the process gets the signal; otherwise the signal stays pending.
  */
 REPLACE(int, kill, (pid_t pid, int sig))
 {

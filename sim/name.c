@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * name.c: addresses of sockets, and names of hosts. An address belongs to a host; all
+ * name.c: addresses of sockets, and names of hosts. A host may have one address. All
  * other addresses belong to threads on no host.
  */
 #include "world.h"
@@ -9,17 +9,18 @@
 #include <netdb.h>
 
 enum {
-	NAMES    = 4096,                /* lists in the table */
-	PORT_LOW = 32768,               /* lowest port that is given out */
-	PORTS    = 28232,               /* number of such ports */
+	NAMES    = 4096,                /* lists in the hash table */
+	PORT_LOW = 32768,               /* lowest port that is chosen for a socket */
+	PORTS    = 28232,               /* number of such ports, as on Linux */
 };
 
-/* Sockets by address: a list has those of a port or path. */
+/* A hash table of bound sockets. Sockets with the same port or path share a list. */
 static LIST_HEAD(names, sim_open) lists[NAMES];
-static unsigned next_port;
+static unsigned next_port;              /* number of ports chosen so far */
 
 /* ---- Addresses ---- */
 
+/* Returns whether an address is of IPv4. */
 static bool is_four(const struct sim_address *a)
 {
 	return !strchr(a->a_text, ':');
@@ -107,7 +108,7 @@ int sim__give_address(const struct sim_open *o, const struct sim_address *a, voi
 	return 0;
 }
 
-/* Returns whether `o' gets what is sent to an address. */
+/* Returns whether `o' is bound to address `a', or to a wildcard that includes `a'. */
 static bool covers(const struct sim_open *o, const struct sim_address *a)
 {
 	if (a->a_family == AF_UNIX || !is_any(&o->f_local))
@@ -134,6 +135,7 @@ static struct names *list_of(const struct sim_address *a)
 	return &lists[hash % NAMES];
 }
 
+/* Returns whether `o' has the family and port of address `a', and the kind of `other'. */
 static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 		     const struct sim_address *a)
 {
@@ -141,7 +143,12 @@ static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 		&& o->f_local.a_port == a->a_port;
 }
 
-/* Returns how well `o' fits a packet or a connection of `sender'; 0: not at all. */
+/*
+ * Returns whether `o' can get a packet or connection that `sender' sends from address
+ * `from' to address `to': 0: no; 1: `o' is bound to the wildcard address; 2: to address
+ * `to'; 3: `o' is also connected to address `from'. The socket with the greatest number
+ * is the receiver.
+ */
 static int fit(const struct sim_open *o, const struct sim_open *sender,
 	       const struct sim_address *to, const struct sim_address *from)
 {
@@ -169,7 +176,10 @@ struct sim_open *sim__socket_at(const struct sim_open *sender,
 	return found;
 }
 
-/* Returns whether another socket has the name of `o', or a part of it. */
+/*
+ * Returns whether another socket of the host has the address of `o'. A wildcard address
+ * and an address that it includes count as the same.
+ */
 static bool is_taken(const struct sim_open *o)
 {
 	const struct sim_open *other;
@@ -220,8 +230,8 @@ struct sim_address sim__sender(const struct sim_open *o, const struct sim_addres
 	a.a_family = AF_INET;
 	if (sim__host_at(o, to) == host)
 		set_text(&a, to->a_text);
-	else                            /* a host without an address gets one for
-					   documents */
+	else                            /* without an address: one that RFC 5737 reserves
+					   for documentation */
 		set_text(&a, host && host->h_address ? host->h_address : "192.0.2.1");
 	return a;
 }
@@ -239,7 +249,10 @@ int sim__name_for(struct sim_open *o, const struct sim_address *to)
 
 /* ---- Names of hosts ---- */
 
-/* Returns the address of a host as a text for libc. */
+/*
+ * Returns the address of a host with this name, as a text. Returns the name if it is
+ * numeric, or if there is no such host.
+ */
 static const char *text_of(const char *host, int family, bool numeric)
 {
 	const struct sim_host *h = host && !numeric ? sim__find_host(host) : NULL;
@@ -249,7 +262,10 @@ static const char *text_of(const char *host, int family, bool numeric)
 	return h && h->h_address ? h->h_address : host;
 }
 
-/* For an address and one family libc does not ask the system. */
+/*
+ * Calls libc's function for a numeric address and one family at a time. Then libc does
+ * not ask for interfaces of the system, and sorts no results.
+ */
 REPLACE(int, getaddrinfo, (const char *host, const char *service,
 			   const struct addrinfo *hints, struct addrinfo **found))
 {
