@@ -2,21 +2,23 @@
 /*
  * file.c: files in memory, their names, and what a crash leaves of both.
  *
- * A file is memory from memfd_create(). To open a file is to open the name of that memory
- * in /proc again, so offsets, mappings and streams are the system's. The inode of the
- * memory tells which file a descriptor is. A crash closes the descriptors of the host.
+ * The contents of a file are in memory from memfd_create(). open() opens the name of this
+ * memory in /proc, so that the kernel does offsets and mappings. The inode of the memory
+ * tells which file a descriptor belongs to. A crash closes the descriptors of the host.
  *
- * A copy of what was synced is kept. What was written since is the difference to the
- * copy, with writes through mappings. A crash keeps some blocks of the difference.
+ * Each file has a copy of its contents at the last sync. Blocks that differ from the copy
+ * have been written since then, maybe through a mapping. A crash keeps some of these
+ * blocks.
  *
- * Names are absolute paths without "." and ".."; symbolic links are not followed. A real
- * file becomes one of the caller's host when a call first looks at its name. The files of
- * names are kept twice: as they are, and as a crash leaves them. A difference between
- * both has a number, which further changes of that name share, and so do other names that
- * the file moves to: a crash keeps all changes of a number or none. A sync of the file,
- * or of its directory, settles them.
+ * Names are absolute paths without "." and "..". When a host first uses the name of a
+ * real file, the host gets a copy of that file. A name has two files: the present file,
+ * and the file that the name has after a crash. If the two differ, the name has been
+ * changed since the last sync. Such a change has a number. rename() gives the changes of
+ * both names one number, and a crash keeps all changes with the same number, or none. A
+ * sync of the file or of its directory makes the changes permanent.
  *
- * A name stays after its file is gone, until the run ends, since it hides a real file.
+ * When a file is removed, its name stays until the end of the run, so that a real file
+ * with this name stays hidden.
  */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
@@ -31,11 +33,12 @@
 enum {
 	BLOCK = 512,                    /* bytes: a disk writes a block as a whole or
 					   not at all */
-	BITS  = 16,                     /* bits of a random number, one for each block */
-	PATH  = 1024,                   /* most bytes of a path: longer ones are
-					   refused */
+	BITS  = 16,                     /* bits of the random number that decides which
+					   changes of names a crash keeps */
+	PATH  = 1024,                   /* size of a buffer for a path */
 };
 
+/* Contents of a file. */
 struct image {
 	char  *i_bytes;
 	size_t i_size;
@@ -45,38 +48,43 @@ struct image {
 struct file {
 	LIST_ENTRY(file) f_of_all;
 	struct sim_host *f_host;
-	const char      *f_path;        /* path of its first name; a directory has only
-					   that */
+	const char      *f_path;        /* path of the first name; a directory has no
+					   other name */
 	unsigned long    f_inode;       /* inode of the memory */
-	int              f_fd;
-	unsigned         f_refs;        /* names; the file ends with the last */
-	unsigned         f_number;      /* inode that the program sees */
+	int              f_fd;          /* descriptor of the memory, which programs do
+					   not see */
+	unsigned         f_refs;        /* references by n_file and n_synced; the last
+					   one to go frees the file */
+	unsigned         f_number;      /* number of the inode in fstat() */
 	mode_t           f_mode;
-	int              f_error;       /* error of open(), for a real file that cannot
-					   be read */
-	int64_t          f_time;        /* ns: the last change */
+	int              f_error;       /* error of open() if the real file cannot be
+					   read; otherwise 0 */
+	int64_t          f_time;        /* time of the last change, in ns */
 	struct image     f_synced;      /* contents at the last sync */
-	char            *f_again;       /* for blocks of a failed sync: written since? */
-	size_t           f_blocks;      /* number of these */
+	char            *f_again;       /* f_again[i] is 1 if block i has been written
+					   since a sync failed */
+	size_t           f_blocks;      /* length of f_again; 0: no sync has failed */
 };
 
 /* A name that a host has used. */
 struct name {
 	LIST_ENTRY(name) n_of_all;
 	struct sim_host *n_host;
-	struct file     *n_file;        /* NULL: no such file */
-	struct file     *n_synced;      /* the same, after a crash */
-	unsigned         n_change;      /* number of the change; 0: both are the same */
+	struct file     *n_file;        /* the file with this name, or NULL */
+	struct file     *n_synced;      /* the file with this name after a crash, or
+					   NULL */
+	unsigned         n_change;      /* number of the change; 0: both files are the
+					   same */
 	char             n_path[];
 };
 
 static LIST_HEAD(, file) files = LIST_HEAD_INITIALIZER(files);
 static LIST_HEAD(, name) names = LIST_HEAD_INITIALIZER(names);
-static unsigned numbers;
-static unsigned changes;
+static unsigned numbers;                /* f_number of the newest file */
+static unsigned changes;                /* number of the newest change */
 static int highest;                     /* highest descriptor of an open file */
 
-/* X() of the program is this function, too, such as the one for off_t of 64 bits. */
+/* Has the program call `as' in place of NAME(), such as fopen64() or lstat64(). */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
 
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size);
@@ -89,6 +97,7 @@ static int fail(int error)
 
 /* ---- Files ---- */
 
+/* Returns the file of a descriptor, or NULL. */
 static struct file *file_of(int fd)
 {
 	struct file *f;
@@ -101,7 +110,7 @@ static struct file *file_of(int fd)
 	return NULL;
 }
 
-/* The memory gets a descriptor above those that the program sees. */
+/* Returns a new file, whose memory has a descriptor above all that the program sees. */
 static struct file *new_file(const char *path, mode_t mode)
 {
 	struct file *f = sim__memory(sizeof *f);
@@ -124,8 +133,8 @@ static struct file *new_file(const char *path, mode_t mode)
 }
 
 /*
- * Returns a copy of the contents, with zeros up to the end of a block, and room for
- * `room' bytes.
+ * Returns a copy of the contents of a file. The memory of the copy is in whole blocks, at
+ * least `room' bytes, with zeros after the contents.
  */
 static struct image image_of(const struct file *f, size_t room)
 {
@@ -146,6 +155,7 @@ static void set_memory(const struct file *f, const char *bytes, size_t size)
 		sim_fail("no memory for what is in a file");
 }
 
+/* Returns block n of an image; or zeros, if the image is shorter. */
 static const char *block(const struct image *i, size_t n)
 {
 	static const char zeros[BLOCK];
@@ -154,8 +164,9 @@ static const char *block(const struct image *i, size_t n)
 }
 
 /*
- * Syncs the file. In a crash some of the writes are lost, and the file has the rest. A
- * sync leaves out blocks of an earlier sync that failed.
+ * Brings the synced copy of a file up to date, except for blocks that were lost when a
+ * sync failed, and were not written again. In a crash, choices decide which blocks the
+ * copy gets; then the file gets the contents of the copy.
  */
 static void write_back(struct file *f, bool crash)
 {
@@ -187,6 +198,7 @@ static void write_back(struct file *f, bool crash)
 	}
 }
 
+/* Returns a new file with the contents of a real file. */
 static struct file *copy_file(const char *path, const struct stat *s)
 {
 	struct file *f = new_file(path, s->st_mode);
@@ -203,6 +215,10 @@ static struct file *copy_file(const char *path, const struct stat *s)
 	return f;
 }
 
+/*
+ * Sets *at, a reference, to a file or NULL. The file to which *at referred before is
+ * freed if there are no other references.
+ */
 static void refer(struct file **at, struct file *f)
 {
 	struct file *before = *at;
@@ -219,6 +235,7 @@ static void refer(struct file **at, struct file *f)
 	free(before);
 }
 
+/* Returns a new descriptor for the memory of a file; or -1 with errno. */
 static int open_memory(const struct file *f, int flags)
 {
 	const int less = O_CREAT | O_EXCL | O_NOFOLLOW | O_DIRECT | O_DIRECTORY;
@@ -234,8 +251,8 @@ static int open_memory(const struct file *f, int flags)
 /* ---- Paths ---- */
 
 /*
- * Returns where the current directory is kept: for the caller's host, or for all threads
- * on no host. NULL there: the directory is the system's.
+ * Returns the variable for the path of the current directory, of the caller's host, or of
+ * threads on no host. The variable is NULL if chdir() was not called.
  */
 static const char **current(void)
 {
@@ -260,8 +277,9 @@ REPLACE(char *, getcwd, (char *to, size_t size))
 }
 
 /*
- * Writes to `to' a path, relative to an open directory, in the form of names. in_root: no
- * path leads out of the directory. 0, or -1 and errno.
+ * Writes to `to' the absolute path, without "." and "..", for a path that is relative to
+ * an open directory. With in_root that directory is the root, as in openat2(). Returns 0,
+ * or -1 with errno.
  */
 static int resolve(int dir, const char *path, bool in_root, char *to)
 {
@@ -296,7 +314,7 @@ static int resolve(int dir, const char *path, bool in_root, char *to)
 	return 0;
 }
 
-/* Returns the path of the directory with a path. */
+/* Returns a path without the last name. The next call overwrites the result. */
 static const char *directory_of(const char *path)
 {
 	static char dir[PATH];
@@ -306,7 +324,7 @@ static const char *directory_of(const char *path)
 	return dir;
 }
 
-/* Returns whether a path is always the system's. */
+/* Returns whether a path always means the real file. */
 static bool is_system(const char *path)
 {
 	return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0
@@ -318,8 +336,8 @@ static bool is_system(const char *path)
 /* ---- Names ---- */
 
 /*
- * Returns the name of the caller's host, and makes one, with the real file, if there is
- * none.
+ * Returns the name that is a path on the caller's host. A new name has a copy of the real
+ * file, if there is a real file.
  */
 static struct name *name_at(const char *path)
 {
@@ -343,8 +361,8 @@ static struct name *name_at(const char *path)
 }
 
 /*
- * Returns the name for a path of the program, or NULL. errno is ENOENT if the name has no
- * file.
+ * Returns the name for the path in a call of the program, or NULL with errno. If the name
+ * has no file, errno is ENOENT.
  */
 static struct name *look_up(int dir, const char *path, bool in_root)
 {
@@ -356,6 +374,7 @@ static struct name *look_up(int dir, const char *path, bool in_root)
 	return n;
 }
 
+/* Returns the file at a path, or NULL with errno. */
 static struct file *file_at(const char *path)
 {
 	const struct name *n = look_up(AT_FDCWD, path, false);
@@ -363,6 +382,7 @@ static struct file *file_at(const char *path)
 	return n ? n->n_file : NULL;
 }
 
+/* Returns whether the directory of a name exists; if not, sets errno. */
 static bool has_parent(const struct name *n)
 {
 	const struct file *f = name_at(directory_of(n->n_path))->n_file;
@@ -371,14 +391,14 @@ static bool has_parent(const struct name *n)
 	return f && S_ISDIR(f->f_mode);
 }
 
-/* Makes the change of a name last, or undoes it. */
+/* Makes the change of a name permanent, or undoes the change. */
 static void settle(struct name *n, bool lasts)
 {
 	n->n_change = 0;
 	refer(lasts ? &n->n_synced : &n->n_file, lasts ? n->n_file : n->n_synced);
 }
 
-/* Settles the names of a file, or the names in a directory. */
+/* Makes the changes of a file's names permanent; or of the names in a directory. */
 static void sync_names(const struct file *f)
 {
 	const struct sim_host *host = f->f_host;        /* f may be freed below */
@@ -392,7 +412,10 @@ static void sync_names(const struct file *f)
 			settle(n, true);
 }
 
-/* Names of no host are in no crash. */
+/*
+ * Sets the file of a name, as part of a change. Without a host the change is permanent at
+ * once, since only hosts crash.
+ */
 static void set_name(struct name *n, struct file *f, unsigned change)
 {
 	n->n_change = change;
@@ -401,7 +424,10 @@ static void set_name(struct name *n, struct file *f, unsigned change)
 		settle(n, true);
 }
 
-/* Moves a file from one name to another; each may be NULL. */
+/*
+ * Gives a file to name `to', and takes the file from name `from', in one change. Each
+ * name may be NULL. Returns 0.
+ */
 static int change_names(struct name *from, struct name *to, struct file *f)
 {
 	unsigned change = from && from->n_change ? from->n_change
@@ -417,8 +443,8 @@ static int change_names(struct name *from, struct name *to, struct file *f)
 /* ---- Syncs and crashes ---- */
 
 /*
- * After a sync that failed, Linux takes the pages for clean: no later sync writes them
- * until they are written again.
+ * When a sync fails, Linux marks the pages as clean. Later syncs leave out these pages
+ * until the program writes to them again.
  */
 static int sync_file(struct file *f)
 {
@@ -463,7 +489,11 @@ static int find_room(void)
 	return full ? fail(ENOSPC) : 0;
 }
 
-/* After a change of n bytes up to `end'. Returns n, or -1. */
+/*
+ * Called after a call on `fd' that has written n bytes, up to offset `end'; or has failed
+ * and returned n = -1. Syncs the file if the program asked for that by O_DSYNC. Returns
+ * n; or -1, if the sync fails.
+ */
 static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
 	if (n < 0)
@@ -476,8 +506,8 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 }
 
 /*
- * Writes the pieces, or a part of the first one, at `at'; -1: at the offset of the
- * descriptor.
+ * Writes the buffers, or, by chance, a part of the first buffer, at offset `at'; -1: at
+ * the offset of the descriptor. Returns what writev() returns.
  */
 static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, off_t at)
 {
@@ -497,7 +527,8 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 }
 
 /*
- * Begins in_NAME(), in place of libc's: returns `result' if `fd' is open for the file f.
+ * Defines in_NAME(), which is called in place of libc's NAME(). Returns `result', where
+ * `f' is the file of `fd'; or calls libc if `fd' has no such file.
  */
 #define FILE_CALL(type, name, params, args, result)			\
 	REPLACE(type, name, params)					\
@@ -540,7 +571,7 @@ SAME(fstat64, uposix_fstat);
 
 /* ---- Calls that take names ---- */
 
-/* Makes a file. 0, or -1 and errno. */
+/* Creates a file or directory with a name. Returns 0, or -1 with errno. */
 static int make(struct name *n, mode_t type, mode_t mode)
 {
 	mode_t mask = umask(0);
@@ -551,7 +582,7 @@ static int make(struct name *n, mode_t type, mode_t mode)
 	return change_names(NULL, n, new_file(n->n_path, type | (mode & 07777 & ~mask)));
 }
 
-/* Fills a random device with other bytes than before. */
+/* Returns whether a file is a random device. If so, fills the file with new bytes. */
 static bool is_random(const struct file *f)
 {
 	static char bytes[1 << 16];
@@ -591,7 +622,7 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 	return fail(ENXIO);
 }
 
-/* On the machines that posix/ is for, the mode is passed as in a call without "...". */
+/* Has four parameters instead of "...": see fcntl() in sim/fd.c. */
 REPLACE(int, openat, (int dir, const char *path, int flags, mode_t mode))
 {
 	if (!sim__enters || is_system(path)
@@ -636,7 +667,7 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 
 SAME(fopen64, uposix_fopen);
 
-/* Random digits replace the six X at the end. */
+/* Replaces the six X at the end of the path by random digits. */
 int uposix_mkostemp(char *path, int flags)
 {
 	size_t n = strlen(path);
@@ -661,7 +692,10 @@ int uposix_mkstemp(char *path)
 SAME(mkostemp64, uposix_mkostemp);
 SAME(mkstemp64, uposix_mkstemp);
 
-/* There are no symbolic links. */
+/*
+ * Does not look at AT_SYMLINK_NOFOLLOW: where the real path is a symbolic link, the name
+ * has a copy of the link's target.
+ */
 int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, int flags)
 {
 	const struct name *n;
@@ -690,7 +724,7 @@ static struct statx_timestamp timestamp(struct timespec t)
 					 .tv_nsec = (uint32_t)t.tv_nsec };
 }
 
-/* Fills in what stat() knows. */
+/* Returns what stat() returns, in the other form. */
 int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 		 struct statx *restrict x)
 {
@@ -712,7 +746,7 @@ int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 	return 0;
 }
 
-/* Files may be used by everyone, except real files that cannot be read. */
+/* Grants all access, except reads of real files that cannot be read. */
 int uposix_access(const char *path, int mode)
 {
 	const struct file *f;

@@ -146,8 +146,8 @@ static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 /*
  * Returns whether `o' can get a packet or connection that `sender' sends from address
  * `from' to address `to': 0: no; 1: `o' is bound to the wildcard address; 2: to address
- * `to'; 3: `o' is also connected to address `from'. The socket with the greatest number
- * is the receiver.
+ * `to'; 3: `o' is also connected to address `from'. The receiver is
+ * the socket with the greatest number.
  */
 static int fit(const struct sim_open *o, const struct sim_open *sender,
 	       const struct sim_address *to, const struct sim_address *from)

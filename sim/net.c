@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net.c: the network: connections, packets, and the ways between them. AF_INET and
- * AF_INET6 are one network, on which everything takes time. AF_UNIX and pipes take none.
+ * net.c: the network: connections and packets. AF_INET and AF_INET6 are one network, in
+ * which all that is sent takes time. In pipes, and between sockets of AF_UNIX, data
+ * arrives at once.
  *
- *	connect()   begin   >   a new socket waits at the listener   >   accept()
- *	            come    <   a piece, SIM_BEGINS
- *	close()     SIM_ENDS >  the end of the input; a reset, if something is not read
+ *	connect()   the request arrives: begin()  >  a socket in f_waiting  >  accept()
+ *	            the answer arrives: come()    <  a piece with SIM_BEGINS
+ *	close()     a piece with SIM_ENDS         >  the input of the peer ends
+ *	            or a reset, if unread input is left
  *
- * Two sockets that are connected are peers until both have ended.
+ * Connected sockets are each other's peers until both are dead.
  */
 #include "world.h"
 
 enum {
-	ROOM      = 212992,             /* bytes, as in Linux */
-	SYN_TRIES = 7,                  /* attempts, after 1, 2, 4 ... s: 127 s in all */
-	PACKETS   = 10,                 /* of AF_UNIX: packets that wait to be read */
-	PAGE      = 4096,               /* bytes */
+	ROOM      = 212992,             /* bytes of unread input, as in Linux */
+	SYN_TRIES = 7,                  /* attempts to connect; the pauses after them, 1,
+					   2, 4 ... 64 s, are 127 s in all */
+	PACKETS   = 10,                 /* most unread packets from a peer */
+	PAGE      = 4096,               /* bytes that a writable pipe takes at least */
 };
 
+/* ns of the shortest and the longest pause before a piece is sent again: come(). */
 #define FIRST_PAUSE (200 * MILLISECOND)
 #define LAST_PAUSE  (120 * SECOND)
-#define PATIENCE    (900 * SECOND)
+#define PATIENCE    (900 * SECOND)              /* ns after which the sender gives up */
 
 /* ---- Pieces ---- */
 
@@ -94,7 +98,10 @@ void sim__pair(struct sim_open *a, struct sim_open *b)
 	a->f_state = b->f_state = SIM_CONNECTED;
 }
 
-/* Ends a socket: its state is SIM_DEAD, or SIM_NEW after an attempt to connect. */
+/*
+ * Ends a connection, or an attempt to connect: sets the state to SIM_DEAD or SIM_NEW, and
+ * SO_ERROR to `error'.
+ */
 static void end_as(struct sim_open *o, enum sim_state state, int error)
 {
 	o->f_state = state;
@@ -111,6 +118,7 @@ static bool has_crashed(const struct sim_open *o)
 	return o->f_host && !o->f_host->h_up;
 }
 
+/* Called when a reset arrives at `o'. */
 static void come_reset(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
@@ -134,7 +142,7 @@ static struct sim_host *host_of_peer(const struct sim_open *o)
 	return o->f_peer ? o->f_peer->f_host : NULL;
 }
 
-/* Resets the connection, since `o' cannot take what has come. */
+/* Sends a reset to the peer, whose data `o' cannot take. */
 static void refuse(struct sim_open *o)
 {
 	int64_t when = sim__run.r_now + sim__latency(o, host_of_peer(o));
@@ -144,7 +152,10 @@ static void refuse(struct sim_open *o)
 		sim__later(when, come_reset, o->f_peer, NULL);
 }
 
-/* What `o' sent is not acknowledged. */
+/*
+ * Called when there has been no answer for too long: if `o' was connecting, the attempt
+ * fails; if the peer of `o' was sending, the peer's connection ends.
+ */
 static void give_up(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
@@ -154,7 +165,7 @@ static void give_up(struct sim_open *o, struct sim_piece *unused)
 		end_as(o->f_peer, SIM_DEAD, ETIMEDOUT);
 }
 
-/* A piece arrives at `o'. */
+/* Called when piece `g' arrives at `o', which owns the piece then. */
 static void deliver(struct sim_open *o, struct sim_piece *g)
 {
 	if (o->f_state == SIM_DEAD) {
@@ -175,8 +186,9 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
 }
 
 /*
- * The next piece is due. If nothing passes, it is sent again, as Linux does, after 200
- * ms, 400 ms and so on, up to 2 minutes, for 15 minutes.
+ * Called when the next piece for `o' is due. If the hosts are cut off from each other,
+ * the piece is due again after 200 ms, 400 ms, and so on, up to 2 minutes, as Linux sends
+ * it again. After 15 minutes the sender gives up.
  */
 static void come(struct sim_open *o, struct sim_piece *unused)
 {
@@ -239,7 +251,8 @@ void sim__end_output(struct sim_open *o)
 }
 
 /*
- * Makes a socket for the connection from `o', which waits to be accepted. 0, or an error.
+ * Creates the socket that accept() will return for the connection from `o'. Returns 0 or
+ * an error.
  */
 static int wait_at(struct sim_open *listener, struct sim_open *o)
 {
@@ -262,7 +275,10 @@ static int wait_at(struct sim_open *listener, struct sim_open *o)
 	return 0;
 }
 
-/* The request for a connection arrives; or is lost, and sent again. */
+/*
+ * Called when the request for a connection arrives. If the hosts are cut off from each
+ * other, or the backlog is full, the request is lost, and is sent again after a pause.
+ */
 static void begin(struct sim_open *o, struct sim_piece *unused)
 {
 	struct sim_host *host = sim__host_at(o, &o->f_remote);
@@ -284,7 +300,7 @@ static void begin(struct sim_open *o, struct sim_piece *unused)
 		sim__later(now + sim__latency(o, host), come_reset, o, NULL);
 		return;
 	}
-	o->f_state = SIM_CONNECTING;            /* until the answer has come */
+	o->f_state = SIM_CONNECTING;            /* until SIM_BEGINS arrives */
 	send_mark(o->f_peer, SIM_BEGINS);
 }
 
@@ -317,7 +333,7 @@ int sim__begin_connection(struct sim_open *o)
 
 /* ---- The end ---- */
 
-/* Two peers that are dead forget each other. */
+/* Called when `o' is dead. Separates the two if the peer is dead, too. */
 static void unlink_peers(struct sim_open *o)
 {
 	struct sim_open *peer = o->f_peer;
@@ -329,6 +345,7 @@ static void unlink_peers(struct sim_open *o)
 	sim__drop(peer);
 }
 
+/* Resets the connections that wait at a listener. */
 static void end_listener(struct sim_open *o)
 {
 	struct sim_open *s;
@@ -372,7 +389,10 @@ size_t sim__room(const struct sim_open *o)
 		? peer->f_room - peer->f_bytes : 0;
 }
 
-/* A packet always has room in the network; a near peer takes a few. */
+/*
+ * Returns SIM_OUT if `o' can send. The network takes any number of packets, a peer up to
+ * PACKETS. A stream can be written to if a third of the peer's room is free, as on Linux.
+ */
 static uint32_t output_ready(const struct sim_open *o)
 {
 	const struct sim_open *peer = o->f_peer;
@@ -412,6 +432,7 @@ uint32_t sim__socket_ready(const struct sim_open *o)
 
 /* ---- Packets ---- */
 
+/* Called when the answer arrives that there is no socket at the address of a packet. */
 static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
@@ -422,7 +443,8 @@ static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
 }
 
 /*
- * Has a socket take a packet. 0; or an error: not taken. Only a full peer is waited for.
+ * Adds a packet to the input of socket `to'. Returns 0; or an error, and does not own the
+ * packet then. -EAGAIN: the peer is full, and `o' may wait.
  */
 static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece *g)
 {
@@ -439,7 +461,7 @@ static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece
 	return 0;
 }
 
-/* A packet of `o', which may be closed by now, arrives. */
+/* Called when a packet from `o' arrives. `o' may have been closed since. */
 static void come_packet(struct sim_open *o, struct sim_piece *g)
 {
 	struct sim_host *host = sim__host_at(o, &g->g_to);
@@ -462,6 +484,7 @@ static void send_one(struct sim_open *o, struct sim_host *host, struct sim_piece
 	sim__later(when, come_packet, o, g);
 }
 
+/* Sends a packet over the network. As sim__send_packet(). */
 static int send_far(struct sim_open *o, const struct sim_address *to, struct sim_piece *g)
 {
 	const struct sim_faults *f = &sim__faults;

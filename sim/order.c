@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * order.c: the strategy "all": every order of the conflicting operations of a program,
- * none of them twice, by sleep sets. (Godefroid: Partial-order methods for the
- * verification of concurrent systems, 1996.) A run follows the path of the last one up to
- * the last choice that has an alternative, and takes the alternative.
+ * order.c: the strategy "all": each order of the conflicting operations of a program
+ * once, by sleep sets. (Godefroid: Partial-order methods for the verification of
+ * concurrent systems, 1996.) The choices of a run are its path. The next run repeats the
+ * path up to the last choice that has an untried alternative, and takes the alternative.
  *
- * A thread sleeps after a choice at which it was tried before, until another thread makes
- * an operation that conflicts with its own: all orders in which it comes next are known.
- * When all threads that can run sleep, the rest of the run is known, too, and the run
- * ends as redundant.
+ * At each choice, the threads that earlier runs chose there go to sleep, since the orders
+ * that begin with these threads are known. A thread wakes when another thread makes an
+ * operation that conflicts with the sleeper's next operation. If all threads that can run
+ * are asleep, the rest of the run is known, and the run ends as redundant.
  */
 #include <string.h>
 
@@ -16,26 +16,33 @@
 
 enum {
 	DEPTH   = 1 << 16,              /* most choices of a run */
-	THREADS = 64,                   /* bits of a set */
+	THREADS = 64,                   /* most threads of a run. In a set of threads, bit
+					   n is thread n. */
 };
 
-/* A choice: of a thread, by number, or of a number. */
+/*
+ * A choice on the path: which thread makes the next step, or which number sim__ordered()
+ * returns.
+ */
 struct node {
-	uint64_t n_can;                 /* a set of threads */
-	uint64_t n_sleeps;              /* the same, when the node was first reached */
-	uint64_t n_done;
-	uint32_t n_chosen;
-	uint32_t n_numbers;             /* numbers to choose from; 0: threads */
+	uint64_t n_can;                 /* set of the threads that could be chosen */
+	uint64_t n_sleeps;              /* set of the threads that were asleep when a run
+					   first came here */
+	uint64_t n_done;                /* set of the threads that earlier runs chose */
+	uint32_t n_chosen;              /* number of the chosen thread, or the chosen
+					   number */
+	uint32_t n_numbers;             /* a number below this is chosen; 0: a thread is
+					   chosen */
 };
 
 struct sim_order {
-	uint32_t    o_length;           /* nodes of the path */
+	uint32_t    o_length;           /* length of the path, in nodes */
 	struct node o_nodes[DEPTH];
 };
 
-static struct sim_order *order;
-static uint32_t depth;                  /* nodes that this run has passed */
-static uint64_t sleeps;
+static struct sim_order *order;         /* the path, which all runs share */
+static uint32_t depth;                  /* number of nodes that this run has passed */
+static uint64_t sleeps;                 /* set of the threads that are asleep */
 
 size_t sim__order_size(void)
 {
@@ -54,7 +61,10 @@ static uint64_t bit(uint32_t number)
 	return UINT64_C(1) << number;
 }
 
-/* Returns the next node of the path, or a new one with all alternatives untried. */
+/*
+ * Returns the next node of the path. At the end of the path, adds a node, for a choice
+ * among the threads in `can', or of a number below `numbers' if that is not 0.
+ */
 static struct node *next_node(uint64_t can, uint32_t numbers)
 {
 	struct node *n = &order->o_nodes[depth];
@@ -71,7 +81,10 @@ static struct node *next_node(uint64_t can, uint32_t numbers)
 	return n;
 }
 
-/* A mutex begins with the name of its owner, with bits below. */
+/*
+ * Returns whether the next operation of `t' locks a mutex that another thread holds. The
+ * first word of a mutex is the address of the owner's thread, with flags in the low bits.
+ */
 static bool is_held(const struct sim_thread *t)
 {
 	uintptr_t owner;
@@ -98,7 +111,7 @@ static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 		all |= bit(sim__candidate(i)->t_number);
 		can |= is_held(sim__candidate(i)) ? 0 : bit(sim__candidate(i)->t_number);
 	}
-	can = can ? can : all;                  /* a deadlock: none can run */
+	can = can ? can : all;                  /* a deadlock: all mutexes are held */
 	if ((can & ~sleeps) == 0)
 		sim__end(SIM_REDUNDANT, "redundant");
 	node = next_node(can, 0);
@@ -109,7 +122,7 @@ static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 	sim_fail("--strategy all: the run does not repeat");
 }
 
-/* Wakes the sleeping threads whose operation conflicts with that of `t'. */
+/* Wakes the sleeping threads whose next operation conflicts with the operation of `t'. */
 static void ran_all(struct sim_thread *t)
 {
 	if (sleeps & bit(t->t_number))
