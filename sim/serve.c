@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * serve.c: runs of a whole program under many seeds. The program is loaded once. Before
- * main() this process forks a process for each run, and waits:
+ * main() this process forks a process for each run, and waits for the end of the run:
  *
- *	first run       in order: what several threads use becomes the profile
- *	each seed       the strategy's, with that profile
- *	shrinking       after a failure: the same with fewer choices
+ *	first run       threads run in order, and the run makes the profile
+ *	each seed       the strategy chooses threads by the seed and the profile
+ *	shrinking       after a failure, runs repeat the choices, except for some
  *
- * A run writes its outcome and its choices into memory that both processes have, and its
- * output into files in memory. When the run has ended, these are read and added to its
- * hash.
+ * A run writes its outcome and its choices into memory that both processes share, and its
+ * output into files in memory. When the run has ended, its output is added to its hash.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* memfd_create(), _Fork(), on_exit() */
@@ -35,19 +34,21 @@
 
 enum {
 	JOBS  = 256,                    /* most runs at once */
-	STALL = 5,                      /* s of CPU time without a step */
-	HANG  = 30,                     /* s without a step */
-	BLOCK = 1 << 16,                /* bytes */
-	TRACE = 1 << 30,                /* bytes: ten million events; the rest is cut
-					   off */
+	STALL = 5,                      /* a run fails after this many seconds of CPU
+					   time without a step, */
+	HANG  = 30,                     /* or after this many seconds without a step */
+	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
+	TRACE = 1 << 30,                /* bytes of a trace, for ten million events; later
+					   events are left out */
 };
 
-/* A run. A place without a process is free. */
+/* A run that goes on. */
 struct job {
-	pid_t               j_process;
+	pid_t               j_process;          /* process of the run; 0: the job is
+						   free */
 	uint64_t            j_seed;
-	bool                j_again;            /* the second run of a seed: its hash
-						   is to be j_hash */
+	bool                j_again;            /* this is the second run of a seed, and
+						   should have the hash j_hash */
 	uint64_t            j_hash;
 	int                 j_output[2];
 	struct sim_outcome *j_outcome;
@@ -57,25 +58,29 @@ static struct {
 	uint64_t    c_first;
 	uint64_t    c_last;
 	const struct sim_strategy *c_strategy;
-	const char *c_given;            /* option --strategy, with its bound; or NULL */
+	const char *c_given;            /* argument of --strategy, or NULL */
 	uint64_t    c_bound;
 	uint64_t    c_jobs;
 	uint64_t    c_steps;
 	uint64_t    c_twice;
-	uint64_t    c_leaks;            /* memory that is left at the end is a failure */
+	uint64_t    c_leaks;            /* 1: a run fails if it leaves threads or open
+					   descriptors */
 	const char *c_shrink;           /* file to write; or NULL */
 	const char *c_replay;           /* file to read; or NULL */
 	const char *c_trace;            /* file to write; or NULL */
 } conf;
 
-static struct text *trace;              /* its text follows; NULL: no trace */
+static struct text *trace;              /* header of the trace, which follows in memory;
+					   or NULL */
 static struct sim_profile *first;       /* profile of the first run */
 static struct job jobs[JOBS];
-static uint64_t passed, redundant, steps, all_hashes;
-static char **program;
-static jmp_buf run_begins;              /* at the same address of the stack in each run */
+static uint64_t passed, redundant, steps, all_hashes;   /* sums over all runs */
+static char **program;                  /* argv */
+static jmp_buf run_begins;              /* in sim__serve(), so that the stack has the same
+					   depth in each run */
 static bool reads_file;                 /* standard input is a file */
-static unsigned at_begin;               /* descriptors open at the begin of a run */
+static unsigned at_begin;               /* number of open descriptors when the run
+					   began */
 
 bool sim__is_wanted(void)
 {
@@ -103,7 +108,7 @@ static void stop(const char *what)
 	_exit(2);
 }
 
-/* Opens a file for writing that an option names. NULL: error. */
+/* Opens the file in an option for writing. Returns NULL on error. */
 static FILE *file_of(const char *path)
 {
 	int fd = outside_file(path, 0);
@@ -113,7 +118,10 @@ static FILE *file_of(const char *path)
 
 /* ---- Settings ---- */
 
-/* Returns the number that the text begins with, and moves *text behind it. */
+/*
+ * Returns the number with which *text begins, and sets *text to the end of the number.
+ * Exits if there is no number.
+ */
 static uint64_t number(const char *option, const char **text)
 {
 	char *end;
@@ -187,7 +195,7 @@ static void read_settings(void)
 
 /* ---- In the process of a run ---- */
 
-/* Counts open descriptors among those of the program. */
+/* Returns the number of the program's open descriptors. */
 static unsigned descriptors(void)
 {
 	unsigned n = 0;
@@ -203,7 +211,7 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* Looks for leaks at the end of main(), in threads of hosts that are up. */
+/* Called at the end of main(): fails the run if live threads or descriptors remain. */
 static void look_for_leaks(void)
 {
 	const struct sim_run *r = &sim__run;
@@ -217,6 +225,7 @@ static void look_for_leaks(void)
 			 more == 1 ? " is" : "s are");
 }
 
+/* Called when the process of a run exits: writes the outcome, unless that is written. */
 static void end_process(int status, void *unused)
 {
 	struct sim_outcome *u = sim__run.r_outcome;
@@ -240,8 +249,9 @@ void uposix__exit(int status)
 IN_PLACE_OF(_Exit) __attribute__((alias("uposix__exit")));
 
 /*
- * Fails the run if no step was made since the last look. A library that makes system
- * calls itself, such as OpenMP's, may wait without a step.
+ * Handles the signals of two timers. Fails the run if there was no step since the last
+ * signal of the same timer. A library that makes system calls itself, such as OpenMP's,
+ * may wait without a step.
  */
 static void look(int signal)
 {
@@ -266,6 +276,7 @@ static void open_input(const char *path)
 	}
 }
 
+/* Begins a run in its process. Returns from sim__serve(), by a jump. */
 static void begin_process(const struct job *j, const struct sim_strategy *y, bool learns)
 {
 	const struct itimerval stall = { { STALL, 0 }, { STALL, 0 } };
@@ -291,8 +302,9 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 	longjmp(run_begins, 1);
 }
 
-/* ---- Runs, one each ---- */
+/* ---- Single runs ---- */
 
+/* Returns memory that this process shares with the processes of runs. */
 static void *share(size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -330,7 +342,7 @@ static void begin_run(struct job *j, const struct sim_strategy *y, bool learns)
 		begin_process(j, y, learns);
 }
 
-/* Returns the result of a run in the words of a report; NULL: passed. */
+/* Returns what is wrong with a run, as a text for the report; NULL: the run passed. */
 static const char *fault(struct sim_outcome *u, int status)
 {
 	char *words = u->u_message;
@@ -349,7 +361,10 @@ static const char *fault(struct sim_outcome *u, int status)
 	return words;
 }
 
-/* Waits for the end of a run. *wrong is valid until the next run of the job. */
+/*
+ * Waits until any run ends, and returns its job. *wrong is the result of fault(), and is
+ * valid until the job begins another run.
+ */
 static struct job *end_run(const char **wrong)
 {
 	struct job *j = jobs;
@@ -369,7 +384,8 @@ static struct job *end_run(const char **wrong)
 }
 
 /*
- * Reads the output of a run, and copies it to `to', unless that is -1. Returns its hash.
+ * Copies the output of a run from file `from' to `to', unless `to' is -1, and empties the
+ * file. Returns the hash of `hash' and the output.
  */
 static uint64_t take_output(int from, int to, uint64_t hash)
 {
@@ -389,6 +405,7 @@ static uint64_t take_output(int from, int to, uint64_t hash)
 	return hash;
 }
 
+/* Returns the hash of a run with its output. If `shows' is true, prints the output. */
 static uint64_t take_hash(struct job *j, bool shows)
 {
 	uint64_t hash = take_output(j->j_output[0], shows ? STDOUT_FILENO : -1,
@@ -397,7 +414,7 @@ static uint64_t take_hash(struct job *j, bool shows)
 	return take_output(j->j_output[1], shows ? STDERR_FILENO : -1, hash);
 }
 
-/* Writes the trace of the last run; `wrong' is its result, or NULL. */
+/* Writes the trace of the last run. `wrong' is the result of fault(). */
 static void write_trace(const char *wrong)
 {
 	FILE *f = trace ? file_of(conf.c_trace) : NULL;
@@ -416,7 +433,7 @@ static void write_trace(const char *wrong)
 		stop("the file of the trace cannot be written");
 }
 
-/* Makes the first run. */
+/* Makes the first run, and the profile. */
 static void learn(void)
 {
 	const char *wrong;
@@ -441,7 +458,7 @@ static struct sim_choice *choices;
 
 static const char *const heading = "usched-sim 1";
 
-/* The file also has the seed, from which random numbers of the program come. */
+/* Writes n choices, after the seed, which decides the program's random numbers. */
 static void write_choices(const char *path, size_t n)
 {
 	FILE *f = file_of(path);
@@ -473,7 +490,10 @@ static size_t read_choices(const char *path)
 	return n;
 }
 
-/* Runs with `all' choices, except n of them from `from' on. Returns the result. */
+/*
+ * Repeats the run with `all' choices, except for n choices from index `from' on. Returns
+ * the result of fault().
+ */
 static const char *try_choices(size_t all, size_t from, size_t n, bool shows)
 {
 	const char *wrong;
@@ -496,9 +516,9 @@ static void replay(void)
 
 /*
  * Shrinks a list of choices (Zeller, Hildebrandt: Simplifying and isolating
- * failure-inducing input, 2002): leaves out pieces of the list while the run still fails
- * in the same way. Pieces become smaller, down to one choice. Returns how many of n are
- * left.
+ * failure-inducing input, 2002): removes pieces of the list as long as the run fails in
+ * the same way without the piece. The pieces get smaller, down to one choice. Returns how
+ * many of the n choices are left.
  */
 static size_t shrink(size_t n, const char *wanted)
 {
@@ -547,7 +567,7 @@ static void tell_shrunk(const struct sim_outcome *u, const char *wanted)
 	    plural(left), n, left == 1 ? "s" : "", conf.c_shrink);
 }
 
-/* ---- What came of it ---- */
+/* ---- Results ---- */
 
 static void tell_command(uint64_t seed)
 {
@@ -599,7 +619,10 @@ static void begin_seed(struct job *j, uint64_t seed, bool again)
 	begin_run(j, conf.c_strategy, false);
 }
 
-/* A run has passed. Begins the second run of the seed, if there is one. */
+/*
+ * Called when a run has passed. With --twice, begins the second run of the seed after the
+ * first; otherwise adds the run to the sums.
+ */
 static void settle(struct job *j)
 {
 	uint64_t hash = take_hash(j, conf.c_first == conf.c_last && !j->j_again);
@@ -616,13 +639,15 @@ static void settle(struct job *j)
 	}
 	*(j->j_outcome->u_end == SIM_REDUNDANT ? &redundant : &passed) += 1;
 	steps += j->j_outcome->u_steps;
-	all_hashes ^= sim__hash(hash, j->j_seed);     /* the order of runs does not
-						         matter */
+	all_hashes ^= sim__hash(hash, j->j_seed);     /* runs may end in any order */
 	if (conf.c_strategy == &sim__all && !sim__next_order())
 		conf.c_last = 0;
 }
 
-/* Runs all seeds. With several jobs a failure under a lower seed may come later. */
+/*
+ * Runs all seeds. After a failure no more runs begin, but runs that go on are awaited:
+ * one of them may fail under a lower seed, and is reported then.
+ */
 static void run_seeds(void)
 {
 	uint64_t seed = conf.c_first;
@@ -656,9 +681,9 @@ static void run_seeds(void)
 }
 
 /*
- * Makes all that the runs have of this process. Nothing is mapped or allocated later, so
- * all runs have the same addresses, by which the profile knows objects. If the input
- * cannot be read twice, no run reads it.
+ * Creates all that runs inherit from this process. Nothing is mapped or allocated later,
+ * so that objects, which the profile knows by address, are at the same addresses in all
+ * runs. The standard input is empty unless it is a file, which each run can read.
  */
 static void prepare(void)
 {

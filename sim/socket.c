@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket.c: calls that make pipes and sockets and connect them, and options. Options
- * without a meaning here are set on the socket of the system that has the number. The
- * library itself calls neither pipe() nor accept().
+ * socket.c: calls that create pipes and sockets and connect them, and socket options. An
+ * option that the world does not know is set on the kernel's socket with the same number.
+ * pipe() and accept() are not here: for them the library calls pipe2() and accept4().
  */
 #include "world.h"
 
-/* ---- New ones ---- */
+/* ---- New pipes and sockets ---- */
 
-/* Connects two sockets, and gives both a number, or neither. 0, or an error. */
+/*
+ * Connects two new sockets or ends of a pipe, and gives both a number. Returns 0; or an
+ * error, and then both are closed.
+ */
 static int number_two(struct sim_open *a, struct sim_open *b, int flags, int fds[2])
 {
 	int first = sim__number(a, flags);
@@ -34,7 +37,7 @@ REPLACE(int, pipe2, (int fds[2], int flags))
 	return (int)sim__answer(number_two(in, sim__new(&sim__pipe_out), flags, fds));
 }
 
-/* Returns SOCK_STREAM or SOCK_DGRAM, or an error; 0: the socket is not of the world. */
+/* Returns SOCK_STREAM or SOCK_DGRAM; 0: the world has no such sockets; or an error. */
 static int kind_of(int family, int type, int protocol)
 {
 	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -80,7 +83,7 @@ SOCKET_CALL(int, bind, (const struct sockaddr *name, socklen_t size), (name, siz
 	return rc ? rc : o->f_bound ? -EINVAL : sim__enter_name(o, &a);
 }
 
-/* The first call after an attempt returns its result. */
+/* When an attempt to connect has ended, the next call returns the attempt's result. */
 SOCKET_CALL(int, connect, (const struct sockaddr *to, socklen_t size), (to, size))
 {
 	bool stream = o->f_kind == SOCK_STREAM;
@@ -181,6 +184,7 @@ SOCKET_CALL(int, getpeername, (struct sockaddr *to, socklen_t *size), (to, size)
 
 /* ---- Options ---- */
 
+/* Returns whether an option is a time limit, which f_limits keeps. */
 static bool is_limit(int level, int name)
 {
 	return level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO);
