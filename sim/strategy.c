@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strategy.c: which thread makes the next step. sim.h has the names and the sources.
+ * strategy.c: which thread makes the next step. sim.h has the names and sources of the
+ * strategies.
  *
- * "site" is ours. Places in the program have priorities. Threads that are about to do the
- * same thing at the same place have the same priority; a random priority of the thread
- * decides among them. Most failures need a few kinds of operations in a certain order,
- * whichever threads make them. Among a hundred threads that run the same code a priority
- * of one thread is lost, but one of the place holds all of them back there. A place gets
- * its priority when first reached, so no profile is needed.
+ * "site" is our own. Each place in the program has a random priority, and threads that
+ * are about to make the same operation at the same place have the priority of that place.
+ * Among these threads a second random priority, of each thread, decides. Most failures
+ * need a few kinds of operations in a certain order, no matter which threads make them.
+ * If a hundred threads run the same code, the priority of one thread has little effect,
+ * but a low priority of a place holds back all threads there. A place gets its priority
+ * when a thread first comes there, so no profile is needed.
  *
- * With fixed priorities a thread that spins would never let others run: after SPINS steps
- * in a row a thread gets the lowest priority.
+ * With fixed priorities a thread that spins would never let other threads run. So after
+ * SPINS steps in a row a thread gets the lowest priority.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,15 +20,15 @@
 #include "run.h"
 
 enum {
-	SPINS  = 1000,                  /* steps in a row */
-	FAIR   = 5000,                  /* once in so many steps the thread that has
+	SPINS  = 1000,                  /* steps in a row, after which a thread spins */
+	FAIR   = 5000,                  /* once in this many steps the thread that has
 					   waited longest makes a step */
-	PLACES = 1 << 10,               /* places with a priority; a power of two */
+	PLACES = 1 << 10,               /* entries for places, of which half are used */
 };
 
 #define HIGHEST UINT64_MAX
 
-/* The lowest priority so far, which counts down: the thread that gave way last has it. */
+/* The lowest priority so far. Each thread that gives way gets a lower one. */
 static uint64_t lowest;
 
 static uint64_t priority(void)
@@ -49,7 +51,10 @@ static void give_way(struct sim_thread *t)
 	t->t_priority = --lowest;
 }
 
-/* A thread that only lets others go first makes a step when no other can. */
+/*
+ * Returns whether `a' has a higher priority than `b'. A thread that yields makes a step
+ * only if all threads that can run yield.
+ */
 static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 {
 	unsigned yields = a->t_op.o_how & SIM_YIELDS;
@@ -62,14 +67,16 @@ static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 }
 
 /*
- * True: a has waited longer. Other threads may wait, without blocking, for a thread with
- * a low priority, such as one that is about to sleep and then to say that all is over.
+ * Returns whether `a' has waited longer than `b' for a step. Without some steps by this
+ * rule, threads that poll could keep a thread of low priority from doing for ever what
+ * they wait for.
  */
 static bool has_waited_longer(const struct sim_thread *a, const struct sim_thread *b)
 {
 	return a->t_ran < b->t_ran;
 }
 
+/* Returns whether the running thread spins. If so, its steps are counted from 0 again. */
 static bool spins(void)
 {
 	bool does = sim__run.r_running && sim__run.r_alone > SPINS;
@@ -97,7 +104,7 @@ static struct sim_thread *choose_highest(size_t n, struct sim_thread *self)
 	return best;
 }
 
-/* ---- In their order, and random ---- */
+/* ---- In order, and random ---- */
 
 static struct sim_thread *choose_usual(size_t n, struct sim_thread *self)
 {
@@ -134,8 +141,8 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * Draws at which steps priorities change: among as many as the first run had, or as are
- * likely.
+ * Draws n steps of the run at which priorities change. The run is expected to be as long
+ * as the first run; or, if there was no first run, SPINS steps.
  */
 static void draw_changes(unsigned n)
 {
@@ -223,7 +230,10 @@ static void begin_site(void)
 	begin_priorities();
 }
 
-/* Places that do not fit into the table share one. */
+/*
+ * Returns the entry of a place. Places for which the table has no room share an entry,
+ * which gets a new priority each time.
+ */
 static struct place *place_of(uintptr_t place)
 {
 	static struct place none;
@@ -265,16 +275,18 @@ static const struct sim_strategy site = {
 /* ---- SURW ---- */
 
 /*
- * The run chooses an object. The order of the operations on it is uniformly random: the
- * thread of the next one is drawn with a weight, the number of such operations that the
- * thread and the threads that it will start have left, by the profile. Until that thread
- * makes its operation, other threads make none on the object; all other operations are
- * made in any order.
+ * For each run one object is drawn. The order of the operations on this object is
+ * uniformly random: a draw decides which thread makes the next operation on the object.
+ * The weight of a thread is the number of such operations that, by the profile, are still
+ * to come from the thread and from threads that it will start. Until the drawn thread has
+ * made its operation, no other thread may use the object. All other operations are made
+ * in any order.
  */
-static uintptr_t chosen;                /* the object; 0: none is known */
-static uint32_t left[SIM_THREADS];
-static const struct sim_thread *intended;
-static uint64_t last_made;              /* steps of the run at the last such operation */
+static uintptr_t chosen;                /* the object; 0: the profile has no object */
+static uint32_t left[SIM_THREADS];      /* operations on the object that are still to
+					   come, by thread */
+static const struct sim_thread *intended;       /* the drawn thread, or NULL */
+static uint64_t last_made;              /* r_steps at the last operation on the object */
 
 static void begin_surw(void)
 {
@@ -293,7 +305,10 @@ static void begin_surw(void)
 		left[j] = p->p_count[i][j];
 }
 
-/* Returns what the threads that `number' will start, and theirs, have left. */
+/*
+ * Returns the weight of a thread: the sum of left[] over the thread, the threads that it
+ * will start, the threads that these will start, and so on.
+ */
 static uint64_t left_of(uint32_t number)
 {
 	const struct sim_profile *p = sim__run.r_profile;
@@ -309,6 +324,7 @@ static uint64_t left_of(uint32_t number)
 	return sum;
 }
 
+/* Draws the intended thread. */
 static void intend(void)
 {
 	uint64_t sum = 0, at;
@@ -326,6 +342,7 @@ static void intend(void)
 	}
 }
 
+/* Returns whether `t' may make its next operation before the intended thread. */
 static bool may(const struct sim_thread *t)
 {
 	return t->t_op.o_object != chosen || t == intended;
@@ -335,7 +352,7 @@ static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
 {
 	size_t allowed = 0, moves = 0, i, at;
 
-	/* The intended thread may spin until a thread that is held back goes on. */
+	/* The intended thread may be spinning until a thread that is held back goes on. */
 	if (!chosen || sim__run.r_steps - last_made >= SPINS)
 		return choose_any(n, self);
 	if (!intended)
@@ -345,7 +362,7 @@ static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
 			allowed++;
 			moves += !(sim__candidate(i)->t_op.o_how & SIM_YIELDS);
 		}
-	/* The intended thread cannot run, or yields. */
+	/* All threads that can run are held back, or yield. */
 	if (moves == 0)
 		return choose_any(n, self);
 	at = sim__below(allowed);
@@ -364,7 +381,7 @@ static void ran_surw(struct sim_thread *t)
 		left[t->t_number]--;
 }
 
-/* A new thread takes its weight from its parent. */
+/* Draws again if the weight of the intended thread shrinks by that of a new child. */
 static void started_surw(struct sim_thread *t)
 {
 	if (intended && intended->t_number == t->t_parent)
@@ -379,8 +396,9 @@ static const struct sim_strategy surw = {
 /* ---- Replay ---- */
 
 static const struct sim_choice *replayed;
-static size_t replays, without, without_end;    /* left out: from without to
-						   without_end */
+static size_t replays;                  /* length of replayed[] */
+static size_t without, without_end;     /* the choices from index `without' up to
+					   `without_end' are left out */
 
 void sim__replay_these(const struct sim_choice *choices, size_t all, size_t from,
 		       size_t n)
@@ -391,7 +409,7 @@ void sim__replay_these(const struct sim_choice *choices, size_t all, size_t from
 	without_end = from + n;
 }
 
-/* Choices come in the order of the run, unless some are missing. */
+/* Returns the choice that is identified by `by' and `when', or NULL. */
 static const struct sim_choice *find(uint32_t by, uint32_t when)
 {
 	for (size_t i = 0; i < replays; i++)
@@ -421,13 +439,14 @@ static struct sim_thread *choose_replayed(size_t n, struct sim_thread *self)
 const struct sim_strategy sim__replay = { .y_name = "replay",
 					  .y_choose = choose_replayed };
 
-/* ---- One of three ---- */
+/* ---- Mix ---- */
 
 /*
- * A seed has one of these three. "site" finds orders of places among many threads at
- * once, "surw" orders of operations on one object, "pos" the rest; the wrong strategy
- * takes thousands of runs. So a failure takes at most three times the runs of the best
- * one.
+ * Draws one of three strategies for the run. "site" finds failures that depend on the
+ * order of places in the program, with many threads; "surw", on the order of operations
+ * on one object; "pos" finds other failures. A strategy that does not suit a failure may
+ * need thousands of runs. A draw for each seed needs about three times the runs of the
+ * best strategy.
  */
 static void begin_mix(void)
 {

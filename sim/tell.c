@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tell.c: what a run reports when it fails: its threads, and the last steps. No memory is
- * allocated and no lock taken here, since a signal may have ended the run anywhere.
- * Places are given as addresses in files, so each run of a seed reports the same.
+ * tell.c: the report of a run that fails, with the threads and the last steps; and the
+ * trace. A report allocates no memory and takes no lock, since a signal may have ended
+ * the run anywhere. Places in the code are offsets in files, so that each run of a seed
+ * reports the same.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,10 +20,11 @@ enum {
 	LAST    = 64,                   /* events shown */
 };
 
-static struct sim_event events[LAST];   /* by r_events modulo LAST */
+static struct sim_event events[LAST];   /* event number n is events[n % LAST] */
 
 /*
- * Opens the file of the program natively: in the world that would be a use of the file.
+ * Finds the function and file of a place in the code. sim__enters is 0 meanwhile, so that
+ * code_find() opens the real file, without a step.
  */
 static void find_code(struct code *c, uintptr_t place)
 {
@@ -120,6 +122,7 @@ void sim__tell(const char *why)
 
 /* ---- The trace: --trace ---- */
 
+/* Writes the name and the address of a host, which may be NULL. */
 static void name(char *to, size_t size, const struct sim_host *h)
 {
 	snprintf(to, size, "%s %s", h ? h->h_name : "",
@@ -177,7 +180,7 @@ static void tell_signal(int signal)
 		sim__run.r_outcome->u_steps = sim__run.r_steps;
 		sim__tell(name ? name : "a signal");
 	}
-	raise(signal);                          /* SA_RESETHAND: ends the process */
+	raise(signal);                          /* ends the process: SA_RESETHAND */
 }
 
 void sim__tell_signals(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * transfer.c: reads and writes of descriptors of the world. All of them are made by two
- * calls with a struct msghdr, get() and put().
+ * transfer.c: reads and writes of descriptors of the world. Each call becomes a struct
+ * msghdr for get() or put().
  */
 #undef _FORTIFY_SOURCE
 #include "world.h"
@@ -11,8 +11,9 @@
 #include "../posix/uposix_set.h"
 
 enum {
-	PIPE_WHOLE = 4096,              /* PIPE_BUF: such writes are not split */
-	UDP_MAX    = 65507,
+	PIPE_WHOLE = 4096,              /* PIPE_BUF: a write of up to this many bytes to a
+					   pipe is not split */
+	UDP_MAX    = 65507,             /* most bytes of a packet over the network */
 	FILE_PART  = 4096,              /* bytes that sendfile() moves at a time */
 };
 
@@ -28,8 +29,8 @@ static size_t size_of(const struct msghdr *m)
 }
 
 /*
- * Copies between a block and the buffers of a message, after the first `skip' bytes of
- * these.
+ * Copies `size' bytes from a block to the buffers of a message if `out' is true,
+ * otherwise from the buffers to the block. Begins after `skip' bytes of the buffers.
  */
 static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, bool out)
 {
@@ -50,7 +51,7 @@ static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, 
 
 /* ---- Reads ---- */
 
-/* Takes bytes from the pieces of a stream, or one packet. */
+/* Reads bytes of a stream, which may be in several pieces, or one packet. */
 static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
 {
 	bool packet = o->f_kind == SOCK_DGRAM;
@@ -81,7 +82,7 @@ static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
 	return (ssize_t)(packet && flags & MSG_TRUNC ? all : done);
 }
 
-/* Returns the result of a read if nothing is there. */
+/* Returns the result of a read if there is nothing to read. */
 static ssize_t get_nothing(struct sim_open *o)
 {
 	if (o->f_error)
@@ -125,6 +126,7 @@ static ssize_t get(struct sim_open *o, struct msghdr *m, int flags)
 
 /* ---- Writes ---- */
 
+/* Raises SIGPIPE unless the flags forbid that. Returns -EPIPE. */
 static ssize_t broken(int flags)
 {
 	if (!(flags & MSG_NOSIGNAL))
@@ -132,6 +134,7 @@ static ssize_t broken(int flags)
 	return -EPIPE;
 }
 
+/* Called some time after a short write: lets writes succeed again. */
 static void end_squeeze(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
@@ -140,7 +143,7 @@ static void end_squeeze(struct sim_open *o, struct sim_piece *unused)
 		sim__changed(o, SIM_OUT);
 }
 
-/* Returns how many of the bytes are taken; or an error. */
+/* Returns how many bytes of a write of `size' bytes `o' takes now; or an error. */
 static ssize_t portion(struct sim_open *o, size_t size)
 {
 	size_t room = sim__room(o);
@@ -157,7 +160,7 @@ static ssize_t portion(struct sim_open *o, size_t size)
 	return (ssize_t)size;
 }
 
-/* Returns how many of the bytes arrive together. */
+/* Returns how many of the next `size' bytes are sent as one piece. */
 static size_t part_of(const struct sim_open *o, size_t size)
 {
 	if (!sim__is_far(o) || size < 2 || !sim__strikes("part", 8))
@@ -239,7 +242,10 @@ const struct sim_type sim__packets = { sim__socket_ready, get_data, put_packet,
 
 /* ---- The calls ---- */
 
-/* Messages of n buffers to an address, of n buffers to none, and of one buffer. */
+/*
+ * Pointers to a struct msghdr. TO has n buffers and the address `name' of `size' bytes;
+ * PARTS has n buffers, and ONE a single buffer.
+ */
 #define VOID(p) ((void *)(uintptr_t)(p))
 #define TO(name, size, iov, n) (&(struct msghdr){					\
 	.msg_name = VOID(name), .msg_namelen = (size), .msg_iov = VOID(iov),		\
@@ -247,7 +253,7 @@ const struct sim_type sim__packets = { sim__socket_ready, get_data, put_packet,
 #define PARTS(iov, n) TO(NULL, 0, iov, n)
 #define ONE(data, size) PARTS((&(struct iovec){ VOID(data), size }), 1)
 
-/* A call that is one transfer. */
+/* Defines a call whose body is one transfer. `call' is CALL or SOCKET_CALL. */
 #define IS(call, name, params, args, result)						\
 	call(ssize_t, name, params, args) { return result; }
 
@@ -292,7 +298,8 @@ SOCKET_CALL(int, sendmmsg, (struct mmsghdr *messages, unsigned n, int flags),
 }
 
 /*
- * A part of the file is read, and what the descriptor does not take is read again later.
+ * Sends the next part of a file. The offset moves only by what `o' has taken, so that the
+ * next call reads the rest again.
  */
 CALL(ssize_t, sendfile, (int from, off_t *offset, size_t size), (from, offset, size))
 {
