@@ -2,21 +2,23 @@
 /*
  * ulinear.c: the search for an order. ulinear.h has the sources of the algorithm.
  *
- * A configuration of a part is a state, and the set of the open operations that have
- * happened. At the start there is one. The search takes returns in their order. The
- * configurations at a return are all that follow from those at the return before by open
- * operations, and in which the returning operation has happened. If there is none, the
- * history is not linearizable.
+ * A configuration says what may be true of a part: its state, and the set of the open
+ * operations that have happened. At the start there is one configuration. The search goes
+ * from return to return. From the configurations at one return, open operations lead to
+ * more configurations; the configurations at the next return are all of these in which
+ * the returning operation has happened. If there are none, the history is not
+ * linearizable.
  *
- *         h_memo[0]: | configurations at the return before, then what follows from them |
- *         h_memo[1]: | those in which the operation that returns has happened |
+ *         h_memo[0]: | configurations at the last return, then what follows from them |
+ *         h_memo[1]: | configurations at the next return |
  *
- * A lost operation stays open, and need not happen: a configuration is left out if there
- * is another with the same state and fewer lost operations. An operation that never
- * changes a state happens as soon as possible, since no other operation can tell.
+ * A lost operation stays open, and need not happen. So a configuration is left out if
+ * another one has the same state and needs fewer lost operations. An operation that never
+ * changes a state happens as soon as possible, since no other operation can notice.
  *
- * A part is idle when each operation has returned or is lost. Then its configurations are
- * kept, and operations that returned are dropped.
+ * A part is idle when each operation has returned or is lost. Then the part is searched
+ * up to the last return; the last configurations are kept, and operations that have
+ * returned are freed.
  */
 #include "ulinear.h"
 
@@ -26,27 +28,30 @@
 #include <string.h>
 
 enum {
-	OPEN  = 64,                     /* open operations of a part: bits of a set */
-	PARTS = 1024,                   /* chains of parts */
+	OPEN  = 64,                     /* most open operations of a part: bits of a set */
+	PARTS = 1024,                   /* chains in the hash table of parts */
 };
 
 struct operation {
-	uint64_t          o_call;       /* numbers of the events */
-	uint64_t          o_return;
+	uint64_t          o_call;       /* number of the event of the call, and the id */
+	uint64_t          o_return;     /* number of the event of the return */
 	struct part      *o_part;
 	struct operation *o_next;       /* in the order of calls */
 	struct operation *o_next_return;
 	struct operation *o_next_open;  /* open operations of the history */
 	uint32_t          o_client;
-	unsigned          o_bit;        /* bit in sets; OPEN: it failed */
-	void             *o_result;     /* follows o_data; NULL: it did not return */
+	unsigned          o_bit;        /* index in p_open, and bit in c_set; OPEN: the
+					   operation failed */
+	void             *o_result;     /* the result, after o_data; NULL: there was no
+					   return */
 	max_align_t       o_data[];
 };
 
 struct config {
-	struct config    *c_tree[2];    /* children, by c_hash */
+	struct config    *c_tree[2];    /* children in m_tree, which is sorted by c_hash */
 	uint64_t          c_hash;
-	uint64_t          c_set;
+	uint64_t          c_set;        /* bits of the open operations that have
+					   happened */
 	size_t            c_size;       /* bytes of the state */
 	char              c_state[];
 };
@@ -54,15 +59,16 @@ struct config {
 struct part {
 	uint64_t          p_key;
 	struct part      *p_next;       /* in the chain */
-	struct config    *p_configs;    /* in one block, each behind the last */
+	struct config    *p_configs;    /* configurations from which the search begins,
+					   one after the other */
 	size_t            p_bytes;      /* bytes of p_configs */
 	struct operation *p_open[OPEN]; /* open operations, by their bits */
 	struct operation *p_calls;      /* operations not in p_open yet */
 	struct operation *p_last_call;
 	struct operation *p_returns;
 	struct operation *p_last_return;
-	size_t            p_busy;       /* operations without an end */
-	int               p_failed;     /* result of the search */
+	size_t            p_busy;       /* number of operations that have not ended */
+	int               p_failed;     /* error of the last search, or 0 */
 };
 
 struct memo {
@@ -80,7 +86,7 @@ struct ulinear {
 	struct part      *h_parts[PARTS];
 	struct memo       h_memo[2];
 	size_t            h_steps;      /* comparisons left */
-	uint64_t          h_lost;       /* set of the operations that never return */
+	uint64_t          h_lost;       /* set of the lost operations */
 	uint64_t          h_bit;        /* bit of the returning operation */
 	max_align_t       h_bytes[];
 };
@@ -92,7 +98,7 @@ static size_t aligned(size_t size)
 	return (size + unit - 1) / unit * unit;
 }
 
-/* Configurations. */
+/* ---- Configurations ---- */
 
 static struct config *config_at(void *configs, size_t bytes)
 {
@@ -112,7 +118,10 @@ static uint64_t hash(uint64_t hash, const void *data, size_t n)
 	return hash;
 }
 
-/* Returns whether `old' is `new' without some of its lost operations. */
+/*
+ * Returns whether `old' makes `new' superfluous: `old' has the same state, and the same
+ * operations have happened, except for lost ones that only `new' needs.
+ */
 static bool covers(const struct config *old, const struct config *new, uint64_t lost)
 {
 	uint64_t more = new->c_set & ~old->c_set, less = old->c_set & ~new->c_set;
@@ -123,9 +132,10 @@ static bool covers(const struct config *old, const struct config *new, uint64_t 
 }
 
 /*
- * Adds what a configuration is after an operation, or without one, if that is new. reads:
- * only operations that never change a state; otherwise only others.
- * 1; 0: not possible, or not such an operation; or an error.
+ * Adds the configuration that follows from `c' by operation `o', unless there is such a
+ * configuration; if `o' is NULL, adds `c'. With `reads' only operations that never change
+ * a state are taken; without, only other operations.
+ * 1; 0: `o' is not taken, or cannot happen; or an error.
  */
 static int enter(struct ulinear *h, const struct config *c, const struct operation *o,
 		 bool reads)
@@ -156,7 +166,10 @@ static int enter(struct ulinear *h, const struct config *c, const struct operati
 	return 1;
 }
 
-/* Adds what follows from a configuration by one operation. 0; or an error. */
+/*
+ * Adds all configurations that follow from `c' by one open operation. If an operation
+ * that only reads can happen, adds just the configuration after it. 0; or an error.
+ */
 static int expand(struct ulinear *h, const struct part *p, const struct config *c)
 {
 	for (int reads = 1; reads >= 0; reads--)
@@ -173,9 +186,9 @@ static int expand(struct ulinear *h, const struct part *p, const struct config *
 	return 0;
 }
 
-/* The search. */
+/* ---- The search ---- */
 
-/* Opens operations that were called before a return. 0; -ENOMEM: too many. */
+/* Adds operations that were called before a return to p_open. 0; -ENOMEM: too many. */
 static int open_calls(struct ulinear *h, struct part *p, uint64_t before)
 {
 	struct operation *o;
@@ -193,7 +206,9 @@ static int open_calls(struct ulinear *h, struct part *p, uint64_t before)
 	return 0;
 }
 
-/* Leaves the configurations at the next return in h_memo[0]. 0; or an error. */
+/*
+ * Goes on to the next return, whose configurations are then in h_memo[0]. 0; or an error.
+ */
 static int take_return(struct ulinear *h, struct part *p)
 {
 	struct memo *before = &h->h_memo[0], *at = &h->h_memo[1], swap = *before;
@@ -217,7 +232,10 @@ static int take_return(struct ulinear *h, struct part *p)
 	return 0;
 }
 
-/* Takes all returns of a part. 0; or an error of the first of p_returns. */
+/*
+ * Searches a part up to the last return. 0; or an error, and the failed return is the
+ * first of p_returns.
+ */
 static int search(struct ulinear *h, struct part *p)
 {
 	struct memo *m = &h->h_memo[0];
@@ -236,7 +254,7 @@ static int search(struct ulinear *h, struct part *p)
 	return rc;
 }
 
-/* Frees operations up to `end' that have returned or failed, or all. */
+/* Frees the operations before `end' that have returned or failed; if `all', all. */
 static void free_calls(struct operation *o, const struct operation *end, bool all)
 {
 	for (struct operation *next; o != end; o = next) {
@@ -246,7 +264,7 @@ static void free_calls(struct operation *o, const struct operation *end, bool al
 	}
 }
 
-/* Searches a part that is idle. 0; or an error. */
+/* Searches a part if it is idle. 0; or an error. */
 static int search_idle(struct ulinear *h, struct part *p)
 {
 	struct part after = *p;
@@ -265,7 +283,7 @@ static int search_idle(struct ulinear *h, struct part *p)
 	return 0;
 }
 
-/* Histories. */
+/* ---- Histories ---- */
 
 int ulinear_create(struct ulinear **h, const struct ulinear_model *model, size_t memory)
 {
@@ -296,7 +314,7 @@ void ulinear_destroy(struct ulinear *h)
 	free(h);
 }
 
-/* Returns the part of an operation, which may be new, or NULL: no memory. */
+/* Returns the part that an operation is about, which may be new. NULL: no memory. */
 static struct part *part_of(struct ulinear *h, const void *operation)
 {
 	const struct ulinear_model *m = h->h_model;
@@ -338,7 +356,7 @@ int64_t ulinear_call(struct ulinear *h, uint32_t client, const void *operation)
 	return (int64_t)o->o_call;
 }
 
-/* Ends an operation: lost, with NULL for `result', or failed, or returned. */
+/* Ends an operation: failed; or returned; or, if `result' is NULL, lost. */
 static int end(struct ulinear *h, int64_t id, const void *result, bool failed)
 {
 	struct operation **at = &h->h_open, *o;
@@ -378,7 +396,7 @@ int ulinear_lost(struct ulinear *h, int64_t id)
 	return end(h, id, NULL, false);
 }
 
-/* Reports. */
+/* ---- Reports ---- */
 
 static void show(const struct ulinear *h, const struct operation *o, FILE *report)
 {
@@ -390,7 +408,7 @@ static void show(const struct ulinear *h, const struct operation *o, FILE *repor
 	fputs(o->o_result ? "\n" : ", no return\n", report);
 }
 
-/* Shows the return that the search could not take, and the operations open then. */
+/* Shows the return at which a search failed, and the operations that were open then. */
 static void show_failed(const struct ulinear *h, const struct part *p, int rc,
 			FILE *report)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ulinear.h: whether a history of concurrent operations is linearizable: whether each
- * operation can have happened at one point between its call and its return, so that the
- * results are those of an object that does one operation at a time (M. Herlihy and J.
- * Wing, TOPLAS 12(3), 1990).
+ * ulinear.h: a check whether a history of concurrent operations is linearizable. A
+ * history is linearizable if each operation can have happened at one point between its
+ * call and its return, so that the results are those of an object that does one operation
+ * at a time (M. Herlihy and J. Wing, TOPLAS 12(3), 1990).
  *
  * A program describes the object by a model, records the calls and returns of its clients
- * in the order in which they happen, and asks. The search is that of J. Wing and C. Gong
- * (Journal of Parallel and Distributed Computing 17, 1993), with configurations in the
- * order of returns (G. Lowe, Concurrency and Computation 29(4), 2017), of each part of
- * the object by itself (A. Horn and D. Kroening, FORTE 2015).
+ * in the order in which they happen, and calls ulinear_check(). The algorithm is by J.
+ * Wing and C. Gong (Journal of Parallel and Distributed Computing 17, 1993), with
+ * configurations in the order of returns (G. Lowe, Concurrency and Computation 29(4),
+ * 2017). Each part of the object is checked apart (A. Horn and D. Kroening, FORTE 2015).
  *
- * A part is searched whenever it is idle, and its history dropped. So memory stays flat
- * if each part is idle at times. The question is NP-complete: memory and time of a search
- * are bounded, and a search may give up. Operations that never return make a search long.
+ * A part without open operations is searched at once, and its history is freed. So memory
+ * does not grow if each part is without open operations at times. The problem is
+ * NP-complete: memory and time of a search have limits, at which the search gives up.
+ * Operations that never return make a search long.
  *
  * No call switches threads. A history belongs to one native thread at a time.
  */
@@ -30,41 +31,44 @@ extern "C" {
 #endif
 
 /*
- * A model: an object as functions over its state. Equal states have equal bytes, so a
- * state has no padding and no pointers.
+ * A model describes an object by functions over its state. Equal states must have equal
+ * bytes; so a state has no padding and no pointers.
  */
 struct ulinear_model {
 	size_t m_operation;     /* bytes of an operation, with its arguments */
 	size_t m_result;        /* bytes of a result */
 	size_t m_state;         /* most bytes of a state */
-	const void *m_start;    /* first state, of each part */
+	const void *m_start;    /* first state of each part */
 	size_t m_start_size;    /* bytes of m_start */
 
 	/* Does the operation: changes *state, which has *size bytes and any alignment,
-	   and *size. With result NULL, not known, any result is allowed.
+	   and *size. If `result' is NULL, the result is not known, and may be any.
 	   1: done; 2: done, and this operation with this result never changes a state;
-	   0: this result is not possible here; a negative error ends the search. */
+	   0: in this state the operation has another result; a negative error ends the
+	   search. */
 	int (*m_apply)(void *state, size_t *size, const void *operation,
 		       const void *result);
 
-	/* Returns the part of the object that the operation is about, such as its key:
-	   a state is that of one part. If m_part is NULL, the object has one part. */
+	/* Returns the number of the part that the operation is about, such as a key.
+	   Each part has a state of its own. If m_part is NULL, there is one part. */
 	uint64_t (*m_part)(const void *operation);
 
-	/* Writes the operation and its result, or NULL, without an end of line. */
+	/* Writes the operation and its result, which may be NULL, without a newline. */
 	void (*m_show)(FILE *report, const void *operation, const void *result);
 };
 
-/* Operations of the models below. */
+/* Operations of the models below, with the members of struct ulinear_result. */
 enum ulinear_kind {
-	ULINEAR_GET,            /* r_done: there is a value; r_value */
+	ULINEAR_GET,            /* r_done: whether there is a value; r_value: the value */
 	ULINEAR_SET,            /* sets the value to o_value */
-	ULINEAR_SWAP,           /* puts o_value in place of o_expected. r_done: that
-				   was the value */
-	ULINEAR_ADD,            /* adds o_value to the value, or to 0. r_value: the sum */
-	ULINEAR_DELETE,         /* r_done: there was a value */
+	ULINEAR_SWAP,           /* sets the value to o_value if it is o_expected.
+				   r_done: whether it was */
+	ULINEAR_ADD,            /* adds o_value to the value, or to 0 if there is no
+				   value. r_value: the sum */
+	ULINEAR_DELETE,         /* removes the value. r_done: whether there was a value */
 	ULINEAR_ENQUEUE,        /* puts o_value into the queue */
-	ULINEAR_DEQUEUE,        /* r_done: the queue was not empty; r_value */
+	ULINEAR_DEQUEUE,        /* takes a value from the queue. r_done: whether there
+				   was a value; r_value: the value */
 };
 
 /* An operation of these models, with its arguments. */
@@ -76,27 +80,33 @@ struct ulinear_operation {
 };
 
 /*
- * The result of such an operation. Where no meaning is given above, r_done is true, and
- * r_value ignored.
+ * The result of such an operation. Where enum ulinear_kind does not speak of r_done, it
+ * must be true; where enum ulinear_kind does not speak of r_value, it is ignored.
  */
 struct ulinear_result {
 	bool    r_done;
 	int64_t r_value;
 };
 
-enum { ULINEAR_QUEUE = 4096 };  /* values in a queue, at most: 32 KiB of a state */
+enum { ULINEAR_QUEUE = 4096 };  /* most values in a queue: a state of 32 KiB */
 
-extern const struct ulinear_model ulinear_register;     /* GET to DELETE; 0 first */
-extern const struct ulinear_model ulinear_map;          /* GET to DELETE, by o_key */
-extern const struct ulinear_model ulinear_queue;        /* first in, first out */
+/*
+ * Models. A register has one value, at first 0. A map has a value for each o_key, and is
+ * empty at first. Both have the operations from ULINEAR_GET to ULINEAR_DELETE. A queue is
+ * first in, first out, and has the operations ULINEAR_ENQUEUE and ULINEAR_DEQUEUE.
+ */
+extern const struct ulinear_model ulinear_register;
+extern const struct ulinear_model ulinear_map;
+extern const struct ulinear_model ulinear_queue;
 
 /* A history. Its members are private. */
 struct ulinear;
 
 /*
- * Makes an empty history in *h. The model must outlive the history. A search takes no
- * more than `memory' bytes for configurations, which are allocated now and touched when
- * needed; some states must fit. A search gives up after so many comparisons, too.
+ * Creates an empty history in *h. The model must outlive the history. `memory' is the
+ * limit of a search: the search gives up when its configurations need more bytes, or
+ * after that many comparisons of configurations. The bytes are allocated now, but become
+ * resident only when a search needs them.
  * 0; -ENOMEM: no memory.
  */
 int ulinear_create(struct ulinear **h, const struct ulinear_model *model, size_t memory);
@@ -113,25 +123,26 @@ void ulinear_destroy(struct ulinear *h);
 int64_t ulinear_call(struct ulinear *h, uint32_t client, const void *operation);
 
 /*
- * End an operation. With ulinear_return() it returned a result, which is copied; with
- * ulinear_fail() it certainly never happened; with ulinear_lost() it never returns, so it
- * may happen at any time after its call, or never. A lost operation that only reads may
- * as well be failed.
- * 0; -EINVAL: no open operation has this id; or the end is recorded, and the search of a
- * part that is idle now has its first error, as ulinear_check().
+ * These calls end an operation. ulinear_return(): the operation has returned a result,
+ * which is copied. ulinear_fail(): the operation has certainly not happened, and never
+ * will. ulinear_lost(): the operation never returns; whether and when it happens after
+ * its call is not known. If an operation that only reads is lost, ulinear_fail() makes
+ * the search shorter.
+ * 0; -EINVAL: no open operation has this id; or the end is recorded, and an error of
+ * ulinear_check() was found in the part of the operation.
  */
 int ulinear_return(struct ulinear *h, int64_t id, const void *result);
 int ulinear_fail(struct ulinear *h, int64_t id);
 int ulinear_lost(struct ulinear *h, int64_t id);
 
 /*
- * Searches. Open operations count as lost. The history stays as it is, and may go on. If
- * the result is not 0 and `report' is not NULL, a few lines there say why.
+ * Checks the history. Open operations count as lost. The history does not change, and may
+ * go on. If the result is not 0 and `report' is not NULL, writes the reason there.
  * 0: the history is linearizable; -EILSEQ: it is not, and the report has the first return
- * that is too much, and the operations that are open then; -ENOMEM: the search gave up,
- * out of memory or comparisons, or with more than 64 operations of a part that are open
- * or lost; other errors: of m_apply. These are -EINVAL: the model has no such operation;
- * -EOVERFLOW: a queue has more than ULINEAR_QUEUE values.
+ * that fits no order, and the operations that are open then; -ENOMEM: the search gave up,
+ * at the limit of memory or comparisons, or with more than 64 operations of a part that
+ * are open or lost; other errors: of m_apply. The models above return -EINVAL: the model
+ * has no such operation; -EOVERFLOW: a queue has more than ULINEAR_QUEUE values.
  */
 int ulinear_check(struct ulinear *h, FILE *report);
 
