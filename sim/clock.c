@@ -14,8 +14,9 @@ enum {
 	US     = 1000,                  /* ns in a microsecond */
 	BEGUN  = 1000,                  /* s: CLOCK_MONOTONIC when a run begins; BOOTED in
 					   sim.c is the same time */
-	PROCESS = 1000,                 /* getpid() on no host; on host n, PROCESS + n */
-	THREAD = 2000,                  /* gettid() of thread 0; of thread n, THREAD + n */
+	PROCESS = 1000,                 /* getpid() on host n is PROCESS + n; on no
+					   host, PROCESS */
+	THREAD = 2000,                  /* gettid() of thread n is THREAD + n */
 	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds, */
 	LEAP   = 10000,                 /* where n is from -LEAP to LEAP */
 	MOST   = 256,                   /* most bytes that getentropy() returns */

@@ -202,7 +202,7 @@ int sim_host_crash(struct sim_host *host)
 
 /* ---- Faults by plan ---- */
 
-/* `begins' is false when the time of the fault is over. */
+/* Begins a fault, or, if `begins' is false, ends the fault. */
 static void strike(const struct sim_fault *f, bool begins)
 {
 	static const char *const names[][2] = {

@@ -443,8 +443,8 @@ static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
 }
 
 /*
- * Adds a packet to the input of socket `to'. Returns 0; or an error, and does not own the
- * packet then. -EAGAIN: the peer is full, and `o' may wait.
+ * Adds a packet to the input of socket `to'. Returns 0; or an error, and the packet is
+ * still the caller's then. Only if the peer is full, the error is -EAGAIN.
  */
 static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece *g)
 {

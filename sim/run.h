@@ -79,18 +79,18 @@ struct sim_thread {
 };
 
 /*
- * A choice that was not the usual one. The usual choice of a thread is the running
- * thread, or the first one in the queue if the running thread cannot go on. The usual
- * choice of a number is 0. A choice of a thread is identified by the thread that made the
- * last step, and the number of steps of that thread; a choice of a number, by its name,
- * and the number of choices with that name. So the choices in a list keep their meaning
- * when some are removed.
+ * A choice that was not the usual one. Usually the running thread is chosen, or, if that
+ * cannot go on, the first thread in the queue; and of numbers, 0. A choice of a thread is
+ * identified by the thread that made the last step, and by how many steps that thread had
+ * made. A choice of a number is identified by its name, and by how many choices had that
+ * name. So the choices in a list keep their meaning when some are removed.
  */
 struct sim_choice {
-	uint32_t c_by;                 /* number of the thread of the last step, or
-				          SIM_NAMED and a hash of the choice's name */
-	uint32_t c_when;
-	uint64_t c_what;
+	uint32_t c_by;                  /* number of the thread of the last step, or
+					   SIM_NAMED and a hash of the choice's name */
+	uint32_t c_when;                /* number of steps of that thread, or of choices
+					   with that name */
+	uint64_t c_what;                /* the chosen number, or the thread's number */
 };
 
 #define SIM_NAMED (UINT32_C(1) << 31)
@@ -188,7 +188,8 @@ struct sim_run {
 	struct sim_thread         *r_threads;
 	struct sim_thread         *r_running;   /* the thread of the last step, or NULL if
 						   that thread has ended */
-	uint32_t                   r_by;       /* number of the thread of the last step */
+	uint32_t                   r_by;        /* number of the thread of the last
+						   step */
 	uint32_t                   r_when;      /* number of steps of that thread */
 	struct sim_thread         *r_next;      /* the thread that was chosen for the next
 						   step */
@@ -333,12 +334,12 @@ static inline int sim__high(void)
  * y_choose() returns the thread that makes the next step: one of n candidates, where n is
  * over 1, from sim__candidate(0) to sim__candidate(n - 1). If the running thread can go
  * on, `self' is the running thread, and the last candidate; otherwise `self' is NULL.
+ * The other functions may be NULL.
  */
 struct sim_strategy {
 	const char *y_name;
 	unsigned    y_bound;                            /* the default of c_bound */
-	void   (*y_begin)(void);                        /* may be NULL, as others but
-							   y_choose */
+	void   (*y_begin)(void);                        /* a run begins */
 	void   (*y_started)(struct sim_thread *t);
 	struct sim_thread *(*y_choose)(size_t n, struct sim_thread *self);
 	void   (*y_ran)(struct sim_thread *t);          /* `t' makes the next step */

@@ -34,8 +34,8 @@ enum {
 	READ_TIME = 10,                 /* ns for a call that reads the clock, so that a
 					   loop that waits for a time ends */
 	LOOKS     = 1000,               /* most steps between polls for due timers */
-	NAMES     = 64,                 /* size of names[]; choices that find no slot
-					   share the last */
+	NAMES     = 64,                 /* length of names[]; names for which there is no
+					   room share the last entry */
 	CHECKS    = 256,                /* most checks of the program */
 };
 
@@ -47,9 +47,9 @@ static struct {
 } checks[CHECKS];
 static size_t n_checks;
 
-/* The number of choices made so far under each name. */
+/* The number of choices so far under each name. */
 static struct named {
-	uint32_t n_name;
+	uint32_t n_name;                /* SIM_NAMED and a hash of the name; 0: free */
 	uint32_t n_count;
 } names[NAMES];
 
@@ -70,8 +70,7 @@ uint64_t sim__random(void)
 }
 
 /*
- * Takes the high half of a product, if n is small: that needs no division, and is the
- * same on all machines.
+ * Takes the high half of a product if n fits into 32 bits, which needs no division.
  */
 uint64_t sim__below(uint64_t n)
 {
@@ -177,7 +176,7 @@ static void check_always(void)
 	}
 }
 
-/* Thread `t' makes the next step. */
+/* Begins the next step, of thread `t'. */
 static void begin_step(struct sim_thread *t)
 {
 	struct sim_run *r = &sim__run;
@@ -198,8 +197,8 @@ static void begin_step(struct sim_thread *t)
 }
 
 /*
- * Chooses the thread of the next step: one of the n ready threads, or `self', the running
- * thread, which is NULL if that cannot go on.
+ * Chooses the thread of the next step: one of the n ready threads; or the running thread,
+ * which is `self' if that thread can go on. Otherwise `self' is NULL.
  */
 static struct sim_thread *choose(size_t n, struct sim_thread *self)
 {
@@ -229,6 +228,7 @@ static void drop_dead(struct uproc *p)
 	p->p_tail = to;
 }
 
+/* Returns whether a thread may run: its processor, if there is one, must be free. */
 static bool may_run(const struct uproc_thread *t)
 {
 	const struct sim_thread *thread = sim__of(t);
@@ -237,7 +237,7 @@ static bool may_run(const struct uproc_thread *t)
 	return !c || !c->c_busy || c->c_busy == thread;
 }
 
-/* Moves threads whose processor is free, or that need none, to the front of the queue. */
+/* Moves the threads that may run to the front of the queue. */
 static void put_first(struct uproc *p)
 {
 	size_t to = p->p_head;

@@ -36,19 +36,19 @@ extern "C" {
 #endif
 
 /*
- * The settings of a run. c_strategy names a strategy. Two of the strategies have a bound,
+ * The settings of a run. c_strategy names a strategy. "pct" and "delay" have a bound,
  * c_bound, which is 3 by default:
  *
- *   "mix"     the default: the seed takes one of "site", "surw" and "pos"
- *   "site"    each place in the program has a random priority, which all threads at that
- *             place have, too; see sim/strategy.c
- *   "random"  any thread with the same probability
- *   "pct"     threads have random priorities; c_bound - 1 times the running one gets
+ *   "mix"     the default: the seed chooses one of "site", "surw" and "pos"
+ *   "site"    each place in the program has a random priority, which is the priority of
+ *             all threads at that place; see sim/strategy.c
+ *   "random"  all threads are equally likely
+ *   "pct"     threads have random priorities; c_bound - 1 times the running thread gets
  *             the lowest priority (Burckhardt and others: A randomized scheduler with
  *             probabilistic guarantees of finding bugs, 2010)
  *   "pos"     operations have random priorities, drawn again after a conflicting
  *             operation (Yuan, Yang, Gu: Partial order aware concurrency sampling, 2018)
- *   "surw"    operations on one object, in an order that is uniformly random (Zhao and
+ *   "surw"    all orders of the operations on one object are equally likely (Zhao and
  *             others: Selectively uniform concurrency testing, 2025)
  *   "delay"   threads run in the order of their numbers until they block; the running
  *             thread waits for all others c_bound times (Emmi, Qadeer, Rakamaric:
@@ -126,8 +126,8 @@ void sim_fail(const char *format, ...)
 uint64_t sim_choose(uint64_t n);
 
 /*
- * Returns a hash of the steps and choices of the run up to now. The hash depends neither
- * on addresses nor on the compiler.
+ * Returns a hash of the run up to now: of its steps, its choices, and the times at which
+ * packets arrived. The hash depends neither on addresses nor on the compiler.
  */
 uint64_t sim_hash(void);
 
@@ -135,19 +135,19 @@ uint64_t sim_hash(void);
 uint64_t sim_steps(void);
 
 /*
- * A host is a thread, with all threads that it starts, and files. A host sees the real
- * files of this system. What a host writes is not seen by other hosts, and is gone when
- * the run ends. In a crash the threads stop where they are, and files keep what was
- * synced, and some of what was not. Memory is not erased, so static variables keep their
- * values when the host starts again. Files and clocks are simulated only under usched-run
- * --sim, which sets USCHED_SIM.
+ * A host is a simulated machine: a thread, all threads which that thread starts, and
+ * files. A host sees the real files of this system. What a host writes is not seen by
+ * other hosts, and is gone when the run ends. In a crash the threads stop where they are,
+ * and files keep what was synced, and some of what was not. Memory is not erased, so
+ * static variables keep their values when the host starts again. Files and clocks are
+ * simulated only under usched-run --sim, which sets USCHED_SIM.
  */
 struct sim_host;
 
 /*
- * Starts a host, on which func(arg) is called in a thread. The host stays when `func'
- * returns. `address' is the host's address in the network, or NULL. The texts are not
- * copied, and must not change until the run ends. The host exists until the run ends.
+ * Creates a host, on which func(arg) is called in a thread. The host exists until the run
+ * ends, even if `func' returns. `address' is the host's address in the network, or NULL.
+ * `name' and `address' are not copied, and must not change until the run ends.
  * 0; -ENOMEM; -EPERM: the caller is not a thread of POSIX in a simulation.
  * Does not switch.
  */
@@ -163,7 +163,7 @@ int sim_host_start(const char *name, const char *address, void (*func)(void *arg
 int sim_host_crash(struct sim_host *host);
 
 /*
- * Starts a host that has crashed again: `func' is called in a new thread.
+ * Restarts a host that has crashed: `func' is called in a new thread.
  * 0; -ENOMEM; -EALREADY: the host is up.
  */
 int sim_host_restart(struct sim_host *host);
@@ -198,39 +198,43 @@ struct sim_fault {
 int sim_at(int64_t time, const struct sim_fault *fault);
 
 /*
- * Faults by chance. An unsigned member says in how many cases there is one fault on
- * average; 0: never.
+ * Faults by chance. If an unsigned member is n, one call or event in n has the fault, on
+ * average; if the member is 0, none has.
  */
 struct sim_faults {
-	unsigned f_crash;               /* steps of a host: the host crashes */
+	unsigned f_crash;               /* in a step of a thread, its host crashes */
 	int64_t  f_down_ns;             /* a crashed host starts again within this time;
 					   0: a second */
-	unsigned f_full;                /* writes: ENOSPC */
-	unsigned f_short;               /* writes, also to sockets: fewer bytes are
-					   written */
-	unsigned f_sync_fails;          /* syncs: EIO; the next sync returns 0, but does
-					   not write what was lost in this one */
-	unsigned f_sync_lies;           /* syncs: return 0, but nothing is synced */
-	unsigned f_open;                /* files opened, and other descriptors: EMFILE */
-	unsigned f_no_memory;           /* descriptors other than files: ENOMEM; sockets:
-					   ENOBUFS */
-	unsigned f_clock;               /* reads of CLOCK_REALTIME: a jump by up to 100
-					   seconds */
+	unsigned f_full;                /* a write fails with ENOSPC */
+	unsigned f_short;               /* a write, also to a socket, writes a part */
+	unsigned f_sync_fails;          /* a sync fails with EIO. Later syncs return 0,
+					   but do not sync what was lost here unless it
+					   is written again */
+	unsigned f_sync_lies;           /* a sync returns 0, but nothing is synced */
+	unsigned f_open;                /* a call that opens a file or makes another
+					   descriptor fails with EMFILE */
+	unsigned f_no_memory;           /* a call that makes a socket fails with ENOBUFS;
+					   a pipe, epoll or the like, with ENOMEM */
+	unsigned f_clock;               /* CLOCK_REALTIME jumps by up to 100 seconds when
+					   it is read */
 
 	/* Faults of what is sent over the network: AF_INET and AF_INET6. */
-	unsigned f_loss;                /* packets: lost */
-	unsigned f_duplicate;           /* packets: arrive twice */
-	unsigned f_no_buffer;           /* packets: ENOBUFS */
-	unsigned f_reset;               /* pieces of a stream: reset of the connection */
-	unsigned f_no_answer;           /* connections: ETIMEDOUT, after 127 seconds */
-	unsigned f_slow;                /* connections: 100 times slower */
-	unsigned f_partition;           /* pieces and packets: nothing passes between
-					   the two hosts for 1 to 10 seconds */
+	unsigned f_loss;                /* a packet is lost */
+	unsigned f_duplicate;           /* a packet arrives twice */
+	unsigned f_no_buffer;           /* a call that sends a packet fails with
+					   ENOBUFS */
+	unsigned f_reset;               /* when data is sent on a stream, the connection
+					   is reset */
+	unsigned f_no_answer;           /* connect() fails with ETIMEDOUT, after 127
+					   seconds */
+	unsigned f_slow;                /* a connection is 100 times slower */
+	unsigned f_partition;           /* when data is sent, nothing passes between the
+					   two hosts for 1 to 10 seconds from then on */
 
-	/* How long sending takes; 0: the defaults here. */
-	int64_t  f_latency_ns;          /* least: 50 us */
-	int64_t  f_latency_most_ns;     /* most: 500 us, except for one in a hundred, */
-	int64_t  f_latency_rare_ns;     /* which takes up to 50 ms */
+	/* The time that sending takes; for 0 see the defaults here. */
+	int64_t  f_latency_ns;          /* shortest latency: 50 us */
+	int64_t  f_latency_most_ns;     /* longest usual latency, of 99 in 100: 500 us */
+	int64_t  f_latency_rare_ns;     /* longest latency: 50 ms */
 	int64_t  f_bandwidth;           /* bytes a second: 125 million */
 };
 

@@ -352,7 +352,7 @@ static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
 {
 	size_t allowed = 0, moves = 0, i, at;
 
-	/* The intended thread may be spinning until a thread that is held back goes on. */
+	/* The intended thread may spin until a thread that is held back goes on. */
 	if (!chosen || sim__run.r_steps - last_made >= SPINS)
 		return choose_any(n, self);
 	if (!intended)

@@ -28,7 +28,7 @@
 #include <string.h>
 
 enum {
-	OPEN  = 64,                     /* most open operations of a part: bits of a set */
+	OPEN  = 64,                     /* bits of c_set: most open operations */
 	PARTS = 1024,                   /* chains in the hash table of parts */
 };
 
@@ -48,7 +48,7 @@ struct operation {
 };
 
 struct config {
-	struct config    *c_tree[2];    /* children in m_tree, which is sorted by c_hash */
+	struct config    *c_tree[2];    /* children in m_tree, sorted by c_hash */
 	uint64_t          c_hash;
 	uint64_t          c_set;        /* bits of the open operations that have
 					   happened */

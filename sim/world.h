@@ -2,7 +2,7 @@
 /*
  * world.h: what the files of the simulated world share. Private.
  *
- *	sim/world.c    what comes later, the clock's jumps, faults
+ *	sim/world.c    calls that are due later, jumps of the clock, faults
  *	sim/fd.c       the table of descriptors: copies, flags, poll, epoll
  *	sim/local.c    eventfd, timerfd, signalfd
  *	sim/name.c     addresses, and which socket has which; names of hosts
@@ -307,8 +307,8 @@ SIM_PRIVATE void sim__close_all(const struct sim_host *host);
 SIM_PRIVATE void sim__reset_all(const struct sim_host *one, const struct sim_host *other);
 
 /*
- * Tells the watches of `o' that these events, such as EPOLLIN, have just happened. Events
- * that were true before count again, for EPOLLET.
+ * Tells the watches of `o' that these events, such as EPOLLIN, have just happened. With
+ * EPOLLET, an event that was true before is reported again.
  */
 SIM_PRIVATE void sim__changed(struct sim_open *o, uint32_t events);
 
@@ -404,8 +404,8 @@ SIM_PRIVATE void sim__send(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__end_output(struct sim_open *o);
 
 /*
- * Sends a packet to an address, or, if that is NULL, to the peer. Returns 0, and owns the
- * packet then; or an error.
+ * Sends a packet to an address, or, if that is NULL, to the peer. Returns 0; or an error,
+ * and the packet is still the caller's then.
  */
 SIM_PRIVATE int sim__send_packet(struct sim_open *o, const struct sim_address *to,
 				 struct sim_piece *g);
