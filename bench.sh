@@ -51,15 +51,14 @@ usage() {
 
 	A row has the parameters; of workloads with columns that use several processors P,
 	their number; the machine; and the cells. A cell is the seconds (memory: bytes per
-	thread; blocks: how often threads have blocked; http, h2load, echo, redis: requests
-	per second; latency, uneven: us; idle: bytes per connection), followed by
+	thread; blocks: how often threads have blocked; http, echo, redis: requests
+	per second; uneven: us; idle: bytes per connection), followed by
 	@SIZE if the last parameter was smaller than that of the row; or fail:missing (no
 	such program; other systems are skipped), fail:exit-STATUS, fail:killed-SIGNAL,
 	fail:memory, fail:threads (more native threads than one user may have, less a
 	margin), fail:timeout, fail:output (not a number), fail:answer (a wrong one) or
 	fail:interrupted. Of servers also fail:ready, fail:end, fail:content, fail:errors,
-	fail:client, fail:rate, for which see bench/serve.sh, and fail:reference (no peak
-	that latency could refer to).
+	fail:client, for which see bench/serve.sh.
 
 	Environment: BUILD, the directory of the programs (build);
 	PROCS, the default of --procs (those there are), for U, U1K, U10K, UL, POSIX, GO
@@ -563,33 +562,13 @@ describe() {		# ARGUMENT...
 	[ "$PROCS" = "$(procs_of "$workload")" ] || size="$size P=$PROCS"
 }
 
-# Sets `peak' to the reference of a row, if it has one; empty if that has failed.
-refer() {
-	# shellcheck disable=SC2046 # WORKLOAD COLUMN ARGUMENT...
-	set -- $(reference_of "$workload")
-	[ $# -gt 0 ] || return 0
-	of=$workload workload=$1 column=$2
-	shift 2
-	describe "$@"
-	measure "$column" "$@"
-	case $cell in
-	fail:*) peak= ;;
-	*) peak=$cell ;;
-	esac
-	echo "reference of $of, run $run: $workload $column $size: $cell" >>"$dir/machine.txt"
-	workload=$of
-}
-
 # Measures a row. Writes nothing if it was interrupted before the first result.
 row() {			# ARGUMENT...
-	row='' some=no peak=none
-	refer
+	row='' some=no
 	describe "$@"
 	for column in $chosen; do
 		if [ -n "$stopped" ]; then
 			cell=fail:interrupted
-		elif [ -z "$peak" ]; then
-			cell=fail:reference
 		else
 			progress
 			measure_short "$column" "$@"
@@ -681,7 +660,7 @@ machine=$(machine_name)
 natives=$(native_threads)
 command -v timeout >/dev/null || fatal "needs the command timeout, of GNU coreutils"
 check_programs
-child='' stopped='' peak=''
+child='' stopped=''
 unset BLOCKS		# workloads.sh sets the environment of programs
 export BUILD
 for signal in HUP INT PIPE TERM; do

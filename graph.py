@@ -28,7 +28,7 @@ picture. A row of these tables is a point of the lines.
 Uneven: likewise, microseconds that a part of the short requests took at most, against
 the number of connections.
 
-Http, h2load and echo: likewise, thousands of requests or round trips per second,
+Http and echo: likewise, thousands of requests or round trips per second,
 against the number of connections.
 
 The other workloads: the median over the runs of the time of one operation, the lowest

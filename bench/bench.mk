@@ -6,9 +6,9 @@ programs := $(B)/rmain $(B)/rmain.1t $(B)/rmain.readme $(B)/lmain $(B)/lmain.set
 workloads := ring counters pingpong create alternate memory
 programs += $(foreach over,rr ll direct,$(workloads:%=$(B)/bench/%-$(over)))
 coroutines := pingpong create walk
-single   := coroutine uneven channel
+single   := coroutine uneven channel load chat-load
 programs += $(coroutines:%=$(B)/bench/%-co) $(B)/bench/measure
-programs += $(single:%=$(B)/bench/%) $(patsubst %.c,$(B)/%,$(wildcard bench/*-load.c))
+programs += $(single:%=$(B)/bench/%)
 
 programs: $(programs)
 
@@ -52,7 +52,7 @@ $(coroutines:%=$(B)/bench/%-co): $(B)/bench/%-co: bench/coroutine.c $(static) $(
 $(B)/bench/measure: $(B)/bench/measure.o $(B)/bench/measure_many.o $(static)
 	$(link) $(static) $(libs)
 
-$(filter $(single:%=$(B)/bench/%) %-load,$(programs)): $(B)/bench/%: bench/%.c $(static) $(B)/flags
+$(single:%=$(B)/bench/%): $(B)/bench/%: bench/%.c $(static) $(B)/flags
 	@mkdir -p $(@D)
 	$(compile) $(c_flags) $(LDFLAGS) -o $@ $< $(static) $(libs)
 

@@ -388,19 +388,7 @@ part_servers() {
 	aim 'httpd: bytes per idle connection' 800 U 1
 	aim 'idle: httpd / State Threads' 0.25 U ST
 	aim 'idle: httpd / Go' 0.25 U GO
-	part_latency
 	served=
-}
-
-# At one rate for all: a part of the peak that EPOLL has just reached.
-part_latency() {
-	repeat=1
-	serve h2load 64 EPOLL
-	PEAK=$(cat "$values/EPOLL")
-	export PEAK
-	repeat=$turns
-	serve latency '64 80' U EPOLL
-	aim '99th percentile at 80 % of the peak: httpd / epoll' 1.2 U EPOLL
 }
 
 # The machine: aims are reached on one make and missed on another.

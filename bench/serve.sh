@@ -9,18 +9,15 @@
 #        bench/serve.sh --about
 #
 #   http CONNECTIONS     GET of a file of 1024 bytes, requests per second: by wrk
-#   h2load CONNECTIONS   the same by h2load
-#   latency CONNECTIONS PERCENT   the same file, at PERCENT % of $PEAK requests per
-#                        second: the 99th percentile of the latency, in us
-#   echo CONNECTIONS     round trips of 64 bytes per second, by $BUILD/bench/echo-load
+#   echo CONNECTIONS     round trips of 64 bytes per second, by $BUILD/bench/load
 #   redis CLIENTS COMMAND PIPELINE   GET or SET, PIPELINE requests sent at a time:
 #                        requests per second, by redis-benchmark
-#   idle CONNECTIONS     bytes of memory for each, by $BUILD/bench/idle-load
+#   idle CONNECTIONS     bytes of memory for each, by $BUILD/bench/load
 #   answer KIND          KIND is http, echo or redis: 1, if the answers are right
 #   --about              processors and versions of clients, a line each
 #
-#   BUILD     the directory of echo-load and idle-load (build)
-#   DURATION  the seconds to measure (5); latency and h2load take one more before
+#   BUILD     the directory of bench/load (build)
+#   DURATION  the seconds to measure (5)
 #   PORTS     FIRST-LAST: the range of free ports (21000-21999)
 #   PATIENCE  the seconds for a server to begin, to answer and to end, and for a client to
 #             end after DURATION (20)
@@ -32,12 +29,10 @@
 #
 # Reasons: ready (not ready in time), exit-STATUS and killed-SIGNAL (of a server), end
 # (not ended by SIGTERM), content (a wrong answer), errors (of the client), client (it
-# failed), timeout (it hung), rate (below 98 % of the rate).
+# failed), timeout (it hung).
 #
-# wrk, echo-load and redis-benchmark are closed loops: a connection sends the next request
-# after its answer, so they measure a rate and no latency. In latency, each connection has
-# a rate. But h2load's clock for it has 10 ms: at each tick it sends the requests that are
-# due, one after the other. That is short closed loops of all connections, with pauses.
+# wrk, load and redis-benchmark are closed loops: a connection sends the next request after
+# its answer, so they measure a rate and no latency.
 set -fu
 LC_ALL=C
 no_proxy='*'		# clients talk to our server only
@@ -46,7 +41,6 @@ BUILD=${BUILD:-build}
 DURATION=${DURATION:-5}
 PORTS=${PORTS:-21000-21999}
 PATIENCE=${PATIENCE:-20}
-PEAK=${PEAK:-}
 tmp='' server='' client='' on_server='' on_client='' starting='' stopped='' looked=0
 
 say() {			# the first line of standard input, or `unknown'
@@ -78,7 +72,6 @@ about() {
 	echo "pinned: $pinned"
 	{
 		wrk -v 2>&1 | sed -n '1s/ *Copyright.*//p'
-		h2load --version
 		redis-benchmark --version
 	} 2>/dev/null | sed 's/^/client: /'
 }
@@ -109,7 +102,7 @@ stop() {		# STATUS
 # The file is readable for all: a server may have dropped its privileges.
 prepare() {
 	tmp=$(mktemp -d) && chmod 755 "$tmp" && mkdir "$tmp/files" || exit 1
-	printf %1024s '' | tr ' ' u >"$tmp/files/1k" || exit 1
+	printf '%1019shello' '' >"$tmp/files/1k" || exit 1
 	# shellcheck disable=SC3045 # the shells of Linux have it
 	ulimit -S -n "$(ulimit -H -n)"
 }
@@ -223,9 +216,8 @@ check_http() {
 	cmp -s "$tmp/got" "$tmp/files/1k" || fail content "/1k: $(say <"$tmp/got")"
 }
 
-# echo-load compares the echo with its messages.
 check_echo() {
-	run_client "$PATIENCE" "$BUILD/bench/echo-load" "$port" 1 1
+	run_client "$PATIENCE" "$BUILD/bench/load" run -k 1 "$port"
 }
 
 check_redis() {
@@ -251,41 +243,10 @@ measure_http() {	# CONNECTIONS
 	take 's/^Requests\/sec: *([0-9.]+)$/\1/p'
 }
 
-measure_h2load() {	# CONNECTIONS OPTION...
-	check_http
-	clients=$1
-	shift
-	run_client $((DURATION + PATIENCE)) h2load --h1 -c"$clients" -D "$DURATION" \
-		--warm-up-time=1 "$@" "$url"
-	for line in 'requests:.* 0 failed, 0 errored, 0 timeout' \
-		'status codes: [0-9]* 2xx, 0 3xx, 0 4xx, 0 5xx'; do
-		grep -qx "$line" "$tmp/said" ||
-			fail errors "h2load: $(grep "^${line%%:*}" "$tmp/said" | say)"
-	done
-	take 's/^finished in [^,]*, ([0-9.]+) req\/s.*/\1/p'
-}
-
-keep_up() {		# RATE WANTED
-	echo "$1 $2" | awk '{ exit $1 < 0.98 * $2 }' ||
-		fail rate "$1 requests per second instead of $2"
-}
-
-# The third word of a line is the latency of a request.
-measure_latency() {	# CONNECTIONS PERCENT
-	[ -n "$PEAK" ] || fail reference 'PEAK is not set'
-	rate=$(echo "$PEAK $2" | awk '{ print $1 * $2 / 100 }')
-	each=$(echo "$rate $1" | awk '{ print $1 / $2 }')
-	measure_h2load "$1" --log-file="$tmp/log" --rps="$each"
-	keep_up "$value" "$rate"
-	value=$(cut -f 3 "$tmp/log" | sort -n | awk '
-		{ us[NR] = $1 }
-		END { print us[int((99 * NR + 99) / 100)] }')
-}
-
 measure_echo() {	# CONNECTIONS
-	run_client $((DURATION + PATIENCE)) "$BUILD/bench/echo-load" "$port" "$1" \
-		"$DURATION"
-	take 's/^round_trips_per_s=([0-9.]+) p50_us=.* errors=0$/\1/p'
+	run_client $((DURATION + PATIENCE)) "$BUILD/bench/load" run -n "$1" -m 64 \
+		-s "$DURATION" "$port"
+	take 's/.* rate ([0-9.]+) .* errors 0$/\1/p'
 }
 
 # Commands that are not measured must work, too. The number of requests is what a good
@@ -314,8 +275,11 @@ measure_idle() {	# CONNECTIONS
 		[ "$(readlink "/proc/$each/exe")" != "$(readlink "/proc/$server/exe")" ] ||
 			serving=$each
 	done
-	run_client 120 "$BUILD/bench/idle-load" "$port" "$1" "$serving" /1k
-	take "s/^bytes_per_connection=([0-9.]+) connections=$1\$/\1/p"
+	check_http		# what the first request takes does not count
+	run_client 120 "$BUILD/bench/load" run -p http -u /1k -n "$1" -i 0.5 -s 0.1 \
+		-w "$serving" "$port"
+	take "s/^connections $1 .* user ([0-9.]+) .* errors 0\$/\1/p"
+	value=$(echo "$value" | awk '{ printf "%.0f\n", $1 * 1024 }')
 }
 
 pin

@@ -83,13 +83,6 @@ WORKLOADS = {
     "http": Workload(
         ("connections",), "HTTP: a file of 1 KB, asked for by wrk",
         "thousand requests per second", FAILED_NUMBER, thousands, CONNECTIONS, "higher"),
-    "h2load": Workload(
-        ("connections",), "HTTP: a file of 1 KB, asked for by h2load",
-        "thousand requests per second", FAILED_NUMBER, thousands, CONNECTIONS, "higher"),
-    "latency": Workload(
-        ("connections", "percent"),
-        "HTTP at percents of EPOLL's peak rate: 99th percentile",
-        "us per request", FAILED_NUMBER, as_it_is),
     "echo": Workload(
         ("connections",), "Echo: 64 bytes go to the server and come back",
         "thousand round trips per second", FAILED_NUMBER, thousands, CONNECTIONS,

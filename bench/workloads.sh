@@ -10,7 +10,7 @@
 # peers/README.md describes the workloads, and the output of the programs. serve.sh has
 # those of servers, which it runs together with a client.
 
-servers='http h2load latency echo redis idle'
+servers='http echo redis idle'
 workloads='cycle ring counters pingpong create alternate memory blocks'
 workloads="$workloads walk threads depth stacks uneven channel $servers"
 
@@ -31,8 +31,7 @@ parameters_of() {	# WORKLOAD
 	memory)		echo threads ;;
 	uneven)		echo permille load connections ;;
 	channel)	echo capacity values ;;
-	http | h2load | echo | idle) echo connections ;;
-	latency)	echo connections percent ;;
+	http | echo | idle) echo connections ;;
 	redis)		echo clients command pipeline ;;
 	esac
 }
@@ -62,11 +61,9 @@ columns_of() {		# WORKLOAD
 	uneven)		echo U U-SLICE GO ;;
 	channel)	echo UL GO ;;
 	blocks)		echo U1T U1TS UL1T POSIX POSIX1T TOKIO1T RUSTMIN C++1T C++1TL ;;
-	http | h2load)	echo U EPOLL ST GO NGINX ;;
-	latency)	echo U EPOLL GO NGINX ;;
+	http | idle)	echo U EPOLL ST GO NGINX ;;
 	echo)		echo U EPOLL ST GO TOKIO ;;
 	redis)		echo U REDIS ;;
-	idle)		echo U EPOLL ST GO NGINX ;;
 	esac
 }
 
@@ -116,9 +113,6 @@ points_of() {		# WORKLOAD
 	channel.yes)	printf '%s\n' '0 50000' '1 50000' '128 500000' ;;
 	http.no | echo.no) printf '%s\n' 1 16 64 256 1000 ;;
 	http.yes | echo.yes) printf '%s\n' 1 64 1000 ;;
-	h2load.no)	printf '%s\n' 16 64 256 ;;
-	h2load.yes)	echo 64 ;;
-	latency.*)	echo 64 80 ;;
 	redis.*)	printf '%s\n' '50 GET 1' '50 SET 1' '50 GET 16' '50 SET 16' ;;
 	idle.no)	printf '%s\n' 1000 9000 ;;
 	idle.yes)	echo 1000 ;;
@@ -150,8 +144,7 @@ growing_points() {	# 'N.R.M ...' LAST...
 runs_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.* | blocks.*) echo 1 ;;
-	uneven.yes | http.yes | h2load.yes | latency.yes) echo 1 ;;
-	echo.yes | redis.yes | idle.yes) echo 1 ;;
+	uneven.yes | http.yes | echo.yes | redis.yes | idle.yes) echo 1 ;;
 	*.yes)	echo 3 ;;
 	*.no)	echo 5 ;;
 	esac
@@ -209,7 +202,7 @@ command_for() {		# WORKLOAD COLUMN ARGUMENT...
 	stacks)		cycle_command "$1" "$2" "$3" ;;	# environment_of() has the last
 	depth)		depth_command "$@" ;;
 	uneven)		uneven_command "$@" ;;
-	http | h2load | latency | echo | redis | idle)
+	http | echo | redis | idle)
 		echo "$(server_of "$load" "$column") $*" ;;
 	*)		ours_or_peer "$@" ;;
 	esac
@@ -283,7 +276,7 @@ peer_of() {		# WORKLOAD COLUMN
 # The protocol of a workload's servers; empty without servers.
 kind_of() {		# WORKLOAD
 	case $1 in
-	http | h2load | latency | idle) echo http ;;
+	http | idle) echo http ;;
 	echo | redis)	echo "$1" ;;
 	esac
 }
@@ -303,15 +296,7 @@ server_of() {		# WORKLOAD COLUMN
 needs_of() {		# WORKLOAD
 	case $1 in
 	http)		echo curl wrk ;;
-	h2load | latency) echo curl h2load ;;
 	redis)		echo redis-cli redis-benchmark ;;
-	esac
-}
-
-# WORKLOAD COLUMN ARGUMENT...: measured before each row, as its reference.
-reference_of() {	# WORKLOAD
-	case $1 in
-	latency)	echo h2load EPOLL 64 ;;
 	esac
 }
 
@@ -320,8 +305,7 @@ environment_of() {	# WORKLOAD ARGUMENT...
 	case $1 in
 	blocks)	echo BLOCKS=1 ;;
 	stacks)	echo "USCHED_STACKS=$5" ;;
-	latency) echo "PEAK=$peak" "DURATION=$(duration)" ;;
-	http | h2load | echo | redis) echo "DURATION=$(duration)" ;;
+	http | echo | redis) echo "DURATION=$(duration)" ;;
 	esac
 }
 

@@ -158,7 +158,7 @@ each_column() {
 	done
 }
 
-$CC -O2 bench/adopt/load.c -o "$dir/load" || die 'load.c does not build'
+$CC -O2 bench/load.c -o "$dir/load" || die 'load.c does not build'
 build_clients || note "clients.c does not build: $(head -n 3 "$dir/errors")"
 mkdir "$dir/web"
 printf hello >"$dir/web/small"

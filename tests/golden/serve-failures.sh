@@ -41,12 +41,10 @@ fake() {
 	*DEL*) echo 1 ;;
 	esac
 	END
-	for name in h2load redis-cli redis-benchmark curl; do
+	for name in redis-cli redis-benchmark curl; do
 		ln "$FAKES/bin/wrk" "$FAKES/bin/$name"
 	done
-	for name in echo-load idle-load; do
-		ln "$FAKES/bin/wrk" "$BUILD/bench/$name"
-	done
+	ln "$FAKES/bin/wrk" "$BUILD/bench/load"
 }
 
 # In a line, what serve.sh prints and says of it.
@@ -60,7 +58,7 @@ serve() {		# WORKLOAD ARGUMENT...
 # WORKLOAD|FILE of fakes|its text. A server's failure counts more than its client's. Clients
 # say `ended' to wait until serve.sh can know that the server has.
 old_path=$PATH
-export DURATION=1 PEAK=1000 PATIENCE=300
+export DURATION=1 PATIENCE=300
 # shellcheck disable=SC2016 # for the client to expand
 ended='until [ -e "$TMPDIR"/*/status ]; do sleep 0.1; done'
 while IFS='|' read -r command file text; do
@@ -83,17 +81,13 @@ http 1|wrk|echo Requests/sec: 5; exit 1
 http 1|wrk|echo Requests/sec: nan
 http 1|wrk|echo " Socket errors: read 1"; echo Requests/sec: 5
 http 1|curl|echo x >"$4"
-idle 1|idle-load|echo bytes_per_connection=5 connections=2
-idle 1|idle-load|echo idle-load: lost >&2; exit 1
-echo 1|echo-load|echo round_trips_per_s=5 p50_us=1 errors=1
+idle 1|load|echo connections 2 opened 2 user 0.01 rate 5 errors 0
+idle 1|load|echo connections 1 opened 1 user 0.01 rate 5 errors 0
+idle 1|load|echo load: lost >&2; exit 1
+echo 1|load|echo connections 1 opened 1 rate 5 errors 1
 redis 1 GET 1|redis-cli|echo nonsense
 redis 1 GET 1|redis-benchmark|echo Error from server >&2; exit 1
-h2load 1|h2load|echo 'requests: 9 total, 1 failed, 0 errored, 0 timeout'
-h2load 1|h2load|echo 'finished in 1.00s, 5 req/s'
 END
-title 'without a peak'
-fake
-PEAK='' serve latency 1 50
 title 'another program gets the port before the server does, or all ports'
 fake
 echo 'echo "bind: Address already in use" >&2; exit 1' >"$FAKES/serve"

@@ -4,7 +4,7 @@
 # Programs of others that were written for threads of libc, as the distribution has them:
 # microsocks, tinyproxy, a pair of stunnel, and tests/help/adopt_httpd.c over libmicrohttpd.
 # Each is run natively, with libusched-posix.so preloaded, and so with shared stacks. Their
-# clients are bench/adopt/load.c, which compares each byte, and curl, wrk, ncat, openssl.
+# clients are bench/load.c, which compares each byte, and curl, wrk, ncat, openssl.
 # Libraries are called by many threads, with bench/adopt/clients.c: preloaded, linked with
 # libusched-posix.so before libc, and compiled with uposix.h. What is not there is left out,
 # and said so.
@@ -387,7 +387,7 @@ try_all() {
 	try_libraries
 }
 
-$CC -O2 bench/adopt/load.c -o "$dir/load" || die 'load.c does not build'
+$CC -O2 bench/load.c -o "$dir/load" || die 'load.c does not build'
 mkdir "$dir/web"
 printf hello >"$dir/web/small"
 seq 300000 >"$dir/large"

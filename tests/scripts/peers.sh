@@ -249,7 +249,7 @@ servers_there() {
 answers_need() {	# KIND
 	case $1 in
 	http)	echo curl ;;
-	echo)	echo "$B/bench/echo-load" ;;
+	echo)	echo "$B/bench/load" ;;
 	redis)	echo redis-cli ;;
 	esac
 }

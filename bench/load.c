@@ -10,6 +10,7 @@
  *   -p HOW        how the server at PORT is asked for the echo server: plain (it knows),
  *                 socks (SOCKS5), connect (HTTP's CONNECT); or http: a message is GET
  *                 /small, whose answer ends with "hello", and -m means nothing
+ *   -u PATH       of the page, in the place of /small
  *   -b PORT       the echo server's, for the latter two
  *   -n NUMBER     connections; default 1
  *   -m BYTES      of a message; default 100
@@ -69,7 +70,7 @@ struct connection {
 	long left;                      /* connections that follow it */
 };
 
-static const char *how = "plain";
+static const char *how = "plain", *page = "/small";
 static int port, back;
 static long connections = 1, count, again;
 static size_t size = 100;
@@ -619,7 +620,7 @@ static void prepare(void)
 	} else if (!strcmp(how, "http")) {
 		gets_pages = true;
 		question_length = (size_t)snprintf(question, sizeof question,
-			"GET /small HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+			"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", page);
 	} else {
 		question_length = (size_t)snprintf(question, sizeof question,
 			"CONNECT 127.0.0.1:%d HTTP/1.0\r\n\r\n", back);
@@ -668,9 +669,10 @@ static void options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "p:b:n:m:vk:r:s:i:w:t:e")) != -1) {
+	while ((c = getopt(argc, argv, "p:u:b:n:m:vk:r:s:i:w:t:e")) != -1) {
 		switch (c) {
 		case 'p': how = optarg; break;
+		case 'u': page = optarg; break;
 		case 'b': back = atoi(optarg); break;
 		case 'n': connections = atol(optarg); break;
 		case 'm': size = (size_t)atol(optarg); break;
@@ -689,7 +691,8 @@ static void options(int argc, char **argv)
 		default: exit(2);
 		}
 	}
-	if (optind != argc - 1 || size < 1 || size > LONGEST || connections < 1)
+	if (optind != argc - 1 || size < 1 || size > LONGEST || connections < 1 ||
+	    strlen(page) > 64)
 		exit(2);
 	port = atoi(argv[optind]);
 }
