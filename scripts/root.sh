@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# root.sh COMMAND...: runs each command line as on a fresh machine, in a minimal root. The
-# root has the machine's distribution, Debian or one made from it, and only git, make,
-# certificates and netbase besides, whose /etc/hosts each installed system has: localhost is
-# 127.0.0.1 and ::1. The commands run in a clone of this checkout's last commit. From
-# the machine the root gets the package sources of apt and of pip, proxies, name servers
+# root.sh {[--vary WORDS] COMMAND}...: runs each command line as on a fresh machine, in a
+# minimal root. The root has the machine's distribution, Debian or one made from it, and only
+# git, make, certificates and netbase besides, whose /etc/hosts each installed system has:
+# localhost is 127.0.0.1 and ::1. The commands run in a clone of this checkout's last commit.
+# From the machine the root gets the package sources of apt and of pip, proxies, name servers
 # and certificates, and nothing else. Like a container it has /proc, /dev with
 # pseudo-terminals, and a read-only /sys. /tmp is a tmpfs, if there is memory for it.
 #
@@ -14,15 +14,14 @@
 # the root is removed: its mounts and processes are in their own namespaces and end with
 # it. It needs root or sudo. It installs debootstrap if that is missing.
 #
-#   ROOT_PARENT   the directory of the root; default /var/tmp. It takes 3 GB there
-#   ROOT_VARY     how the root differs from this, words of:
+#   --vary WORDS  how the root differs from this for the commands behind:
 #                   one-address  localhost is 127.0.0.1 only
-#                   no-ipv6      there is no IPv6, and no network but loopback. The packages
-#                                of make check are installed before the commands run
+#                   no-ipv6      there is no IPv6, and no network but loopback. iproute2 and
+#                                the packages of make check are installed before
 #                   disk         /tmp is on the disk
+#   ROOT_PARENT   the directory of the root; default /var/tmp. It takes 3 GB there
 set -u
 parent=${ROOT_PARENT:-/var/tmp}
-vary=${ROOT_VARY:-}
 tmp_kib=$((4 << 20))    # of memory; with less /tmp is on the disk
 
 cannot() {
@@ -33,21 +32,6 @@ cannot() {
 # The variables for package sources, for CI and for the compiler.
 kept() {
 	env | sed -nE 's/^(CI|CC|CFLAGS|CPPFLAGS|PIP_[A-Z_]+|[A-Za-z]+_(proxy|PROXY))=.*/\1/p'
-}
-
-# varies WORD: is it one of ROOT_VARY?
-varies() {
-	case " $vary " in *" $1 "*) ;; *) false ;; esac
-}
-
-check_vary() {
-	for word in $vary; do
-		case $word in
-		one-address | no-ipv6 | disk) ;;
-		*)	echo "root.sh: ROOT_VARY has no '$word'" >&2
-			exit 2 ;;
-		esac
-	done
 }
 
 # copy FILE...: copies existing files to the same place in the root, and overwrites.
@@ -83,10 +67,8 @@ get_debootstrap() {
 make_system() {
 	proxy=$(apt-config shell p Acquire::http::Proxy | sed "s/^p='\(.*\)'$/\1/")
 	[ -z "$proxy" ] || export http_proxy="${http_proxy-$proxy}"
-	also=
-	! varies no-ipv6 || also=,iproute2
 	debootstrap --force-check-gpg --variant=minbase \
-		"--include=git,make,ca-certificates,netbase$also" \
+		--include=git,make,ca-certificates,netbase \
 		"$suite" "$root" "$mirror" >"$root.log" 2>&1 || {
 		tail -n 20 "$root.log" >&2
 		cannot "debootstrap of $suite"
@@ -109,7 +91,6 @@ configure() {
 			exit 77
 	done
 	echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/fast"
-	! varies one-address || echo '127.0.0.1 localhost' >"$root/etc/hosts"
 }
 
 make_devices() {
@@ -138,7 +119,6 @@ mount_all() {
 	mount -t proc proc "$root/proc" || cannot '/proc cannot be mounted'
 	mount -t sysfs -o ro sysfs "$root/sys" || cannot '/sys cannot be mounted'
 	make_devices || cannot '/dev cannot be made'
-	! varies disk || return 0
 	free=$(sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo)
 	if [ "${free:-0}" -lt $tmp_kib ]; then
 		echo 'root.sh: there is not enough memory for a tmpfs: /tmp is on the disk'
@@ -148,9 +128,23 @@ mount_all() {
 	fi
 }
 
-# Each command has its own loopback from now on. What make check needs is installed before.
+# vary WORD...: from now on. Without a network each command has its own loopback, and what make
+# check needs is installed before.
+vary() {
+	for word; do
+		case $word in
+		one-address) echo '127.0.0.1 localhost' >"$root/etc/hosts" ;;
+		no-ipv6) leave_network ;;
+		disk) ! mountpoint -q "$root/tmp" || umount "$root/tmp" || exit 77 ;;
+		*)	echo "root.sh: --vary has no '$word'" >&2
+			exit 2 ;;
+		esac
+	done
+}
+
 leave_network() {
-	enter 'scripts/install.sh check' || cannot 'packages of make check'
+	enter 'apt-get -q install -y iproute2 && scripts/install.sh check' ||
+		cannot 'packages of make check'
 	net='unshare --net'
 	first_line='ip link set lo up && echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6 &&'
 }
@@ -178,10 +172,18 @@ inside() {
 	configure
 	mount_all
 	git clone -q "$PWD" "$root/root/usched" || cannot 'the checkout cannot be cloned'
-	! varies no-ipv6 || leave_network
-	echo "root.sh: a minimal root of $suite${vary:+, $vary}, made in $(($(date +%s) - began)) s"
+	echo "root.sh: a minimal root of $suite, made in $(($(date +%s) - began)) s"
 	first=0
-	for command; do
+	while [ $# -gt 0 ]; do
+		if [ "$1" = --vary ]; then
+			echo "root.sh: from here on: $2"
+			# shellcheck disable=SC2086 # words
+			vary $2
+			shift 2
+			continue
+		fi
+		command=$1
+		shift
 		began=$(date +%s)
 		echo "root.sh: $command"
 		enter "$command"
@@ -205,10 +207,9 @@ remove() {
 	echo "root.sh: $dir is left over" >&2
 }
 
-check_vary
 if [ "$(id -u)" -ne 0 ]; then
 	command -v sudo >/dev/null || cannot 'it takes root, and there is no sudo'
-	exec sudo "--preserve-env=$(kept | tr '\n' ,)ROOT_PARENT,ROOT_VARY" "$0" "$@"
+	exec sudo "--preserve-env=$(kept | tr '\n' ,)ROOT_PARENT" "$0" "$@"
 fi
 cd "$(dirname "$0")/.." || exit 1
 if [ "${1-}" = --inside ]; then
