@@ -48,7 +48,7 @@ ulimit -n "$(ulimit -H -n)"
 compile() {
 	name=$1
 	shift
-	$CC -O2 "$@" -I. examples/10-https.c tls/utls.c tls/utls_context.c "$B/libusched.a" \
+	$CC -O2 -DUSCHED_TLS "$@" -I. examples/10-https.c tls/utls.c tls/utls_context.c "$B/libusched.a" \
 		-pthread -lssl -lcrypto -o "$dir/$name" || die "10-https.c does not build"
 }
 
