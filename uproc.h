@@ -417,8 +417,8 @@ struct uproc_observer {
 	void  (*o_unmap)(void *memory); /* after the end */
 
 	/*
-	 * Four words, atomic, which readers of the process's memory may write. While one
-	 * is not 0, o_look and o_post are called.
+	 * A word, atomic, which a reader of the process's memory may write. While the
+	 * word is not 0, o_look and o_post are called.
 	 */
 	const uint32_t *o_wanted;
 	void (*o_look)(struct uproc *p); /* in s_next; also while there is a p_ring */

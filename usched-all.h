@@ -33,7 +33,6 @@
 #include "debug/uinspect.h"
 #include "debug/uoverflow.h"
 #include "debug/ustall.h"
-#include "debug/utrace.h"
 #endif
 
 #ifdef USCHED_TLS

@@ -164,22 +164,6 @@ static inline uintptr_t usched__valgrind(const uintptr_t request[6])
 	return result;
 }
 
-/* Returns a counter of constant rate, the same on all processors; 0: the machine has no
-   such counter that is cheap to read. CPUs of x86-64 have had one since 2008. */
-static inline uint64_t usched__ticks(void)
-{
-	uint64_t ticks = 0;
-
-#if defined(__x86_64__) || defined(__i386__)
-	ticks = __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-	__asm__ volatile("mrs	%0, cntvct_el0" : "=r"(ticks));
-#elif defined(__riscv) && __riscv_xlen == 64
-	__asm__ volatile("rdtime	%0" : "=r"(ticks));
-#endif
-	return ticks;
-}
-
 /* Bytes from a top to the return address of the call of usched__switch(); -1: unknown. */
 ARCH_PRIVATE extern const int usched__return_at;
 

@@ -34,7 +34,6 @@ DUMP_PRIVATE int uinspect__pin(struct pins *n);
 /* Unpins all, and frees n_all. n_count stays, for the text of a dump. */
 DUMP_PRIVATE void uinspect__unpin(struct pins *n);
 
-/* A thread. Times are ages in ns; -1: not known. */
 struct member {
 	struct member *m_next;
 	uintptr_t      m_thread;
@@ -44,9 +43,6 @@ struct member {
 	const char    *m_name;          /* or NULL */
 	const char    *m_more;          /* y_more of struct ustack_why, or NULL */
 	struct task   *m_task;
-	int64_t        m_started;
-	int64_t        m_blocked;
-	uintptr_t      m_where;         /* the address behind the starting call, or 0 */
 };
 
 /* What is the same for all threads of a group, besides the frames. */

@@ -50,7 +50,6 @@
 #include "uframes.h"
 #include "../uproc.h"
 #include "../usync.h"
-#include "utrace.h"
 
 enum {
 	CLOCK_EVERY  = 16,              /* threads between looks at the clock */
@@ -298,8 +297,7 @@ static void look_at_thread(struct task *k, struct uproc_thread *t)
 static void add_thread(struct task *k, struct uproc_thread *t)
 {
 	struct ustack *u = &t->t_stack;
-	struct member m = { .m_thread = (uintptr_t)u, .m_task = k, .m_started = -1,
-			    .m_blocked = -1 };
+	struct member m = { .m_thread = (uintptr_t)u, .m_task = k };
 	char name[USTACK_NAME_MAX] = "";
 
 	if (!uproc__has(k->k_proc, t) || ustack_func(u) == collect)
@@ -307,9 +305,6 @@ static void add_thread(struct task *k, struct uproc_thread *t)
 	k->k_threads++;
 	look_at_thread(k, t);
 	m.m_joiner = (uintptr_t)uproc__joiner(t);
-	utrace__ages(u, &m.m_started, &m.m_where, &m.m_blocked);
-	if (k->k_key.e_state < UPROC_IS_WOKEN)
-		m.m_blocked = -1;
 	if (k->k_key.e_state == UPROC_WAITS) {
 		m.m_object = k->k_why.y_object;
 		m.m_holder = k->k_why.y_holder;

@@ -17,7 +17,6 @@
 #include "../uevents.h"
 #include "../upreempt.h"
 #include "dump.h"
-#include "utrace.h"
 
 enum { METRICS_SIZE = 4096 };   /* characters written at a time */
 
@@ -128,16 +127,12 @@ struct column {
 	uint32_t o_scheduler;
 	unsigned o_processor;
 	uint64_t o_values[METRICS];
-	int      o_delays;              /* 1: these were measured */
-	uint64_t o_delay[UTRACE_DELAYS];
-	uint64_t o_delay_sum;           /* ns */
 };
 
 static void read_column(struct column *o, const struct uproc *p)
 {
 	read_stats(o->o_values, &p->p_sched);
 	read_processor(o->o_values, p);
-	o->o_delays = utrace__delays(p, o->o_delay, &o->o_delay_sum);
 }
 
 /* Reads a column for each processor. The last scheduler in the list is the oldest, and
@@ -162,99 +157,34 @@ static int read_columns(const struct pins *pins, struct column **columns, size_t
 	return 0;
 }
 
-static void show_head(struct text *t, const char *name, const char *help,
-		      const char *type)
-{
-	text_put(t, "# HELP ");
-	text_put(t, name);
-	text_put(t, " ");
-	text_put(t, help);
-	text_put(t, "\n# TYPE ");
-	text_put(t, name);
-	text_put(t, " ");
-	text_put(t, type);
-	text_put(t, "\n");
-}
-
-/* Adds the name and labels of a value, and a space. `more' is a further label. */
-static void show_name(struct text *t, const char *name, const struct column *at,
-		      const char *more)
-{
-	text_put(t, name);
-	text_put(t, "{scheduler=\"");
-	text_number(t, at->o_scheduler);
-	text_put(t, "\",processor=\"");
-	text_number(t, at->o_processor);
-	text_put(t, "\"");
-	text_put(t, more);
-	text_put(t, "} ");
-}
-
 static void show_metric(struct text *t, const struct metric *m,
 			const struct column *columns, size_t count)
 {
-	show_head(t, m->c_name, m->c_help, m->c_type);
+	text_put(t, "# HELP ");
+	text_put(t, m->c_name);
+	text_put(t, " ");
+	text_put(t, m->c_help);
+	text_put(t, "\n# TYPE ");
+	text_put(t, m->c_name);
+	text_put(t, " ");
+	text_put(t, m->c_type);
+	text_put(t, "\n");
 	for (size_t i = 0; i < count; i++) {
 		uint64_t value = columns[i].o_values[m - metrics];
 
 		if (value == NO_VALUE)
 			continue;
-		show_name(t, m->c_name, &columns[i], "");
+		text_put(t, m->c_name);
+		text_put(t, "{scheduler=\"");
+		text_number(t, columns[i].o_scheduler);
+		text_put(t, "\",processor=\"");
+		text_number(t, columns[i].o_processor);
+		text_put(t, "\"} ");
 		if (m == &metrics[METRIC_LONGEST])      /* the one in ns */
 			text_seconds(t, value, 9);
 		else
 			text_number(t, value);
 		text_put(t, "\n");
-	}
-}
-
-static void show_bucket(struct text *t, const struct column *at, const char *more,
-			uint64_t value)
-{
-	show_name(t, "usched_delay_seconds_bucket", at, more);
-	text_number(t, value);
-	text_put(t, "\n");
-}
-
-/* Adds the histogram of a processor. The limits are powers of two of a microsecond. */
-static void show_column_delays(struct text *t, const struct column *at)
-{
-	uint64_t all = 0;
-
-	for (unsigned k = 0; k < UTRACE_DELAYS - 1; k++) {
-		char label[32];
-		struct text l = TEXT(label, -1);
-
-		text_put(&l, ",le=\"");
-		text_seconds(&l, UINT64_C(1000) << k, 6);
-		text_bytes(&l, "\"", 2);
-		all += at->o_delay[k];
-		show_bucket(t, at, label, all);
-	}
-	all += at->o_delay[UTRACE_DELAYS - 1];
-	show_bucket(t, at, ",le=\"+Inf\"", all);
-	show_name(t, "usched_delay_seconds_sum", at, "");
-	text_seconds(t, at->o_delay_sum, 9);
-	text_put(t, "\n");
-	show_name(t, "usched_delay_seconds_count", at, "");
-	text_number(t, all);
-	text_put(t, "\n");
-}
-
-/* Adds the histograms of processors that have measured delays, by utrace_keep(). */
-static void show_delays(struct text *t, const struct column *columns, size_t count)
-{
-	bool told = false;
-
-	for (size_t i = 0; i < count; i++) {
-		if (!columns[i].o_delays)
-			continue;
-		if (!told)
-			show_head(t, "usched_delay_seconds",
-				  "Time of threads from runnable to running.",
-				  "histogram");
-		told = true;
-		show_column_delays(t, &columns[i]);
 	}
 }
 
@@ -275,7 +205,6 @@ int uinspect_metrics(int fd)
 		t.t_wait = -1;
 		for (size_t i = 0; i < METRICS; i++)
 			show_metric(&t, &metrics[i], columns, n);
-		show_delays(&t, columns, n);
 		text_flush(&t);
 		rc = t.t_rc;
 	}

@@ -82,16 +82,6 @@ static void put_code(struct view *v, uintptr_t address)
 	text_put(&v->v_text, text_of_code(v, address));
 }
 
-/* Adds `ns' as seconds; nothing for -1. */
-static void put_age(struct text *o, const char *before, int64_t ns, const char *after)
-{
-	if (ns < 0)
-		return;
-	text_put(o, before);
-	text_seconds(o, (uint64_t)ns, 6);
-	text_put(o, after);
-}
-
 static void put_processor(struct text *o, const struct task *k)
 {
 	text_put(o, "processor ");
@@ -166,10 +156,9 @@ static void text_group(struct view *v, const struct group *g)
 	}
 }
 
-static void text_member(struct view *v, const struct group *g, const struct member *m)
+static void text_member(struct text *o, const struct group *g, const struct member *m)
 {
 	const struct group_key *e = &g->g_key;
-	struct text *o = &v->v_text;
 
 	text_thread(o, (const void *)m->m_thread, m->m_name);
 	text_put(o, ", ");
@@ -193,12 +182,6 @@ static void text_member(struct view *v, const struct group *g, const struct memb
 		text_put(o, ", joined by ");
 		text_hex(o, m->m_joiner);
 	}
-	put_age(o, ", started ", m->m_started, " s ago");
-	if (m->m_where) {
-		text_put(o, " at ");
-		put_code(v, m->m_where - 1);
-	}
-	put_age(o, ", blocked for ", m->m_blocked, " s");
 	text_put(o, "\n");
 }
 
@@ -223,7 +206,7 @@ static void show_text(struct view *v)
 	for (size_t i = 0; i < d->d_groups; i++) {
 		text_group(v, v->v_groups[i]);
 		for (const struct member *m = v->v_groups[i]->g_first; m; m = m->m_next)
-			text_member(v, v->v_groups[i], m);
+			text_member(o, v->v_groups[i], m);
 	}
 	text_flush(o);
 }

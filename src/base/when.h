@@ -41,17 +41,6 @@ static inline int64_t when_now(void)
 	return when_by(CLOCK_MONOTONIC);
 }
 
-/*
- * Returns a time for traces, which grows at a constant rate, the same on all processors:
- * the machine's counter, or ns of CLOCK_MONOTONIC.
- */
-static inline uint64_t when_ticks(void)
-{
-	uint64_t ticks = usched__ticks();
-
-	return ticks ? ticks : (uint64_t)when_now();
-}
-
 /* Initializes a condition variable whose timed waits take what when_of() returns. */
 static inline void when_init_cond(pthread_cond_t *c)
 {

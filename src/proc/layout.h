@@ -32,7 +32,7 @@
  *
  * l_trace points to a pointer, which is NULL in programs without debug/utrace.c; else it
  * points to a struct usched__trace_layout: 8 bytes for a pointer to the control word, 8
- * unused ones, and names like those above. debug/utrace.c has the rules.
+ * unused ones, and names like those above. debug/trace.h has the rules.
  */
 #ifndef USCHED_LAYOUT_H
 #define USCHED_LAYOUT_H

@@ -87,9 +87,7 @@ extern struct uproc_observer uproc__observer UPROC_PRIVATE;
 /* Returns whether the observer wants calls. Not on the way of a switch. */
 static inline bool uproc__is_watched(void)
 {
-	const uint32_t *w = uproc__observer.o_wanted;
-
-	return w && (GET(w[0]) | GET(w[1]) | GET(w[2]) | GET(w[3]));
+	return uproc__observer.o_wanted && GET(*uproc__observer.o_wanted);
 }
 
 /* Calls the observer, in s_next: observation may begin or end. */

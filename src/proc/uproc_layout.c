@@ -37,20 +37,11 @@ const struct usched__layout usched__layout = {
 		MEMBER(uimage_chunk, k_rest), MEMBER(uimage_chunk, k_count),
 
 		MEMBER(uproc_rest, t_joiner),
-		MEMBER(uproc, p_head), MEMBER(uproc, p_tail), MEMBER(uproc, p_inbox),
-		MEMBER(uproc, p_started), MEMBER(uproc, p_ended), MEMBER(uproc, p_credit),
-		MEMBER(uproc, p_ring),
+		MEMBER(uproc, p_inbox), MEMBER(uproc, p_ring),
 
 		SIZE(usched),
 		MEMBER(usched, s_home), MEMBER(usched, s_current),
 		MEMBER(usched, s_native), MEMBER(usched, s_new),
-		PART(usched, "s_switches", s_stats.s_switches),
-		PART(usched, "s_launches", s_stats.s_launches),
-		PART(usched, "s_evictions", s_stats.s_evictions),
-		PART(usched, "s_loads", s_stats.s_loads),
-		PART(usched, "s_bytes", s_stats.s_bytes),
-		PART(usched, "s_preempted", s_stats.s_preempted),
-		PART(usched, "s_moves", s_stats.s_moves),
 
 		MEMBER(usched_stack, k_bottom), MEMBER(usched_stack, k_resident),
 		MEMBER(usched_stack, k_sched), MEMBER(usched_stack, k_size),

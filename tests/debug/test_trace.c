@@ -3,20 +3,13 @@
  * test_trace.c: events of a trace: which there are and in which order, with one processor
  * and several, while it begins and ends; and that nothing of it is left when it is off.
  */
-#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "../../src/base/when.h"
-#include "../../debug/uinspect.h"
-#include "../../unet.h"
 #include "../../uproc.h"
 #include "../../usync.h"
-#include "../../debug/utrace.h"
+#include "../../debug/trace.h"
 #include "../help/over.h"
 
 #ifdef SINGLE_THREAD
@@ -25,7 +18,14 @@ enum { PROCESSORS = 1 };
 enum { PROCESSORS = 3 };
 #endif
 
-enum { EVENTS = 1 << 12, SMALL = 64, MANY = 200, MILLI = 1000000 };
+enum { MANY_LOG = 12, EVENTS = 1 << MANY_LOG, SMALL_LOG = 6, SMALL = 64, MARGIN = 8 };
+enum { MANY = 200, MILLI = 1000000 };
+
+/* Has processors begin or end, as a reader from outside does. */
+static void ask(unsigned size_log)
+{
+	__atomic_store_n(&utrace__control.c_asked, size_log, __ATOMIC_RELAXED);
+}
 
 static struct utrace_event events[EVENTS];
 static void *sched;
@@ -44,7 +44,7 @@ static bool is_on(unsigned i)
 {
 	struct utrace_ring *g = ring(i);
 
-	return g && __atomic_load_n(&g->g_mode, __ATOMIC_ACQUIRE);
+	return g && __atomic_load_n(&g->g_on, __ATOMIC_ACQUIRE);
 }
 
 /* From a thread. */
@@ -64,11 +64,36 @@ static unsigned why(const struct utrace_event *v)
 	return v->v_what >> 8 & 0xff;
 }
 
-static size_t read_ring(const struct utrace_ring *g)
+/* Reads events as a reader from outside does. Returns their number. */
+static size_t read_ring(struct utrace_ring *g)
 {
-	uint64_t lost;
+	uint64_t size = EVENTS, end, from;
+	size_t n;
 
-	return g ? utrace__read(g, events, EVENTS, &lost) : 0;
+	if (!g || !__atomic_load_n(&g->g_events, __ATOMIC_ACQUIRE))
+		return 0;
+	if (g->g_size < size)
+		size = g->g_size;
+	end = __atomic_load_n(&g->g_count, __ATOMIC_ACQUIRE);
+	from = __atomic_load_n(&g->g_begin, __ATOMIC_ACQUIRE);
+	if (end - from > size - MARGIN)
+		from = end - (size - MARGIN);
+	n = (size_t)(end - from);
+	for (size_t i = 0; i < n; i++) {
+		const struct utrace_event *v = &g->g_events[(from + i) % g->g_size];
+
+		events[i].v_time = __atomic_load_n(&v->v_time, __ATOMIC_ACQUIRE);
+		events[i].v_thread = __atomic_load_n(&v->v_thread, __ATOMIC_ACQUIRE);
+		events[i].v_other = __atomic_load_n(&v->v_other, __ATOMIC_ACQUIRE);
+		events[i].v_what = __atomic_load_n(&v->v_what, __ATOMIC_ACQUIRE);
+	}
+	end = __atomic_load_n(&g->g_count, __ATOMIC_ACQUIRE);
+	if (end - from <= g->g_size - MARGIN)
+		return n;
+	end -= g->g_size - MARGIN;              /* older events are overwritten */
+	n = end - from < n ? n - (size_t)(end - from) : 0;
+	memmove(events, events + (end - from), n * sizeof *events);
+	return n;
 }
 
 static void run(void (*func)(void *), struct uprocs_conf conf)
@@ -99,7 +124,7 @@ static void play(void *unused)
 	size_t n;
 
 	(void)unused;
-	TEST_EQUAL(utrace_start(0), 0);
+	ask(MANY_LOG);
 	await_on(true);
 	TEST_EQUAL(over->o_start(sched, wait_once, NULL, &a), 0);
 	t = (uintptr_t)a;
@@ -138,7 +163,6 @@ static void play(void *unused)
 
 		n = read_ring(ring(0));
 		TEST_TRUE(n >= count);
-		TEST_EQUAL(kind(&events[0]), UTRACE_ON);
 		for (i = 0; i < count; i++) {
 			const struct utrace_event *v = &events[n - count + i];
 
@@ -152,7 +176,7 @@ static void play(void *unused)
 			TEST_TRUE(v->v_time >= events[n - count].v_time);
 		}
 	}
-	TEST_EQUAL(utrace_stop(), 0);
+	ask(0);
 	await_on(false);
 }
 
@@ -183,7 +207,7 @@ static void hold_it(void *unused)
 	size_t n;
 
 	(void)unused;
-	TEST_EQUAL(utrace_start(EVENTS / 2), 0);
+	ask(MANY_LOG);
 	await_on(true);
 	TEST_EQUAL(usync_mutex_lock(&mutex, USCHED_NEVER), 0);
 	TEST_EQUAL(over->o_start(sched, lock_it, NULL, &a), 0);
@@ -207,7 +231,7 @@ static void hold_it(void *unused)
 		if (kind(&events[i]) == UTRACE_WAKE && why(&events[i]) == UTRACE_BY_EVENT)
 			k = (const void *)&events[i];
 	TEST_TRUE(k);
-	TEST_EQUAL(utrace_stop(), 0);
+	ask(0);
 	await_on(false);
 }
 
@@ -252,10 +276,10 @@ static void keep_order(void *unused)
 	(void)unused;
 	for (int i = 0; i < 3; i++) {
 		wake_three(expected);
-		TEST_EQUAL(utrace_start(0), 0);
+		ask(MANY_LOG);
 		await_on(true);
 		wake_three(expected);
-		TEST_EQUAL(utrace_stop(), 0);
+		ask(0);
 		await_on(false);
 	}
 }
@@ -278,12 +302,12 @@ static void switch_a_lot(void *unused)
 	(void)unused;
 	before = *s;
 	for (int round = 0; round < 3; round++) {
-		TEST_EQUAL(utrace_start(SMALL), 0);
+		ask(SMALL_LOG);
 		await_on(true);
 		TEST_TRUE(s->s_hook);
 		TEST_EQUAL(over->o_start(sched, wait_once, NULL, &u), 0);
 		ustack_wake(u);
-		TEST_EQUAL(utrace_stop(), 0);
+		ask(0);
 		await_on(false);
 		TEST_TRUE(!s->s_hook && s->s_caught == before.s_caught);
 		TEST_TRUE(!memcmp(&s->s_calls, &before.s_calls, sizeof s->s_calls));
@@ -306,40 +330,35 @@ TEST(test_off)
 static void trace_on(void *unused)
 {
 	(void)unused;
-	TEST_EQUAL(utrace_start(SMALL), 0);
+	ask(SMALL_LOG);
 	await_on(true);
-	TEST_EQUAL(utrace__control.c_users, 1);
 }
 
 TEST(test_left_on)
 {
 	for (int i = 0; i < 2; i++)
 		run(trace_on, one);
-	TEST_EQUAL(utrace__control.c_users, 0);
-	TEST_EQUAL(utrace_stop(), 0);
+	ask(0);
 }
 
 /* ---- More events than the ring has room for ---- */
 
 static void overrun(void *unused)
 {
-	uint64_t lost = 0;
 	size_t n;
 
 	(void)unused;
-	TEST_EQUAL(utrace_start(SMALL), 0);
+	ask(SMALL_LOG);
 	await_on(true);
 	for (int i = 0; i < 10 * SMALL; i++)
 		TEST_EQUAL(ustack_yield(), 0);
-	n = utrace__read(ring(0), events, EVENTS, &lost);
-	TEST_EQUAL(n, SMALL - 8);
-	TEST_EQUAL(n + lost, ring(0)->g_count - ring(0)->g_begin);
+	n = read_ring(ring(0));
+	TEST_EQUAL(n, SMALL - MARGIN);
 	TEST_EQUAL(kind(&events[n - 1]), UTRACE_SWITCH);
 	TEST_EQUAL(events[n - 1].v_thread, (uintptr_t)ustack_self());
 	for (size_t i = 1; i < n; i++)
 		TEST_TRUE(events[i - 1].v_time <= events[i].v_time);
-	TEST_EQUAL(utrace_start((size_t)UTRACE_EVENTS_MAX + 1), -EINVAL);
-	TEST_EQUAL(utrace_stop(), 0);
+	ask(0);
 	await_on(false);
 }
 
@@ -368,17 +387,17 @@ static void work(void *unused)
 }
 
 /* What a ring has is what one processor can have done. */
-static void check_ring(const struct utrace_ring *g)
+static void check_ring(struct utrace_ring *g)
 {
-	uint64_t runs = 0, lost;
+	uint64_t runs = 0;
 	bool known = false;
-	size_t n = utrace__read(g, events, EVENTS, &lost);
+	size_t n = read_ring(g);
 
 	for (size_t i = 0; i < n; i++) {
 		const struct utrace_event *v = &events[i];
 
 		switch (kind(v)) {
-		case UTRACE_ON:
+		case UTRACE_OFF:
 			known = false;
 			break;
 		case UTRACE_SWITCH:
@@ -403,37 +422,6 @@ static void check_ring(const struct utrace_ring *g)
 	}
 }
 
-/* The lines of what is written; of events, their number is right. */
-static char *lines_of(void)
-{
-	size_t size, used = 0;
-	char *text, *at, *end = NULL;
-	FILE *file = tmpfile();
-
-	TEST_TRUE(file);
-	TEST_EQUAL(utrace_write(fileno(file)), 0);
-	size = (size_t)lseek(fileno(file), 0, SEEK_END);
-	text = test_contents(file);
-	TEST_TRUE(strncmp(text, "usched trace 1 ", 15) == 0);
-	for (at = text; at < text + size; at = end) {
-		unsigned long long count = 0;
-		size_t n;
-
-		end = memchr(at, '\n', (size_t)(text + size - at));
-		TEST_TRUE(end);
-		n = (size_t)(++end - at);
-		if (sscanf(at, "processor %*s %*s %*s %*s %llu\n", &count) == 1
-		    || sscanf(at, "natives %*s %*s %*s %llu\n", &count) == 1)
-			end += count * sizeof(struct utrace_event);
-		memmove(text + used, at, n);
-		used += n;
-	}
-	TEST_EQUAL(end - text, size);
-	text[used] = '\0';
-	TEST_TRUE(used > 4 && strcmp(text + used - 4, "end\n") == 0);
-	return text;
-}
-
 static size_t threads;
 
 /* While they run, it begins and ends. */
@@ -444,20 +432,17 @@ static void watch(void *unused)
 	for (size_t i = 0; i < threads; i++)
 		TEST_EQUAL(over->o_start(sched, work, NULL, NULL), 0);
 	for (int i = 0; i < 10; i++) {
-		TEST_EQUAL(utrace_start(EVENTS), 0);
-		TEST_TRUE(utrace_keep(i % 3 > 0) >= 0);
+		ask(MANY_LOG);
 		usync_sleep_until(usync_after(2 * MILLI));
 		for (unsigned k = 0; k < PROCESSORS; k++)
 			if (ring(k))
 				check_ring(ring(k));
-		free(lines_of());
 		if (i % 2)
-			TEST_EQUAL(utrace_stop(), 0);
+			ask(0);
 		usync_sleep_until(usync_after(MILLI));
 	}
 	TEST_EQUAL(usync_group_wait(&group, USCHED_NEVER), 0);
-	TEST_TRUE(utrace_keep(0) >= 0);
-	TEST_EQUAL(utrace_stop(), 0);
+	ask(0);
 }
 
 TEST(test_many)
@@ -503,7 +488,7 @@ static void start_moving(void *unused)
 	size_t n = PROCESSORS * 8;
 
 	(void)unused;
-	TEST_EQUAL(utrace_start(EVENTS / 2), 0);
+	ask(MANY_LOG);
 	for (int i = 0; i < PROCESSORS; i++)
 		while (!is_on((unsigned)i)) {
 			usync_group_add(&group, (uint32_t)n);
@@ -521,7 +506,7 @@ static void start_moving(void *unused)
 	over->o_stats(sched, &stats);
 	TEST_EQUAL(count_kind(UTRACE_MOVE), stats.s_moves - first.s_moves);
 	TEST_EQUAL(count_kind(UTRACE_START), n);
-	TEST_EQUAL(utrace_stop(), 0);
+	ask(0);
 }
 
 TEST(test_moves)
@@ -547,7 +532,7 @@ static void get_mail(void *unused)
 	size_t n;
 
 	(void)unused;
-	TEST_EQUAL(utrace_start(EVENTS / 2), 0);
+	ask(MANY_LOG);
 	await_on(true);
 	over->o_hold(sched);
 	TEST_EQUAL(pthread_create(&native, NULL, wake_it, me), 0);
@@ -566,7 +551,7 @@ static void get_mail(void *unused)
 			&& events[i].v_other == (uintptr_t)native;
 	TEST_TRUE(posted);
 	TEST_TRUE(woken || n > 0);              /* it may have come before the wait */
-	TEST_EQUAL(utrace_stop(), 0);
+	ask(0);
 	await_on(false);
 }
 
@@ -576,217 +561,6 @@ TEST(test_mail)
 }
 
 #endif
-
-/* ---- The text of a trace ---- */
-
-static void read_byte(void *fd)
-{
-	TEST_EQUAL(unet_wait(*(int *)fd, POLLIN, USCHED_NEVER), 0);
-}
-
-/* The number of a descriptor is no address. */
-static void name_descriptor(void)
-{
-	static int fds[2];              /* not in frames, for another thread reads it */
-	struct ustack *a;
-	char *text;
-
-	TEST_EQUAL(pipe(fds), 0);
-	TEST_EQUAL(over->o_start(sched, read_byte, &fds[0], &a), 0);
-	while (a->u_tokens >= 0)
-		TEST_EQUAL(ustack_yield(), 0);
-	TEST_EQUAL(write(fds[1], "x", 1), 1);
-	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
-	text = lines_of();
-	TEST_TRUE(strstr(text, " 1 descriptor\n"));
-	free(text);
-	TEST_EQUAL(unet_close(fds[0]) + close(fds[1]), 0);
-}
-
-static void name_and_write(void *unused)
-{
-	char *text, expected[40];
-	struct ustack *a;
-
-	(void)unused;
-	TEST_EQUAL(utrace_start(0), 0);
-	await_on(true);
-	TEST_EQUAL(over->o_start(sched, wait_once, NULL, &a), 0);
-	TEST_EQUAL(ustack_name(a, "no\nrth"), 0);
-	while (a->u_tokens >= 0)
-		TEST_EQUAL(ustack_yield(), 0);
-	text = lines_of();
-	snprintf(expected, sizeof expected, "\nthread %p no?rth\n", (void *)a);
-	TEST_TRUE(strstr(text, expected));
-	TEST_TRUE(strstr(text, "\nprocessor 0.0 "));
-	TEST_TRUE(strstr(text, "\nnatives "));
-	free(text);
-	TEST_EQUAL(ustack_wake(a), 0);
-	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
-	TEST_EQUAL(usync_sleep_until(usync_after(MILLI)), 0);
-	text = lines_of();
-	TEST_TRUE(strstr(text, " a time that never comes\n"));
-	free(text);
-	name_descriptor();
-	TEST_EQUAL(utrace_stop(), 0);
-	await_on(false);
-	TEST_EQUAL(utrace_write(-1), -EBADF);
-}
-
-TEST(test_write)
-{
-	run(name_and_write, one);
-}
-
-/* ---- What is kept ---- */
-
-static char *text_of(int (*f)(int fd, unsigned how), unsigned how)
-{
-	FILE *file = tmpfile();
-
-	TEST_TRUE(file);
-	TEST_EQUAL(f(fileno(file), how), 0);
-	return test_contents(file);
-}
-
-static int metrics(int fd, unsigned unused)
-{
-	(void)unused;
-	return uinspect_metrics(fd);
-}
-
-static void keep_times(void *unused)
-{
-	const struct utrace_kept *k;
-	int64_t started, since;
-	uintptr_t where;
-	struct ustack *a;
-	uint64_t now;
-	char *text;
-
-	(void)unused;
-	utrace__ages(ustack_self(), &started, &where, &since);
-	TEST_TRUE(started == -1 && since == -1 && where == 0);
-	TEST_EQUAL(utrace_keep(1), 0);
-	await_on(true);
-	TEST_EQUAL(over->o_start(sched, wait_once, NULL, &a), 0);
-	while (a->u_tokens >= 0)
-		TEST_EQUAL(ustack_yield(), 0);
-	TEST_EQUAL(usync_sleep_until(usync_after(20 * MILLI)), 0);
-	utrace__ages(a, &started, &where, &since);
-	TEST_TRUE(where != 0);
-	TEST_TRUE(since >= 15 * MILLI && started >= since);
-	TEST_TRUE(started < 100000 * (int64_t)MILLI);
-	text = text_of(uinspect_dump, 0);
-	TEST_TRUE(strstr(text, ", started ") && strstr(text, " s ago at ")
-		  && strstr(text, ", blocked for "));
-	free(text);
-	text = text_of(metrics, 0);
-	TEST_TRUE(strstr(text, "usched_delay_seconds_bucket{scheduler=\"0\","
-			 "processor=\"0\",le=\"0.000001\"} "));
-	TEST_TRUE(strstr(text, "le=\"+Inf\"} ") && !strstr(text, "le=\"+Inf\"} 0\n"));
-	free(text);
-	now = when_ticks();
-	TEST_EQUAL(ustack_wake(a), 0);
-	k = &utrace__control.c_table[(uintptr_t)a / 64 % UTRACE_KEPT];
-	while (k->k_thread != (uintptr_t)a)
-		k++;
-	TEST_TRUE(k->k_since < now && k->k_ready >= now);
-	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
-	TEST_EQUAL(utrace_keep(0), 1);
-	await_on(false);
-}
-
-/* The return address of the call. */
-__attribute__((noinline)) static const void *here(void)
-{
-	return __builtin_return_address(0);
-}
-
-enum { NEAR = 256 };                    /* bytes of code between two calls */
-
-static struct ustack *in_scope;
-static uintptr_t      behind;           /* the call that started it */
-
-static int wait_in_scope(void *unused)
-{
-	(void)unused;
-	in_scope = ustack_self();
-	return ustack_wait();
-}
-
-__attribute__((noinline)) static int start_in_scope(struct usync_scope *scope)
-{
-	int rc = usync_scope_start(scope, wait_in_scope, NULL, NULL);
-
-	behind = (uintptr_t)here();
-	return rc;
-}
-
-/* A thread of a scope was started by the call of the program. */
-static void keep_starter(void *unused)
-{
-	struct usync_scope *scope;
-	int64_t started, since;
-	uintptr_t where;
-
-	(void)unused;
-	in_scope = NULL;
-	TEST_EQUAL(utrace_keep(1), 0);
-	await_on(true);
-	TEST_EQUAL(usync_scope_create(NULL, &scope, USCHED_NEVER), 0);
-	TEST_EQUAL(start_in_scope(scope), 0);
-	while (!in_scope || in_scope->u_tokens >= 0)
-		TEST_EQUAL(ustack_yield(), 0);
-	utrace__ages(in_scope, &started, &where, &since);
-	TEST_TRUE(where < behind && behind - where < NEAR);
-	TEST_EQUAL(ustack_wake(in_scope), 0);
-	TEST_EQUAL(usync_scope_wait(scope, USCHED_NEVER), 0);
-	usync_scope_release(scope);
-	TEST_EQUAL(utrace_keep(0), 1);
-	await_on(false);
-}
-
-static void wake_back(void *other)
-{
-	for (int i = 0; i < 3; i++) {
-		TEST_EQUAL(ustack_wait(), 0);
-		TEST_EQUAL(ustack_wake(other), 0);
-	}
-}
-
-/* From one thread to another that is in place. */
-static void keep_handovers(void *unused)
-{
-	int64_t started, since;
-	uintptr_t where;
-	struct ustack *a;
-
-	(void)unused;
-	TEST_EQUAL(utrace_keep(1), 0);
-	await_on(true);
-	TEST_EQUAL(over->o_start(sched, wake_back, ustack_self(), &a), 0);
-	for (int i = 0; i < 3; i++) {
-		while (a->u_tokens >= 0)
-			TEST_EQUAL(ustack_yield(), 0);
-		utrace__ages(a, &started, &where, &since);
-		TEST_TRUE(started >= since && since >= 0);
-		TEST_EQUAL(ustack_wake(a), 0);
-		TEST_EQUAL(ustack_wait(), 0);
-	}
-	TEST_EQUAL(ustack_join(a, NULL, USCHED_NEVER), 0);
-	TEST_EQUAL(utrace_keep(0), 1);
-	await_on(false);
-}
-
-TEST(test_keep)
-{
-	static const struct uprocs_conf several = { .c_processors = 1 };
-
-	run(keep_times, one);
-	run(keep_starter, one);
-	run(keep_handovers, several);
-}
 
 int main(void)
 {

@@ -23,7 +23,7 @@ cd "$(dirname "$0")/../.." || exit 1
 pages=$(echo doc/*.[17] doc/*.3.in)
 texts='README.md CHANGES.md CONTRIBUTING.md SECURITY.md doc/*.md tests/*.md bench/*.md'
 name='((usched|ustack|rr|ll|uproc|uprocs|uimage|uevents|uwait|usync|unet'
-name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|ustall|utrace|uco|utls|ulinear|sim)_[a-z_]*[a-z]|uoffload|upreempt)"
+name="$name|ubuf|ufile|uoffload|uoverflow|upreempt|uinspect|ustall|uco|utls|ulinear|sim)_[a-z_]*[a-z]|uoffload|upreempt)"
 shown='usched-rr usched-ll uprocs ustack usync unet ubuf uco uoffload'
 
 examples=0

@@ -98,7 +98,7 @@ for symbol in $exported; do
 	case $symbol in
 	usched__* | usched_[a-z]* | ustack_[a-z]*) ;;
 	uevents_[a-z]* | uwait_[a-z]* | usync_[a-z]* | unet_[a-z]* | ubuf_[a-z]*) ;;
-	uoffload | uoffload_[a-z]* | ufile_[a-z]* | uoverflow_* | uinspect_* | utrace_* | ustall_install) ;;
+	uoffload | uoffload_[a-z]* | ufile_[a-z]* | uoverflow_* | uinspect_* | ustall_install) ;;
 	upreempt) ;;
 	uco_[a-z]* | uco__[a-z]*) ;;
 	# For posix/:

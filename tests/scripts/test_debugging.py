@@ -51,7 +51,7 @@ class Debugging(pagelib.Page):
         for name, library in zip(("night", "night-check"), pagelib.LIBRARIES):
             cls.compile("-std=c11", "-D_DEFAULT_SOURCE", "-I.", "tests/help/night.c", "-o",
                         f"{cls.place}/{name}", f"{B}/lib{library}.a",
-                        "-Wl,-u,utrace_start", pagelib.PRELOADED)
+                        "-Wl,-u,utrace__control", pagelib.PRELOADED)
         cls.preloaded("debug/ulocks")
         cls.env = dict(os.environ, PATH=f"{ROOT}/tools:{os.environ['PATH']}",
                        PYTHONDONTWRITEBYTECODE="1", SHARE=f"{ROOT}/tools", LC_ALL="C")

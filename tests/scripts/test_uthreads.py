@@ -275,7 +275,8 @@ class Commands(unittest.TestCase):
         with self.start() as (pid, _):
             text = command(UTHREADS, "bt", str(pid), "--filter", " keep ")
             self.assertRegex(text, "#[1-9] +0x[0-9a-f]+ keep.*\n")
-            until(lambda: self.turns(pid), "a switch")
+            with open(f"/proc/{pid}/status") as file:
+                self.assertRegex(file.read(), r"State:\t[RS][^$]*TracerPid:\t0\n")
             self.assertRegex(command(UTHREADS, "bt", str(pid), "the first"), " work")
 
     def test_interrupted(self):
@@ -300,12 +301,6 @@ class Commands(unittest.TestCase):
         _, core = crashed(self.program, str(THREADS), "2", "1", str(SEED), "overflow")
         shown = command(UTHREADS, "bt", core, "--filter", " overflow ")
         self.assertGreater(shown.count(" outgrow+"), 500)
-
-    def turns(self, pid):
-        """Switches that two threads make in a moment."""
-        text = command(UTHREADS, "top", str(pid), "--times", "1", "--seconds", "0.2")
-        self.assertEqual(len(text.splitlines()), 3)
-        return sum(int(line.split()[3]) for line in text.splitlines()[1:])
 
     def test_group(self):
         with self.start() as (pid, _):
@@ -406,15 +401,6 @@ class Damaged(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertIn(" '?[2J?\ufffd?!',", shown)
 
-    def test_trace(self):
-        """A file of utrace_write()."""
-        ring = struct.pack("<4Q", 1, 2, 3, 4) * 4
-        data = b"usched trace 1 little 5 6\nprocessor 0.0 1 2 3 4 0 4\n" + ring + \
-            b"kind 7 1 mutex\nthread 0x10 a\033[2Jname\nend\n"
-        for _ in range(self.SEEDS):
-            self.ends_well(self.damage(data, [(0, len(data))]), name="trace")
-            self.ends_well(data[:self.random.randrange(len(data))], name="trace")
-
 
 class Trace(Traces):
     """Of a process that goes on."""
@@ -423,7 +409,7 @@ class Trace(Traces):
 
     @classmethod
     def setUpClass(cls):
-        cls.program = build("trace", "default", "-Wl,-u,utrace_start")
+        cls.program = build("trace", "default", "-Wl,-u,utrace__control")
         cls.words = cls.program, str(THREADS), "2", "2", str(SEED)
         cls.count = 0
 
@@ -542,7 +528,7 @@ class Trace(Traces):
         """Of a server, whose answers are the same; it ends in the trace."""
         program = f"{directory}/echo"
         command(*compiler, "-std=c11", "-D_DEFAULT_SOURCE", "-O1", "-I.", "examples/04-echo.c",
-                "-o", program, "-Wl,-u,utrace_start", *objects("default"), "-pthread", "-lm")
+                "-o", program, "-Wl,-u,utrace__control", *objects("default"), "-pthread", "-lm")
         patiently(lambda times: self.check_server(program, times))
 
     def check_server(self, program, times):
@@ -576,71 +562,6 @@ class Trace(Traces):
         self.assertTrue(any(e["name"] == "runnable" for e in trace["traceEvents"]))
         self.assertTrue(any(e["name"].startswith("talk ") for e in trace["traceEvents"]
                             if e["ph"] == "X" and e["pid"] == 2))
-
-    WRITES = r"""
-        #include <unistd.h>
-        #include "rr.h"
-        #include "usync.h"
-        #include "debug/utrace.h"
-
-        static struct usync_mutex mutex;
-
-        static void work(void *unused)
-        {
-                (void)unused;
-                ustack_name(ustack_self(), "nor\"th");
-                for (int i = 0; i < 50; i++) {
-                        usync_mutex_lock(&mutex, USCHED_NEVER);
-                        ustack_yield();
-                        usync_mutex_unlock(&mutex);
-                        usync_sleep_until(usync_after(100000));
-                }
-                utrace_write(1);
-        }
-
-        int main(void)
-        {
-                struct uprocs_conf conf = { .c_processors = 1 };
-                struct ustack *u[2];
-                struct uprocs *sched;
-
-                utrace_start(0);
-                if (rr_create(&conf, &sched))
-                        return 1;
-                for (int i = 0; i < 2; i++)
-                        rr_start(sched, work, NULL, &u[i]);
-                for (int i = 0; i < 2; i++)
-                        ustack_join(u[i], NULL, USCHED_NEVER);
-                return 0;
-        }
-        """
-
-    def test_file(self):
-        """What utrace_write() wrote, of which the tool has no process."""
-        source, program = f"{directory}/writes.c", f"{directory}/writes"
-        with open(source, "w") as file:
-            file.write(self.WRITES)
-        command(*compiler, "-std=c11", "-D_DEFAULT_SOURCE", "-I.", source, "-o", program,
-                *objects("default"), "-pthread", "-lm")
-        written = subprocess.run([program], stdout=subprocess.PIPE, timeout=LIMIT).stdout
-        whole = written[:written.index(b"\nend\n") + 5]     # of the first thread
-        path = f"{directory}/written"
-        with open(path, "wb") as file:
-            file.write(whole)
-        trace, said = self.trace(path)
-        self.check(trace)
-        self.assertRegex(said, "^[0-9]+ events of 1 processors in .* none lost\n")
-        names = {e["name"] for e in trace["traceEvents"]}
-        self.assertLess({"run", "runnable", "waits for a time"}, names)
-        self.assertTrue(any(name.startswith("waits for mutex 0x") for name in names))
-        tracks = {e["args"]["name"] for e in trace["traceEvents"] if e["ph"] == "M"}
-        self.assertTrue(any(name.startswith('nor"th 0x') for name in tracks))
-        with open(path, "wb") as file:
-            file.write(whole[:-4])
-        done = subprocess.run([UTHREADS, "trace", path], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True, timeout=LIMIT)
-        self.assertEqual((done.returncode, done.stderr),
-                         (1, f"uthreads: {path}: its end is missing\n"))
 
     def test_errors(self):
         def said(*words):

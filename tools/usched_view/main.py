@@ -38,11 +38,7 @@ def arguments():
                      help="a number or an address as in ps, or a name; default: all")
     sub.add_argument("--group", action="store_true", help="each different trace once")
     filtered(sub, None)
-    sub = command("top", "shows what processors do in a second; does not stop the process")
-    sub.add_argument("--seconds", type=float, default=1.0, metavar="S", help="between lines")
-    sub.add_argument("--times", type=int, metavar="N", help="so many times; default: for ever")
-    sub = command("trace", "has a process trace itself, for Perfetto and Chrome, without stopping it; "
-                  "or converts a file of utrace_write()")
+    sub = command("trace", "has a process trace itself, for Perfetto and Chrome, without stopping it")
     sub.add_argument("seconds", nargs="?", type=float, help="default 1")
     sub.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
     sub.add_argument("--events", type=int, default=1 << 18, metavar="N",
@@ -102,11 +98,6 @@ def run(options, script):
         from . import stub
         if not (options.serve or options.port):
             return stub.run_gdb(options, script)
-    if options.command == "trace":
-        from . import trace
-        if trace.Dump.is_at(options.target):
-            trace.trace_file(options.target, options.output)
-            return 0
     return show_target(open_target(options.target, options.program, options.root), options)
 
 
@@ -120,10 +111,6 @@ def show_target(target, options):
         shown = show.bt(views, options.threads, options.filter, options.group, options.limit)
         if options.threads and not shown:
             raise Problem("there is no such thread")
-    elif options.command == "top":
-        if not target.live:
-            raise Problem("top needs a process")
-        show.top(views, options.seconds, options.times)
     elif options.command == "trace":
         from . import trace
         trace.trace(views, options.seconds or 1.0, options.events, options.output)

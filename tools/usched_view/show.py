@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""ps, bt and top: text about threads."""
+"""ps and bt: text about threads."""
 
 import re
 import sys
-import time
 
 from .threads import Reader
 
 COLUMNS = f"{'N':>7}  {'THREAD':<14}  {'CPU':<5}  {'STATE':<7}  {'DEPTH':>7}  {'IMAGE':>7}  " \
-          f"{'FRAMES':<6}  {'AGE':>4}  {'STARTED':>7}  {'NAME':<16}  {'FUNCTION':<20}  " \
-          "WAITS FOR"
+          f"{'FRAMES':<6}  {'NAME':<16}  {'FUNCTION':<20}  WAITS FOR"
 
 
 class Names:
@@ -34,19 +32,6 @@ def all_threads(views):
             yield thread
 
 
-def short(seconds):
-    """In four characters; None: not known."""
-    if seconds is None:
-        return "-"
-    for unit, size, more in (("s", 1, 100), ("m", 60, 100), ("h", 3600, 100)):
-        if seconds < size * more:
-            break
-    else:
-        unit, size = "d", 86400
-    count = seconds / size
-    return f"{count:.1f}{unit}" if count < 10 and unit == "s" else f"{count:.0f}{unit}"
-
-
 def line(thread, functions):
     """As in ps. A million threads want it quick."""
     view, state = thread.view, thread.state
@@ -57,10 +42,8 @@ def line(thread, functions):
     if thread.outside:
         image = thread.image_size
     waits = view.waits_for(thread) if state in ("waiting", "joining") else "-"
-    started, since, _ = view.ages(thread)
-    age = short(since) if waits != "-" else "-"
     return f"{thread.number:7}  {thread.address:<#14x}  {thread.processor:<5}  {state:<7}  " \
-           f"{depth:>7}  {image:>7}  {frames:<6}  {age:>4}  {short(started):>7}  " \
+           f"{depth:>7}  {image:>7}  {frames:<6}  " \
            f"{view.names().get(thread.address, '-'):<16}  " \
            f"{functions[thread.function]:<20}  {waits}"
 
@@ -105,12 +88,9 @@ def ps(views, pattern=None, limit=None, out=sys.stdout):
 def head(thread, functions):
     """The first line of a trace."""
     name = thread.view.names().get(thread.address)
-    _, _, where = thread.view.ages(thread)
-    target = thread.view.target
-    began = f", started at {called(target, where) or hex(where)}" if where else ""
     return f"thread {thread.number}, {thread.address:#x}{f' {name!r}' if name else ''}, " \
            f"{doing(thread)}, processor {thread.processor}, " \
-           f"function {functions[thread.function]}{began}"
+           f"function {functions[thread.function]}"
 
 
 def doing(thread):
@@ -177,40 +157,3 @@ def show_groups(target, groups, limit, functions, describe, out):
                           frame_lines(target, trace, functions, describe)) + "\n")
     if len(order) > len(order[:limit]):
         out.write(f"groups that --limit leaves out: {len(order) - limit}\n")
-
-
-def top(views, seconds=1.0, times=None, out=sys.stdout):
-    """Counters of processors, a second."""
-    form = "{:<5} {:>9} {:>7} {:>12} {:>10} {:>10} {:>10} {:>8} {:>9} {:>8}  {}\n"
-    before, began = {}, time.monotonic()
-    while times is None or times > 0:
-        clear = "\033[H\033[2J" if times is None and out.isatty() else ""
-        text = clear + form.format("CPU", "threads", "queued", "switches/s", "starts/s",
-                                   "evicted/s", "loaded/s", "MB/s", "preempt/s", "moved/s", "")
-        now = time.monotonic()
-        for view in views:
-            for _, processors in view.schedulers:
-                for p in processors:
-                    values = p.counters()
-                    old = before.get(p.address)
-                    before[p.address] = values
-                    if not old:
-                        continue
-                    rates = [(values[c] - old[c]) / (now - began) for c in p.COUNTERS]
-                    switches, launches, evictions, loads, copied, preempted, moved = rates
-                    text += form.format(
-                        p.name, values["threads"], values["queued"], f"{switches:.0f}",
-                        f"{launches:.0f}", f"{evictions:.0f}", f"{loads:.0f}",
-                        f"{copied / 1e6:.1f}", f"{preempted:.0f}", f"{moved:.0f}",
-                        "parked" if values["parked"] else "")
-        if before and began != now and text.count("\n") > 1:
-            out.write(text)
-            out.flush()
-            if times is not None:
-                times -= 1
-                if times == 0:
-                    break
-        began = now
-        time.sleep(seconds)
-        for view in views:
-            view.refresh()

@@ -109,9 +109,6 @@ def find_layouts(target):
 
 
 class Processor:
-    COUNTERS = ("s_switches", "s_launches", "s_evictions", "s_loads", "s_bytes", "s_preempted",
-                "s_moves")
-
     def __init__(self, layout, address, name):
         self.layout, self.address, self.name = layout, address, name
         self.new = address + layout.offset("usched.s_new")
@@ -120,17 +117,6 @@ class Processor:
 
     def read(self):
         self.current = self.layout.get("usched", self.address, "s_current")["s_current"]
-
-    def counters(self):
-        layout = self.layout
-        values = layout.get("usched", self.address, *self.COUNTERS)
-        values.update(layout.get("uproc", self.address, "p_head", "p_tail", "p_inbox",
-                                 "p_started", "p_ended", "p_credit"))
-        values["queued"] = max(0, values["p_tail"] - values["p_head"])
-        values["threads"] = (values["p_started"] - values["p_credit"]
-                             - values["p_ended"]) & 0xFFFFFFFF
-        values["parked"] = values["p_inbox"] == layout.parked
-        return values
 
 
 class Stack:
@@ -218,66 +204,6 @@ class Thread:
         return self.stack.processor.name if self.stack.processor else "?"
 
 
-class Kept:
-    """Times that utrace_keep() has kept; ages are of a live process."""
-
-    def __init__(self, view):
-        self.view, self.layout, self.target = view, view.layout, view.target
-        self.now = self.scale = 0
-        self.on = "utrace_control.c_keep" in self.layout.names_of and self.layout.trace \
-            and self.target.live and self._read()
-
-    def _read(self):
-        layout = self.layout
-        control = layout.get("utrace_control", layout.trace, "c_keep", "c_table", "c_epoch",
-                             "c_scale")
-        self.table, self.epoch = control["c_table"], control["c_epoch"]
-        self.scale = control["c_scale"] / (1 << 32) / 1e9       # seconds in a tick
-        if not control["c_keep"] or not self.table or not self.scale:
-            return False
-        for _, processors in self.view.schedulers:
-            for p in processors:
-                ring = layout.get("uproc", p.address, "p_ring")["p_ring"]
-                if ring:
-                    self.now = max(self.now, self._ticks(ring))
-        self.size, self.probes = layout.number("UTRACE_KEPT"), layout.number("UTRACE_PROBES")
-        self.form, self.order = layout.fields(
-            "utrace_kept", ["k_thread", "k_started", "k_since", "k_where"], layout.offset("utrace_kept"))
-        return self.now > 0
-
-    def _ticks(self, ring):
-        """The time, by a pair that the processor notes at each look."""
-        layout = self.layout
-        last = layout.get("utrace_ring", ring, "g_last")["g_last"]
-        at, _ = layout.names_of["utrace_ring.g_pairs"]
-        data = self.target.read(ring + at + 16 * min(last, 2), 16)
-        if len(data) < 16:
-            return 0
-        ticks, ns = struct.unpack("<Qq", data)
-        passed = time.clock_gettime(time.CLOCK_MONOTONIC) - ns / 1e9
-        return ticks + int(passed / self.scale) if ticks else 0
-
-    def ages(self, address):
-        """Seconds since the thread was created, and since it blocked; None: not known. And
-        the address behind the call that started it, or 0."""
-        if not self.on:
-            return None, None, 0
-        for i in range(self.probes):
-            at = ((address >> 6) + i) % self.size
-            data = self.target.read_near(self.table + at * self.form.size, self.form.size)
-            if len(data) < self.form.size:
-                break
-            entry = dict(zip(self.order, self.form.unpack(data)))
-            if not entry["k_thread"]:
-                break
-            if entry["k_thread"] == address:
-                started, since = (max(0, self.now - entry[m]) * self.scale
-                                  if entry[m] > self.epoch else None
-                                  for m in ("k_started", "k_since"))
-                return started, since, entry["k_where"] if started is not None else 0
-        return None, None, 0
-
-
 class View:
     """All threads of the schedulers of one copy of the library."""
 
@@ -306,7 +232,7 @@ class View:
         """Forgets what may have changed."""
         self.target.forget()
         self.stacks, self.kinds = {}, {}
-        self._names = self._joined = self._kept = self._threads = None
+        self._names = self._joined = self._threads = None
         self.moving = []        # what threads belong to that are between processors
         self.schedulers = list(self._find_schedulers())
         self.processors = {p.address: p for p in self.moving}
@@ -404,11 +330,6 @@ class View:
             return None
         self.stacks.pop(values[self.record_order.index("u_stack")], None)
         return self._thread(thread.address, values, thread.number)
-
-    def ages(self, thread):
-        if self._kept is None:
-            self._kept = Kept(self)
-        return self._kept.ages(thread.address)
 
     def names(self):
         """Of threads that have one: by address."""

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""trace: has a process trace itself, or reads what utrace_write() wrote, and writes JSON
-trace events.
+"""trace: has a process trace itself, and writes JSON trace events.
 
-utrace.h has the events, src/proc/layout.h the rules by which they are read, and
-debug/utrace_write.c the form of a file. The process 1 has a track for each thread, the
-process 2 one for each processor:
+debug/trace.h has the events, and the rules by which they are read. The process 1 has a
+track for each thread, the process 2 one for each processor:
 
         pid 1, tid 3    |run      |waits for mutex 0x5590 |runnable |run    |
                                                      wake /---------^
@@ -15,7 +13,6 @@ A wait begins with a block and ends with the wake, and from there on the thread 
 An arrow leads from the wake to the run. Evictions, loads and moves are instants.
 """
 
-import collections
 import ctypes
 import json
 import os
@@ -27,13 +24,12 @@ import time
 from . import Problem, plain
 from .threads import Kind
 
-(ON, OFF, SWITCH, BLOCK, WAKE, POST, EVICT, LOAD, CREATE, START, END, MOVE) = range(1, 13)
-GAP = 255                       # not of utrace.h: events before this one are missing
+(OFF, SWITCH, BLOCK, WAKE, POST, EVICT, LOAD, CREATE, START, END, MOVE) = range(1, 12)
+GAP = 255                       # not of trace.h: events before this one are missing
 WAITS, GRANT, JOINS, YIELDS, PREEMPTED = range(1, 6)
 WHYS = {WAITS: "waits for a wake", JOINS: "joins", GRANT: "waits for a grant",
         YIELDS: "yields", PREEMPTED: "preempted"}
 INSTANTS = {EVICT: "evict", LOAD: "load", MOVE: "move"}
-TRACES = 1                      # of g_mode
 MARGIN = 8                      # events at the end of a ring that may be half written
 EVENT = struct.Struct("<4Q")
 LOG_MIN, LOG_MAX = 6, 26
@@ -46,32 +42,28 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Ring:
     """Of a processor, or of native threads: what was read of it so far."""
 
-    form = EVENT
-
     def __init__(self, layout, address, name, first):
         self.layout, self.address, self.name = layout, address, name
         self.next = first
         self.parts = []         # bytes of events, and None where some are missing
         self.lost = 0
-        self.first = self.last = None   # (ticks, ns)
-        self.mode = 0
+        self.on = False
 
     def read(self):
         """Events that came since the last call. False: it cannot be read."""
         layout = self.layout
         try:
             ring = layout.get("utrace_ring", self.address, "g_count", "g_events", "g_size",
-                              "g_begin", "g_mode")
+                              "g_begin", "g_on")
         except Problem:
             return False
-        self.mode = ring["g_mode"]
+        self.on = bool(ring["g_on"])
         if not ring["g_events"] or not ring["g_size"]:
             return True
         count, size = ring["g_count"], ring["g_size"]
         self.next = max(self.next, ring["g_begin"])
         if count > self.next:
             self._read_events(ring["g_events"], size, count)
-            self._read_pairs()
         return True
 
     def _read_events(self, events, size, count):
@@ -95,21 +87,6 @@ class Ring:
         self.parts.append(data[(valid - begin) * EVENT.size:whole])
         self.next = max(count, self.next)
 
-    def _read_pairs(self):
-        """The times of the beginning and of the last look."""
-        layout = self.layout
-        at, size = layout.names_of["utrace_ring.g_pairs"]
-        for _ in range(3):
-            last = layout.get("utrace_ring", self.address, "g_last")["g_last"]
-            data = layout.target.read(self.address + at, size)
-            if len(data) < size or last > 2:
-                return
-            if layout.get("utrace_ring", self.address, "g_last")["g_last"] == last:
-                pairs = list(struct.iter_unpack("<Qq", data))
-                self.first = self.first or pairs[0]
-                self.last = pairs[last]
-                return
-
     def kind(self, number):
         """What threads wait for."""
         offset = number - (1 << 32) if number >> 31 else number
@@ -122,7 +99,7 @@ class Ring:
             if part is None:
                 gap = True
                 continue
-            for when, thread, other, what in self.form.iter_unpack(part):
+            for when, thread, other, what in EVENT.iter_unpack(part):
                 if gap:
                     yield when, self, 0, 0, GAP
                     gap = False
@@ -138,7 +115,7 @@ class Tracer:
         self.target = views[0].target
         if not self.views:
             raise Problem(f"{self.target.where} cannot trace: utrace.c is not in it; link with"
-                          " libusched.so, or with -Wl,-u,utrace_start")
+                          " libusched.so, or with -Wl,-u,utrace__control")
         self.log = min(max(max(events, 2) - 1, 1).bit_length(), LOG_MAX)
         self.log = max(self.log, LOG_MIN)
         self.rings, self.processors = {}, []
@@ -227,7 +204,7 @@ class Tracer:
         """Up to where processors have ended their traces."""
         end = time.monotonic() + LAST_LOOK
         while self.read() and time.monotonic() < end:
-            if not any(r.mode & TRACES for r in self.rings.values() if r.name):
+            if not any(r.on for r in self.rings.values() if r.name):
                 break
             time.sleep(PAUSE / 5)
         if not self.ended:
@@ -237,7 +214,7 @@ class Tracer:
         """Processors that have not looked since, with what runs there."""
         for name, view, p, values in self.processors:
             ring = self.rings.get((values["p_ring"], name))
-            if (not ring or not ring.mode & TRACES) and p.current \
+            if (not ring or not ring.on) and p.current \
                     and values["p_inbox"] != view.layout.parked:
                 yield name, p.current
 
@@ -261,75 +238,6 @@ class Tracer:
                 if values[view.record_order.index("u_func")]:
                     return self.target.symbol(view._thread(thread, values, 0).function)
         return ""
-
-
-FileKind = collections.namedtuple("FileKind", "name number")
-
-
-class FileRing(Ring):
-    """Of a file."""
-
-    def __init__(self, dump, words):
-        super().__init__(None, None, words[1] if words[0] == "processor" else None, 0)
-        *pair, self.lost, self.count = map(int, words[-4:])
-        self.first, self.last = tuple(pair), dump.now
-        self.form, self.kinds = dump.form, dump.kinds
-        self.parts = [None] if self.lost else []
-
-    def kind(self, number):
-        return self.kinds.get(number)
-
-
-class Dump:
-    """What utrace_write() wrote, as a Tracer that has ended."""
-
-    MAGIC = b"usched trace 1 "
-
-    def __init__(self, path):
-        self.path = path
-        self.rings, self.processors, self.late = {}, [], []
-        self.names, self.kinds = {}, {}
-        self.ended = False
-        with open(path, "rb") as file:
-            order, *now = file.readline()[len(self.MAGIC):].split()
-            self.form = struct.Struct("<4Q" if order == b"little" else ">4Q")
-            self.now = tuple(map(int, now))
-            line = b""
-            while line != b"end\n":
-                line = file.readline()
-                if not line.endswith(b"\n"):
-                    raise Problem(f"{path}: its end is missing")
-                self._read_line(file, plain(line.rstrip(b"\n")))
-        self.seconds = max((self.now[1] - r.first[1] for r in self.rings.values()
-                            if r.first[1]), default=0) / 1e9
-
-    @classmethod
-    def is_at(cls, path):
-        try:
-            with open(path, "rb") as file:
-                return file.read(len(cls.MAGIC)) == cls.MAGIC
-        except OSError:
-            return False
-
-    def _read_line(self, file, line):
-        words = line.split(" ")
-        if words[0] in ("processor", "natives"):
-            ring = FileRing(self, words)
-            ring.parts.append(file.read(ring.count * self.form.size))
-            self.rings[ring.name] = ring
-            if ring.name:
-                self.processors.append((ring.name,))
-        elif words[0] == "kind":
-            self.kinds[int(words[1])] = FileKind(" ".join(words[3:]), words[2] == "1")
-        elif words[0] == "thread":
-            self.names[int(words[1], 16)] = " ".join(words[2:])
-
-    def name(self, thread):
-        name = self.names.get(thread)
-        return f"{name} {thread:#x}" if name else f"{thread:#x}"
-
-    def started(self, thread, function):
-        pass
 
 
 def write_word(target, address, value):
@@ -373,7 +281,7 @@ class Writer:
         self.tracks = {}        # name of a processor: its track
         self.running = {}       # track: the thread that runs there
         self.flows = 0
-        self.delays = []        # (ticks from runnable to running, thread)
+        self.delays = []        # (ns from runnable to running, thread)
         self.longest = 0, None, 0
         self.events = []
         for ring in tracer.rings.values():
@@ -381,20 +289,10 @@ class Writer:
         for thread in {event[2] for event in self.events} - {0}:
             tracer.name(thread)         # it may end soon
         self.events.sort(key=lambda event: event[0])
-        self._make_clock()
-
-    def _make_clock(self):
-        """From the longest time between two pairs of one ring."""
-        pairs = [(r.first, r.last) for r in self.tracer.rings.values()
-                 if r.first and r.last and r.last[0] > r.first[0]]
         self.first = self.events[0][0] if self.events else 0
-        self.scale = 1e-3       # us in a tick
-        if pairs:
-            first, last = max(pairs, key=lambda pair: pair[1][0] - pair[0][0])
-            self.scale = (last[1] - first[1]) / (last[0] - first[0]) / 1000
 
-    def us(self, ticks):
-        return round((ticks - self.first) * self.scale, 3)
+    def us(self, ns):
+        return (ns - self.first) / 1000
 
     def emit(self, line):
         self.lines.append(line)
@@ -551,27 +449,23 @@ class Writer:
         took, e, track = self.longest
         if e:
             name = next(n for n, t in self.tracks.items() if t == track)
-            yield f"longest run: {spell(took * self.scale)}, {e.name}, processor {name}"
+            yield f"longest run: {spell(took)}, {e.name}, processor {name}"
         if self.delays:
             order = sorted(self.delays, key=lambda pair: pair[0])
-            middle, late = (order[int(len(order) * part)][0] * self.scale
+            middle, late = (order[int(len(order) * part)][0]
                             for part in (0.5, 0.99))
             yield f"runnable to running: median {spell(middle)}, 99 % {spell(late)}, longest " \
-                  f"{spell(order[-1][0] * self.scale)}, {order[-1][1].name}"
+                  f"{spell(order[-1][0])}, {order[-1][1].name}"
 
 
 def spell(us):
     return f"{us / 1000:.3f} ms"
 
 
-def trace_file(path, output):
-    write(Dump(path), open_output(output))
-
-
 def trace(views, seconds, events, path):
     target = views[0].target
     if not target.live:
-        raise Problem("trace needs a process, or a file of utrace_write()")
+        raise Problem("trace needs a process")
     tracer = Tracer(views, events)
     out = open_output(path)
     tracer.run(seconds)
