@@ -57,10 +57,6 @@ struct uprocs_conf {
 	   loop of the program. */
 	unsigned c_embed;
 
-	/* 1: each processor's native thread is pinned to a CPU, in turn, of those that
-	   the creator may use. */
-	unsigned c_pin;
-
 	/* ns that a thread may run while others are ready, before it is to give way, in
 	   ustack_check() and in regions of ustack_preemptible(), 10000 to 2^62; 0: as
 	   long as it likes, or for 1 ms if it calls ustack_check(). The monitor, a native

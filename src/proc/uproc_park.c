@@ -30,7 +30,7 @@
  * inside a join or uprocs_run(), on the native thread of the caller.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* CPU_COUNT */
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
 #endif
 #include <sched.h>
 #include <stdio.h>
@@ -50,30 +50,6 @@ enum {
 	QUICK_MAX   = 8,
 };
 
-/*
- * Pins the calling native thread of `p' to one of the CPUs that the creator may use. If
- * the set of CPUs changes meanwhile the thread may stay unpinned.
- */
-static void pin(const struct uproc *p)
-{
-#ifdef CPU_COUNT
-	size_t i = uproc__index(p);
-	cpu_set_t all, one;
-	size_t cpu = 0;
-
-	if (sched_getaffinity(0, sizeof all, &all))
-		return;
-	i %= (size_t)CPU_COUNT(&all);
-	while (!CPU_ISSET(cpu, &all) || i-- > 0)
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	sched_setaffinity(0, sizeof one, &one);
-#else
-	(void)p;
-#endif
-}
-
 static void *run_native(void *arg)
 {
 	struct uproc *p = (struct uproc *)arg;
@@ -82,8 +58,6 @@ static void *run_native(void *arg)
 	defer_cancel();
 	snprintf(name, sizeof name, "usched %u", (unsigned)uproc__index(p));
 	name_native(name);
-	if (p->p_procs->r_conf.c_pin)
-		pin(p);
 	if (p->p_alternate)
 		uproc__observer.o_adopt(p->p_alternate);
 	if (p->p_sched.s_slice)

@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_quota.c: the CPUs that control groups allow, read from files made here; and that a
- * scheduler has no more processors than CPUs.
+ * test_quota.c: the CPUs that control groups allow, read from files made here.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* CPU_COUNT */
-#endif
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../src/proc/quota.h"
-#include "../../uproc.h"
-#include "../../usync.h"
-#include "../help/over.h"
+#include "../help/test.h"
 
 static char root[] = "/tmp/usched-quota-XXXXXX";
 
@@ -80,36 +73,6 @@ TEST(nonsense)
 	assert_int_equal(quota_cpus("/nowhere", root), UINT_MAX);
 }
 
-#ifdef CPU_COUNT
-/* The CPU that each of some threads finds itself on. */
-static cpu_set_t seen[2];
-
-static void see(void *set)
-{
-	TEST_EQUAL(sched_getaffinity(0, sizeof(cpu_set_t), set), 0);
-}
-
-TEST(pinned)
-{
-	static const struct uprocs_conf conf = { .c_processors = 2, .c_pin = 1 };
-	cpu_set_t all;
-	void *s;
-
-	if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) < 2)
-		skip();
-	assert_int_equal(over->o_create(&conf, &s), 0);
-	for (int i = 0; i < 2; i++)
-		assert_int_equal(over->o_start(s, see, &seen[i], NULL), 0);
-	assert_int_equal(over->o_destroy(s), 0);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(CPU_COUNT(&seen[i]), 1);
-		CPU_AND(&seen[i], &seen[i], &all);
-		assert_int_equal(CPU_COUNT(&seen[i]), 1);
-	}
-	assert_false(CPU_EQUAL(&seen[0], &seen[1]));
-}
-#endif
-
 int main(void)
 {
 	char command[64];
@@ -117,7 +80,7 @@ int main(void)
 
 	if (!mkdtemp(root))
 		return 1;
-	rc = over_all(OVER_PROCS);
+	rc = test_run_all();
 	snprintf(command, sizeof command, "rm -r %s", root);
 	return system(command) ? 1 : rc;
 }
