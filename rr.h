@@ -35,7 +35,7 @@ extern "C" {
  * for zeros, which are the defaults. The caller owns *rr until uprocs_destroy(). An error
  * sets it to NULL, as those of all calls that make an object do.
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, more than
- * INT_MAX processors, c_slice or c_stall below its least value, or no such c_signal;
+ * INT_MAX processors, or c_slice or c_stall below its least value;
  * -ENOMEM: no memory, address space or mappings; -EAGAIN: no more native threads;
  * -ENOTSUP: see usched_init(); -EMFILE, -ENFILE, -ENOSPC: with c_embed, no descriptors
  * left, or no epoll interest.

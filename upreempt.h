@@ -22,6 +22,7 @@
 #ifndef USCHED_PREEMPT_H
 #define USCHED_PREEMPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -101,14 +102,13 @@ typedef enum upreempt_state upreempt__state_fn(const struct usched *s,
 typedef void upreempt__log_fn(const char *line);
 
 /*
- * Gives `s' slices of `slice' ns, and `signal' for regions. 0: there are no regions, and
- * no monitor for slices; ustack_check() reads the clock. A thread that keeps
- * the processor for `stall' ns will be reported; 0: none. Signal 0: there will be no
- * monitor, ustack_check() reads the clock, and there are no reports.
- * 0; -ENOMEM; -EINVAL: no such signal.
+ * Gives `s' slices of `slice' ns; 0: there are no regions. A thread that keeps the
+ * processor for `stall' ns will be reported; 0: no thread will be. Without `slice', and
+ * if not `monitored', ustack_check() reads the clock; the latter also has no reports.
+ * 0; -ENOMEM; -ENOTSUP: `stall' without ustall_install().
  */
 UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, int64_t slice, int64_t stall,
-				     int signal);
+				     bool monitored);
 
 /* The calling native thread will run `s'. */
 UPREEMPT_PRIVATE void upreempt__adopt(struct usched *s);

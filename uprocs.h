@@ -61,7 +61,9 @@ struct uprocs_conf {
 	   ustack_check() and in regions of ustack_preemptible(), 10000 to 2^62; 0: as
 	   long as it likes, or for 1 ms if it calls ustack_check(). The monitor, a native
 	   thread that sleeps while all are idle, looks at the processors once in a slice,
-	   so it finds a thread after one to two slices. */
+	   so it finds a thread after one to two slices. It interrupts regions by SIGURG,
+	   which the processors unblock. A SIGURG that others send goes to the handler
+	   that was there before, or is ignored. */
 	int64_t  c_slice;
 
 	/* 0: threads of rr on unshared stacks move while they are blocked: to a processor
@@ -76,19 +78,13 @@ struct uprocs_conf {
 	   1: no thread moves after it has begun. ll's threads never move. */
 	unsigned c_stay;
 
-	/* The signal that interrupts threads in their regions, and asks for calls; 0:
-	   SIGURG. The scheduler installs a handler for the process, and unblocks the
-	   signal in its processors. Signals that others send go to the handler that was
-	   there before, or are ignored. */
-	int      c_signal;
-
 	/* ns: a thread that keeps its processor for longer is reported, with its name,
 	   its calls, and how much of that was CPU time, and again after twice the time;
 	   so is one that blocks the processor in a native call. 1000000 to 2^62, if the
 	   program has called ustall_install() (ustall.h); 0: 25 ms in libusched-check,
 	   and else none is, as with USCHED_QUIET. The monitor
 	   finds a thread after one to one and a half times c_stall; one that has no CPU
-	   is not reported. A thread that computes is asked by c_signal for its calls, so
+	   is not reported. A thread that computes is asked by SIGURG for its calls, so
 	   a native sleep that it begins just then may end early. Nothing is reported with
 	   c_embed, SINGLE_THREAD, ThreadSanitizer or Valgrind. */
 	int64_t  c_stall;

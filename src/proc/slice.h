@@ -25,9 +25,8 @@ struct slice {
 	struct ustack   l_none;         /* the stand-in's thread, in check builds: a wait
 					   then calls s_pick, which reports the wait */
 	int64_t         l_length;       /* ns; constant */
-	int             l_signal;       /* 0: no monitor of slices; constant */
+	bool            l_monitored;    /* a monitor ends slices; constant */
 	int64_t         l_stall;        /* ns; 0: no stall is reported; constant */
-	int             l_ask;          /* the signal for reports of stalls; constant */
 	struct ustall  *l_reporter;     /* the monitor's, or NULL; constant */
 	clockid_t       l_clock;        /* CPU time of the native thread; before l_tid */
 	pid_t           l_tid;          /* atomic: of the dispatcher's native thread */

@@ -45,7 +45,6 @@
 #include "../../ustack.h"
 
 enum {
-	SIGNALS     = 65,
 	EARLY       = 8,        /* a slice is over when 1/8 of the slice is left */
 	QUIET       = 8,        /* looks at idle processors before the monitor sleeps */
 	SKIP_MAX    = 32,       /* calls of ustack_check() for a look at the clock, at
@@ -129,7 +128,7 @@ BY_THREADS static void begin_turn(void)
 	struct usched *s = usched__current;
 	struct slice *l = slice_of(s);
 
-	if (!l || l->l_signal)
+	if (!l || l->l_monitored)
 		return;
 	l->l_seen = count(s);
 	l->l_since = l->l_looked = when_now();
@@ -142,7 +141,7 @@ static int yield_slice(struct usched *s)
 	struct slice *l = slice_of(s);
 	int rc;
 
-	if (!l->l_signal) {
+	if (!l->l_monitored) {
 		if (!clock_over(l, s))
 			return 0;
 	} else {
@@ -175,7 +174,7 @@ int slice__begin(struct usched *s, struct slice **slice)
 	return 0;
 }
 
-int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
+int upreempt__begin(struct usched *s, int64_t length, int64_t stall, bool monitored)
 {
 	struct slice *l;
 	int rc;
@@ -185,8 +184,6 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 
 	__asm__ volatile("" : : "r"(ustall_install));
 #endif
-	if (signal < 0 || signal >= SIGNALS)
-		return -EINVAL;
 	if (MONITORED && stall && !__atomic_load_n(&stalls, __ATOMIC_ACQUIRE)) {
 		if (!IS_CHECKED)
 			return -ENOTSUP;
@@ -195,16 +192,13 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, int signal)
 	rc = slice__begin(s, &l);
 	if (rc)
 		return rc;
-	if (MONITORED && signal && !slice_on_valgrind()) {
+	if (MONITORED && monitored && !slice_on_valgrind())
 		l->l_stall = stall;
-		l->l_ask = signal;
-	}
-	if (MONITORED && length && usched__probe() > 0)
-		l->l_signal = signal;
+	l->l_monitored = MONITORED && monitored && length && usched__probe() > 0;
 	l->l_length = length ? length : BUDGET_SPELL;
 	l->l_since = when_now();        /* of count 0, the count so far */
 	l->l_skip = 1;
-	if (!l->l_signal)
+	if (!l->l_monitored)
 		s->s_over = 1;
 	s->s_calls.s_preempt = slice__is_over;
 	return 0;
@@ -214,7 +208,7 @@ int64_t upreempt__longest(const struct usched *s)
 {
 	const struct slice *l = slice_of(s);
 
-	return l->l_signal ? GET(l->l_longest) : -1;
+	return l->l_monitored ? GET(l->l_longest) : -1;
 }
 
 struct upreempt_monitor {
@@ -228,27 +222,29 @@ struct upreempt_monitor {
 	int64_t            m_period;    /* ns from look to look */
 };
 
-/* The handlers that the process had before install(). */
-static struct sigaction previous[SIGNALS];
-#define YIELD (&previous[0])            /* marks of signals */
-#define SNAP  (&previous[1])
+/* The handler that the process had before install(). */
+static struct sigaction previous;
+
+/* What the monitor wants by a signal; no other sender knows these addresses. */
+static const char marks[2];
+#define YIELD (&marks[0])
+#define SNAP  (&marks[1])
 static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Signals of the monitor ---- */
 
-/* Sends `signal' with `mark' as the value, by which on_signal() knows the purpose. */
-static void interrupt_slice(const struct slice *l, int signal,
-			    const struct sigaction *mark)
+/* Sends SIGURG with `mark' as the value, by which on_signal() knows the purpose. */
+static void interrupt_slice(const struct slice *l, const char *mark)
 {
 	siginfo_t info;
 
 	memset(&info, 0, sizeof info);
-	info.si_signo = signal;
+	info.si_signo = SIGURG;
 	info.si_code = SI_QUEUE;
 	info.si_pid = getpid();
 	info.si_uid = getuid();
 	info.si_value.sival_ptr = (void *)(uintptr_t)mark;
-	syscall(SYS_rt_tgsigqueueinfo, info.si_pid, GET(l->l_tid), signal, &info);
+	syscall(SYS_rt_tgsigqueueinfo, info.si_pid, GET(l->l_tid), SIGURG, &info);
 }
 
 pid_t upreempt__native(const struct usched *s, clockid_t *clock)
@@ -262,7 +258,7 @@ pid_t upreempt__native(const struct usched *s, clockid_t *clock)
 
 void upreempt__ask(const struct usched *s)
 {
-	interrupt_slice(slice_of(s), slice_of(s)->l_ask, SNAP);
+	interrupt_slice(slice_of(s), SNAP);
 }
 
 /* Answers upreempt__ask(), in the handler, on a processor's native thread. */
@@ -279,12 +275,10 @@ static void answer(const void *context)
 /* Hands a signal of the program to the previous handler. SIGURG is ignored by default. */
 static void chain(int signal, siginfo_t *info, void *context)
 {
-	const struct sigaction *old = &previous[signal];
-
-	if (old->sa_flags & SA_SIGINFO)
-		old->sa_sigaction(signal, info, context);
-	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
-		old->sa_handler(signal);
+	if (previous.sa_flags & SA_SIGINFO)
+		previous.sa_sigaction(signal, info, context);
+	else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
+		previous.sa_handler(signal);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
@@ -304,7 +298,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
  * may still be on their way. Slices need a handler on the thread's stack: without
  * SA_ONSTACK.
  */
-static void install(int signal, int flags)
+static void install(int flags)
 {
 	struct sigaction action, now;
 	bool ours;
@@ -314,12 +308,12 @@ static void install(int signal, int flags)
 	action.sa_flags = SA_SIGINFO | SA_RESTART | flags;
 	sigemptyset(&action.sa_mask);
 	pthread_mutex_lock(&installing);
-	if (sigaction(signal, NULL, &now) == 0) {
+	if (sigaction(SIGURG, NULL, &now) == 0) {
 		ours = now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_signal;
 		if (!ours)
-			previous[signal] = now;
+			previous = now;
 		if (!ours || (now.sa_flags & SA_ONSTACK && !flags))
-			sigaction(signal, &action, NULL);
+			sigaction(SIGURG, &action, NULL);
 	}
 	pthread_mutex_unlock(&installing);
 }
@@ -349,7 +343,7 @@ static void look_at_slice(struct slice *l, struct usched *s, bool idle)
 		SET(l->l_over, counted);
 		__atomic_store_n(&s->s_over, 1, __ATOMIC_RELEASE);
 		if (GET(l->l_region))
-			interrupt_slice(l, l->l_signal, YIELD);
+			interrupt_slice(l, YIELD);
 	}
 }
 
@@ -360,7 +354,7 @@ static bool look_at(struct upreempt_monitor *m, size_t i)
 	uint64_t progress;
 	bool idle = m->m_all.a_state(s, &progress) == UPREEMPT_IDLE;
 
-	if (l->l_signal)
+	if (l->l_monitored)
 		look_at_slice(l, s, idle);
 	if (m->m_reporter)
 		stalls->t_look(m->m_reporter, i);
@@ -453,13 +447,12 @@ static void free_monitor(struct upreempt_monitor *m)
 void upreempt__adopt(struct usched *s)
 {
 	struct slice *l = slice_of(s);
-	int signal = l->l_stall > 0 ? l->l_ask : l->l_signal;
 	sigset_t one;
 
-	if (!signal)
+	if (!l->l_monitored && l->l_stall == 0)
 		return;
 	sigemptyset(&one);
-	sigaddset(&one, signal);
+	sigaddset(&one, SIGURG);
 	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
 	if (pthread_getcpuclockid(pthread_self(), &l->l_clock))
 		l->l_clock = CLOCK_MONOTONIC;
@@ -475,20 +468,17 @@ int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride
 	int rc = 0;
 
 	*result = NULL;
-	if (!l->l_signal && stall == 0)
+	if (!l->l_monitored && stall == 0)
 		return 0;
 	m = (struct upreempt_monitor *)calloc(1, sizeof *m);
 	if (!m)
 		return -ENOMEM;
 	m->m_all = (struct upreempt_all){ first, stride, n, state, log, stall };
 	m->m_period = stall ? stall / STALL_LOOKS : INT64_MAX;
-	if (l->l_signal && l->l_length < m->m_period)
+	if (l->l_monitored && l->l_length < m->m_period)
 		m->m_period = l->l_length;
 	init_monitor(m);
-	if (l->l_signal)
-		install(l->l_signal, 0);
-	else
-		install(l->l_ask, SA_ONSTACK);
+	install(l->l_monitored ? 0 : SA_ONSTACK);
 	if (stall)
 		rc = stalls->t_make(&m->m_reporter, &m->m_all);
 	for (size_t i = 0; i < n; i++)

@@ -111,7 +111,7 @@ static int begin_slices(struct uproc *p)
 	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 
 	return upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
-			       uproc__is_driven(p->p_procs) ? 0 : conf->c_signal);
+			       !uproc__is_driven(p->p_procs));
 }
 
 int uproc__make_parts(struct uproc *p)

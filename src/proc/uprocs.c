@@ -11,7 +11,6 @@
 
 #include <limits.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -110,8 +109,6 @@ static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
 	    || conf->c_stack_size > USCHED_STACK_MAX
 	    || !is_span(conf->c_slice, SLICE_MIN) || !is_span(conf->c_stall, STALL_MIN))
 		return -EINVAL;
-	if (conf->c_signal == 0)
-		conf->c_signal = SIGURG;
 	if (ONE_NATIVE || conf->c_embed)
 		conf->c_processors = 1;
 	return 0;

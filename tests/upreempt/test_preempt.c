@@ -39,7 +39,7 @@ enum { CHECKED = 0 };
 static const struct uprocs_conf confs[] = {
 	{ .c_processors = 1, .c_stacks = USCHED_NATIVE, .c_slice = SLICE },
 	{ .c_processors = 1, .c_stacks = 1, .c_slice = SLICE },
-	{ .c_processors = 2, .c_stacks = 2, .c_slice = SLICE, .c_signal = SIGUSR1 },
+	{ .c_processors = 2, .c_stacks = 2, .c_slice = SLICE },
 	{ .c_processors = 1, .c_slice = SLICE },
 };
 
@@ -764,9 +764,6 @@ TEST(test_refused)
 	TEST_EQUAL(over->o_create(&(struct uprocs_conf){ .c_slice = 9999 }, &s), -EINVAL);
 	TEST_EQUAL(over->o_create(&(struct uprocs_conf){ .c_slice = -1 }, &s), -EINVAL);
 	TEST_EQUAL(over->o_create(&(struct uprocs_conf){ .c_slice = INT64_MAX }, &s),
-		   -EINVAL);
-	TEST_EQUAL(over->o_create(&(struct uprocs_conf){ .c_slice = SLICE,
-							 .c_signal = 1000 }, &s),
 		   -EINVAL);
 }
 
