@@ -130,12 +130,6 @@ void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits);
 void uimage_pool_fini(struct uimage_pool *pool);
 
 /*
- * Returns the bytes of address space that the pool's classes have mapped. From any
- * native thread.
- */
-size_t uimage_pool_bytes(struct uimage_pool *pool);
-
-/*
  * Calls f(record, arg) for each record that was ever taken from the pool or
  * moved to a cache. Others may take records meanwhile, as in uimage_pool_next().
  */

@@ -122,16 +122,6 @@ void uimage_pool_fini(struct uimage_pool *pool)
 	pthread_mutex_destroy(&pool->i_lock);
 }
 
-size_t uimage_pool_bytes(struct uimage_pool *pool)
-{
-	size_t bytes;
-
-	lock(&pool->i_lock);
-	bytes = pool->i_bytes;
-	unlock(&pool->i_lock);
-	return bytes;
-}
-
 /* The record after `r', in this chunk or the next; or the end of the arena. */
 static char *next_record(const struct uimage_arena *a, char *r)
 {

@@ -42,7 +42,13 @@ TEST_CASE(test_detach, each_conf, detach)
 
 static size_t pool_bytes(void *s)
 {
-	return uimage_pool_bytes(&((struct uprocs *)s)->r_images);
+	struct uimage_pool *pool = &((struct uprocs *)s)->r_images;
+	size_t bytes;
+
+	pthread_mutex_lock(&pool->i_lock);
+	bytes = pool->i_bytes;
+	pthread_mutex_unlock(&pool->i_lock);
+	return bytes;
 }
 
 /* Records come back in each way that a thread can end. */
