@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ubuf.h: buffers for reading and writing: lines, parts up to a mark, exactly n bytes,
- * formatted text; over a descriptor of unet.h, or over functions, as utls_ops() of a TLS
- * session.
+ * ubuf.h: buffers for reading and writing: lines, exactly n bytes, formatted text; over a
+ * descriptor of unet.h, or over functions, such as utls_ops() for a TLS session.
  *
  * A struct ubuf_in or ubuf_out belongs to one thread at a time, and may be in its
  * frames; its members are private. One thread may read from a peer while another one
@@ -21,8 +20,7 @@
  * or another one goes on. Errors do not stick: each call tries again. Errors of all
  * calls with a deadline are
  *
- *   -EPIPE      Reading: the end came before. ubuf_peek() with n 0 finds what came until
- *               then.
+ *   -EPIPE      Reading: the end came before. ubuf_read() reads what came until then.
  *   -EMSGSIZE   What is asked for, or a text, does not fit into the limit.
  *   -ENOMEM     No memory for the buffer, or as in unet.h.
  *   -EIO        o_write of the program wrote nothing.
@@ -125,34 +123,17 @@ void ubuf_in_free(struct ubuf_in *in);
 ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline);
 
 /*
- * Sets *data to all up to the next `mark', of `size' bytes, and the mark. No 0 follows.
- * Returns the length of both; -EINVAL: size is 0.
- */
-ssize_t ubuf_until(struct ubuf_in *in, const void *mark, size_t size, char **data,
-		   int64_t deadline);
-
-/*
  * Sets *data to the next `n' bytes, in one piece.
  * 0.
  */
 int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline);
 
 /*
- * Sets *data to what is in the buffer, after reading until that is at least `n' bytes.
- * They stay unread, until ubuf_take() of so many. With n 0 the call finds what there is,
- * does not wait and does not fail.
- * Returns the number of bytes.
- */
-ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline);
-
-/*
- * As unet_read() and unet_read_all(), first from the buffer. `size' may be over the
- * limit: large reads do not pass through the buffer.
- * Returns what these return.
+ * As unet_read(), first from the buffer. `size' may be over the limit: large reads do not
+ * pass through the buffer.
+ * Returns what unet_read() returns.
  */
 ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadline);
-int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
-		  int64_t deadline);
 
 /*
  * Writing. Bytes stay in the buffer until the next ones do not fit into its limit, or
@@ -195,9 +176,6 @@ int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
  * 0.
  */
 int ubuf_flush(struct ubuf_out *out, int64_t deadline);
-
-/* Returns how many bytes are to be written. Does not wait. */
-size_t ubuf_pending(const struct ubuf_out *out);
 
 #ifdef __cplusplus
 }

@@ -16,9 +16,6 @@
  * it asked for more is likely to be there: then no wait comes first, and the memory is
  * kept.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* memmem() */
-#endif
 #include "../../ubuf.h"
 
 #include <errno.h>
@@ -84,20 +81,6 @@ void ubuf_in_free(struct ubuf_in *in)
 static char *first(const struct ubuf *b)
 {
 	return b->b_data ? b->b_data + b->b_start : NULL;
-}
-
-/* Returns where the first mark ends; 0: no mark. The first `seen' bytes have no begin. */
-static size_t buf_find(const struct ubuf *b, size_t seen, const void *mark, size_t size)
-{
-	const char *at, *start = first(b);
-	size_t n = bytes_held(b);
-
-	if (n < seen + size)
-		return 0;
-	at = (const char *)(size == 1
-		? memchr(start + seen, *(const char *)mark, n - seen)
-		: memmem(start + seen, n - seen, mark, size));
-	return at ? (size_t)(at - start) + size : 0;
 }
 
 static inline int fd_of(const struct ubuf *b)
@@ -236,19 +219,28 @@ static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 	return n;
 }
 
-__attribute__((always_inline))
-static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
-			    char **data, int64_t deadline)
+/* Returns where the first line ends; 0: nowhere. The first `seen' bytes have no end. */
+static size_t find_line(const struct ubuf *b, size_t seen)
+{
+	const char *at = NULL, *start = first(b);
+
+	if (bytes_held(b) > seen)
+		at = (const char *)memchr(start + seen, '\n', bytes_held(b) - seen);
+	return at ? (size_t)(at - start) + 1 : 0;
+}
+
+ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline)
 {
 	struct ubuf *b = &in->i_base;
 	size_t seen = 0, n;
 	ssize_t rc = 0;
 
-	*data = NULL;
-	while ((n = buf_find(b, seen, mark, size)) == 0) {
-		if (bytes_held(b) >= b->b_limit)
+	check(in, CHECK_BUFFER, __func__);
+	*line = NULL;
+	while ((n = find_line(b, seen)) == 0) {
+		seen = bytes_held(b);
+		if (seen >= b->b_limit)
 			return -EMSGSIZE;
-		seen = bytes_held(b) < size ? 0 : bytes_held(b) - size + 1;
 		rc = buf_fill(in, deadline);
 		if (rc <= 0)
 			return rc ? rc : -EPIPE;
@@ -256,87 +248,48 @@ static inline ssize_t until(struct ubuf_in *in, const void *mark, size_t size,
 	rc = rc ? 0 : buf_give_way(in, deadline);
 	if (rc)
 		return rc;
-	*data = first(b);
+	*line = first(b);
 	b->b_start += n;
-	return (ssize_t)n;
-}
-
-ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline)
-{
-	ssize_t n;
-
-	check(in, CHECK_BUFFER, __func__);
-	n = until(in, "\n", 1, line, deadline);
-	if (n > 0) {
+	(*line)[--n] = '\0';
+	if (n > 0 && (*line)[n - 1] == '\r')
 		(*line)[--n] = '\0';
-		if (n > 0 && (*line)[n - 1] == '\r')
-			(*line)[--n] = '\0';
-	}
-	return n;
-}
-
-ssize_t ubuf_until(struct ubuf_in *in, const void *mark, size_t size, char **data,
-		   int64_t deadline)
-{
-	check(in, CHECK_BUFFER, __func__);
-	return size ? until(in, mark, size, data, deadline) : -EINVAL;
-}
-
-/* Until `n' bytes are in the buffer: 0. */
-__attribute__((always_inline))
-static inline int await(struct ubuf_in *in, size_t n, int64_t deadline)
-{
-	struct ubuf *b = &in->i_base;
-	ssize_t rc;
-
-	if (n > 0 && bytes_held(b) >= n)
-		return buf_give_way(in, deadline);
-	while (bytes_held(b) < n) {
-		if (n > b->b_limit)
-			return -EMSGSIZE;
-		rc = buf_fill(in, deadline);
-		if (rc <= 0)
-			return rc ? (int)rc : -EPIPE;
-	}
-	return 0;
+	return (ssize_t)n;
 }
 
 int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 {
-	int rc;
+	struct ubuf *b = &in->i_base;
+	ssize_t rc = 0;
 
 	check(in, CHECK_BUFFER, __func__);
 	*data = NULL;
-	rc = await(in, n, deadline);
-	if (rc == 0) {
-		*data = first(&in->i_base);
-		in->i_base.b_start += n;
+	if (n > 0 && bytes_held(b) >= n)
+		rc = buf_give_way(in, deadline);
+	while (rc >= 0 && bytes_held(b) < n) {
+		if (n > b->b_limit)
+			return -EMSGSIZE;
+		rc = buf_fill(in, deadline);
+		if (rc == 0)
+			return -EPIPE;
 	}
-	return rc;
+	if (rc < 0)
+		return (int)rc;
+	*data = first(b);
+	b->b_start += n;
+	return 0;
 }
 
-ssize_t ubuf_peek(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
-{
-	int rc;
-
-	check(in, CHECK_BUFFER, __func__);
-	*data = NULL;
-	rc = await(in, n, deadline);
-	if (rc)
-		return rc;
-	*data = first(&in->i_base);
-	return (ssize_t)bytes_held(&in->i_base);
-}
-
-/* A copy from the buffer costs less than a read, except for large ones. */
-__attribute__((always_inline))
-static inline ssize_t buf_read_some(struct ubuf_in *in, char *buffer, size_t size,
-				    int64_t deadline)
+ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadline)
 {
 	struct ubuf *b = &in->i_base;
 	ssize_t n;
 
+	check(in, CHECK_BUFFER, __func__);
+	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
+	if (size == 0)
+		return 0;
 	if (bytes_held(b) == 0) {
+		/* a copy from the buffer costs less than a read, except for large ones */
 		if (size >= UBUF_SIZE) {
 			n = in->i_tied ? ubuf_flush(in->i_tied, deadline) : 0;
 			give_up(b);
@@ -353,31 +306,6 @@ static inline ssize_t buf_read_some(struct ubuf_in *in, char *buffer, size_t siz
 	memcpy(buffer, first(b), size);
 	b->b_start += size;
 	return (ssize_t)size;
-}
-
-ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadline)
-{
-	check(in, CHECK_BUFFER, __func__);
-	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
-	return size ? buf_read_some(in, (char *)buffer, size, deadline) : 0;
-}
-
-int ubuf_read_all(struct ubuf_in *in, void *buffer, size_t size, size_t *done,
-		  int64_t deadline)
-{
-	size_t got = 0;
-	ssize_t n = 1;
-
-	check(in, CHECK_BUFFER, __func__);
-	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
-	check(done, CHECK_BUFFER, __func__);
-	while (got < size && n > 0) {
-		n = buf_read_some(in, (char *)buffer + got, size - got, deadline);
-		got += n > 0 ? (size_t)n : 0;
-	}
-	if (done)
-		*done = got;
-	return n < 0 ? (int)n : got < size ? -EPIPE : 0;
 }
 
 /* Writing. */
@@ -476,9 +404,4 @@ int ubuf_printf(struct ubuf_out *out, int64_t deadline, const char *format, ...)
 	rc = print(out, deadline, format, arguments);
 	va_end(arguments);
 	return rc;
-}
-
-size_t ubuf_pending(const struct ubuf_out *out)
-{
-	return bytes_held(&out->w_base);
 }

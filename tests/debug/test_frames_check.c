@@ -105,11 +105,8 @@ static char *found;
 	X(resolve_service, unet_resolve, ("::1", p, SOCK_STREAM, NULL, 0, 0)) \
 	X(resolve_found, unet_resolve, ("::1", "1", SOCK_STREAM, p, 1, 0)) \
 	X(line, ubuf_line, (p, &found, 0)) \
-	X(until, ubuf_until, (p, "", 1, &found, 0)) \
 	X(take, ubuf_take, (p, 1, &found, 0)) \
-	X(peek, ubuf_peek, (p, 1, &found, 0)) \
 	X(buffered_read, ubuf_read, (&in, p, 1, 0)) \
-	X(buffered_read_all, ubuf_read_all, (&in, p, 1, NULL, 0)) \
 	X(flush, ubuf_flush, (p, 0)) \
 	X(offload, uoffload, (nothing, NULL, p, 1, 0)) \
 	X(open, ufile_open, (p, 0, 0, 0)) \

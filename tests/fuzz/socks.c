@@ -71,8 +71,8 @@ static int ask_v5(struct session *s)
 {
 	char answer[10] = { V5, 0, 0, IPV4 }, *text;
 	bool open, known;
-	int rc = ubuf_take(&s->in, 2, &text, s->by), command;
-	size_t n = rc ? 0 : (uint8_t)text[1];
+	int rc = ubuf_take(&s->in, 1, &text, s->by), command;
+	size_t n = rc ? 0 : (uint8_t)text[0];
 
 	rc = rc ? rc : ubuf_take(&s->in, n, &text, s->by);
 	if (rc)
@@ -99,18 +99,15 @@ static int ask_v5(struct session *s)
 static int ask_v4(struct session *s)
 {
 	char *text;
-	int rc = ubuf_take(&s->in, 8, &text, s->by);
+	int rc = ubuf_take(&s->in, 7, &text, s->by);
 	bool named;
 
 	if (rc)
 		return rc;
-	named = memcmp(text + 4, "\0\0\0", 3) == 0 && text[7];
-	rc = text[1] == CONNECT ? 0 : -EPROTO;
-	for (int i = 0; i <= named && rc == 0; i++) {
-		ssize_t n = ubuf_until(&s->in, "", 1, &text, s->by);
-
-		rc = n < 0 ? (int)n : 0;
-	}
+	named = memcmp(text + 3, "\0\0\0", 3) == 0 && text[6];
+	rc = text[0] == CONNECT ? 0 : -EPROTO;
+	for (int i = 0; i <= named && rc == 0; i += rc == 0 && !*text)
+		rc = ubuf_take(&s->in, 1, &text, s->by);
 	return rc ? rc : reply(s, "\0\x5a\0\0\0\0\0\0", 8);
 }
 
@@ -120,9 +117,9 @@ static int ask_http(struct session *s)
 	ssize_t n = ubuf_line(&s->in, &line, s->by);
 	int rc = n < 0 ? (int)n : 0, fields = 0;
 
-	if (n >= 0 && strncmp(line, "CONNECT ", 8) != 0)
+	if (n >= 0 && strncmp(line, "ONNECT ", 7) != 0)
 		rc = -EPROTO;
-	end = rc ? NULL : strchr(line + 8, ' ');
+	end = rc ? NULL : strchr(line + 7, ' ');
 	if (rc == 0 && (!end || strncmp(end, " HTTP/1.", 8) != 0))
 		rc = -EPROTO;
 	while (rc == 0 && n > 0) {
@@ -139,11 +136,12 @@ static int ask_http(struct session *s)
 static int ask(struct session *s)
 {
 	char *first;
-	ssize_t n = ubuf_peek(&s->in, 1, &first, s->by);
+	int rc = ubuf_take(&s->in, 1, &first, s->by);
 
-	if (n < 0)
-		return (int)n;
-	return *first == V5 ? ask_v5(s) : *first == V4 ? ask_v4(s) : ask_http(s);
+	if (rc)
+		return rc;
+	return *first == V5 ? ask_v5(s) : *first == V4 ? ask_v4(s)
+		: *first == 'C' ? ask_http(s) : -EPROTO;
 }
 
 static void send_down(void *arg)

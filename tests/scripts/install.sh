@@ -193,7 +193,7 @@ static void read_text(int fd)
 	check(strcmp(text, "a line") ? -1 : 0);
 	check(ubuf_take(&in, 2, &text, USCHED_NEVER));
 	check(memcmp(text, "of", 2) ? -1 : 0);
-	check(ubuf_peek(&in, 1, &text, USCHED_NEVER));
+	check(ubuf_take(&in, 1, &text, USCHED_NEVER));
 	check(*text == '!' ? 0 : -1);
 	ubuf_in_free(&in);
 }

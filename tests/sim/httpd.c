@@ -94,7 +94,8 @@ static int read_answer(struct ubuf_in *in, const struct request *r, bool *last,
 		       int64_t deadline)
 {
 	bool ranged = r->r_ranged && !r->r_head;
-	size_t size, from = ranged ? r->r_from : 0, done = 0;
+	size_t size, part, from = ranged ? r->r_from : 0;
+	char *bytes;
 	int status, rc = read_head(in, &status, &size, last, deadline);
 
 	if (rc)
@@ -107,20 +108,15 @@ static int read_answer(struct ubuf_in *in, const struct request *r, bool *last,
 		sim_fail("size %zu for %s", size, names[r->r_file]);
 	if (r->r_head)
 		return 0;
-	for (size_t at = 0; at < size; at += done) {
-		size_t part = size - at < 4096 ? size - at : 4096;
-		char *bytes = malloc(part);
-
-		rc = ubuf_read_all(in, bytes, part, &done, deadline);
-		for (size_t i = 0; i < done; i++)
+	for (size_t at = 0; at < size && rc == 0; at += part) {
+		part = size - at < 4096 ? size - at : 4096;
+		rc = ubuf_take(in, part, &bytes, deadline);
+		for (size_t i = 0; rc == 0 && i < part; i++)
 			if (bytes[i] != byte_of(r->r_file, from + at + i))
 				sim_fail("byte %zu of %s", from + at + i,
 					 names[r->r_file]);
-		free(bytes);
-		if (rc)
-			return rc;
 	}
-	return 0;
+	return rc;
 }
 
 /* Asks for some files at once. 0: all were answered. */

@@ -82,6 +82,11 @@ static const struct ubuf_ops
 	with_wait    = { peer_read, peer_write, peer_wait, NULL },
 	without_wait = { peer_read, peer_write, NULL, NULL };
 
+static size_t pending(const struct ubuf_out *out)
+{
+	return out->w_base.b_end - out->w_base.b_start;
+}
+
 /* ---- Each call ---- */
 
 static void lines_of(size_t size)
@@ -110,9 +115,6 @@ static void lines_of(size_t size)
 	TEXT(n, line, "\r");
 	for (int i = 0; i < 3; i++)
 		TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EPIPE);
-	n = ubuf_peek(&in, 0, &line, 0);        /* the end was in the middle */
-	TEXT(n, line, "rest");
-	TEST_EQUAL(ubuf_peek(&in, 5, &line, NEVER), -EPIPE);
 	TEST_EQUAL(ubuf_take(&in, 5, &line, NEVER), -EPIPE);
 	TEST_EQUAL(ubuf_take(&in, 2, &line, NEVER), 0);
 	TEXT(2, line, "re");
@@ -121,7 +123,6 @@ static void lines_of(size_t size)
 	TEST_EQUAL(ubuf_read(&in, c, 2, NEVER), 0);
 	TEST_TRUE(in.i_base.b_data == NULL);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EPIPE);
-	TEST_EQUAL(ubuf_peek(&in, 0, &line, 0), 0);
 	ubuf_in_free(&in);
 }
 
@@ -130,36 +131,6 @@ static void lines(void)
 	lines_of(1);
 	lines_of(3);
 	lines_of(1000);
-}
-
-static void marks_of(size_t size)
-{
-	static const char text[] = "GET /\r\nA: b\r\n\r\r\n\r\n\r\n\r\naaabaab";
-	struct peer p = { .p_data = text, .p_size = sizeof text - 1, .p_piece = size,
-			  .p_seed = 1 };
-	struct ubuf_in in;
-	ssize_t n;
-	char *data;
-
-	ubuf_in_over(&in, &without_wait, &p, 0);
-	n = ubuf_until(&in, "\r\n\r\n", 4, &data, NEVER);
-	TEXT(n, data, "GET /\r\nA: b\r\n\r\r\n\r\n");
-	n = ubuf_until(&in, "\r\n\r\n", 4, &data, NEVER);
-	TEXT(n, data, "\r\n\r\n");
-	TEST_EQUAL(ubuf_until(&in, "", 0, &data, NEVER), -EINVAL);
-	n = ubuf_until(&in, "aab", 3, &data, NEVER);
-	TEXT(n, data, "aaab");
-	TEST_EQUAL(ubuf_until(&in, "b\0", 2, &data, NEVER), -EPIPE);
-	n = ubuf_until(&in, "b", 1, &data, NEVER);
-	TEXT(n, data, "aab");
-	ubuf_in_free(&in);
-}
-
-static void marks(void)
-{
-	for (size_t size = 1; size < 6; size++)
-		marks_of(size);
-	marks_of(1000);
 }
 
 /* Nothing is lost at a limit, and what fits does not depend on the pieces. */
@@ -173,14 +144,9 @@ static void limits_of(size_t size)
 
 	ubuf_in_over(&in, &without_wait, &p, 8);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 7);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 2; i++)
 		TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EMSGSIZE);
-		TEST_EQUAL(ubuf_peek(&in, 0, &data, 0), 8);
-		TEXT(8, data, "12345678");
-	}
-	TEST_EQUAL(ubuf_until(&in, "1234567812", 10, &data, NEVER), -EMSGSIZE);
 	TEST_EQUAL(ubuf_take(&in, 9, &data, NEVER), -EMSGSIZE);
-	TEST_EQUAL(ubuf_peek(&in, 9, &data, NEVER), -EMSGSIZE);
 	TEST_EQUAL(ubuf_take(&in, 3, &data, NEVER), 0);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 5);
 	TEXT(5, line, "45678");
@@ -222,39 +188,20 @@ static int64_t some_deadline(uint32_t *seed)
 	}
 }
 
-/* Where the mark ends in the first `n' bytes; 0: nowhere. */
-static size_t model_until(const char *s, size_t n, const char *mark, size_t size)
-{
-	for (size_t i = 0; i + size <= n; i++)
-		if (memcmp(s + i, mark, size) == 0)
-			return i + size;
-	return 0;
-}
-
 static bool passes(ssize_t rc)
 {
 	return rc == -ETIMEDOUT || rc == -ECANCELED || rc == -ENOMEM || rc == -EIO;
 }
 
 /* One call, where `left' bytes at `s' are left: how many it took. */
-static size_t read_until(struct ubuf_in *in, const char *s, size_t left, uint32_t *seed,
-			 size_t limit)
+static size_t read_line(struct ubuf_in *in, const char *s, size_t left, uint32_t *seed,
+			size_t limit)
 {
-	static const char *const marks[] = { "\n", "\r\n", "aa", "\n\na" };
-	const char *mark = marks[test_random(seed) % COUNT(marks)];
-	size_t n = model_until(s, left < limit ? left : limit, mark, strlen(mark));
-	size_t ends;
+	const char *end = memchr(s, '\n', left < limit ? left : limit);
+	size_t n = end ? (size_t)(end - s) + 1 : 0, ends = n > 1 && s[n - 2] == '\r' ? 2 : 1;
 	char *data;
-	ssize_t rc;
+	ssize_t rc = ubuf_line(in, &data, some_deadline(seed));
 
-	if (mark[0] == '\n' && !mark[1]) {
-		rc = ubuf_line(in, &data, some_deadline(seed));
-		ends = n > 1 && s[n - 2] == '\r' ? 2 : 1;
-		TEST_TRUE(rc < 0 || data[rc] == 0);
-	} else {
-		rc = ubuf_until(in, mark, strlen(mark), &data, some_deadline(seed));
-		ends = 0;
-	}
 	if (passes(rc))
 		return 0;
 	if (n == 0) {
@@ -263,6 +210,7 @@ static size_t read_until(struct ubuf_in *in, const char *s, size_t left, uint32_
 	}
 	TEST_EQUAL(rc, n - ends);
 	TEST_EQUAL(memcmp(data, s, (size_t)rc), 0);
+	TEST_EQUAL(data[rc], 0);
 	return n;
 }
 
@@ -270,12 +218,9 @@ static size_t read_exact(struct ubuf_in *in, const char *s, size_t left, uint32_
 			 size_t limit)
 {
 	size_t n = test_random(seed) % LONGEST;
-	bool peek = test_random(seed) % 2;
 	char *data;
-	ssize_t rc;
+	int rc = ubuf_take(in, n, &data, some_deadline(seed));
 
-	rc = peek ? ubuf_peek(in, n, &data, some_deadline(seed))
-		: ubuf_take(in, n, &data, some_deadline(seed));
 	if (passes(rc))
 		return 0;
 	if (rc < 0) {
@@ -283,32 +228,20 @@ static size_t read_exact(struct ubuf_in *in, const char *s, size_t left, uint32_
 		TEST_TRUE(rc != -EPIPE || n > left);
 		return 0;
 	}
-	TEST_TRUE(peek ? (size_t)rc >= n && (size_t)rc <= left : rc == 0 && n <= left);
-	if (n > 0 || rc > 0)
-		TEST_EQUAL(memcmp(data, s, peek ? (size_t)rc : n), 0);
-	if (!peek)
-		return n;
-	TEST_EQUAL(ubuf_take(in, n / 2, &data, 0), 0);
-	return n / 2;
+	TEST_TRUE(rc == 0 && n <= left);
+	TEST_TRUE(n == 0 || memcmp(data, s, n) == 0);
+	return n;
 }
 
 static size_t read_copy(struct ubuf_in *in, const char *s, size_t left, uint32_t *seed)
 {
 	size_t n = 1 + test_random(seed) % (test_random(seed) % 8 ? LONGEST : 9000);
 	char copy[LONGEST + 1], *to = n > LONGEST ? malloc(n) : copy;
-	size_t done = 0;
-	ssize_t rc;
+	ssize_t rc = ubuf_read(in, to, n, some_deadline(seed));
+	size_t done = rc > 0 ? (size_t)rc : 0;
 
-	if (test_random(seed) % 2) {
-		rc = ubuf_read(in, to, n, some_deadline(seed));
-		TEST_TRUE(rc <= (ssize_t)n && (rc != 0 || left == 0));
-		done = rc > 0 ? (size_t)rc : 0;
-	} else {
-		rc = ubuf_read_all(in, to, n, &done, some_deadline(seed));
-		TEST_TRUE(rc == 0 ? done == n : done < n);
-		TEST_TRUE(rc != -EPIPE || done == left);
-	}
-	TEST_TRUE(rc >= 0 || rc == -EPIPE || passes(rc));
+	TEST_TRUE(rc <= (ssize_t)n && (rc != 0 || left == 0));
+	TEST_TRUE(rc >= 0 || passes(rc));
 	TEST_EQUAL(memcmp(to, s, done), 0);
 	if (to != copy)
 		free(to);
@@ -318,14 +251,14 @@ static size_t read_copy(struct ubuf_in *in, const char *s, size_t left, uint32_t
 /* Frees the buffer if it is empty. Else returns how many bytes it took, up to 2. */
 static size_t free_or_take(struct ubuf_in *in)
 {
+	size_t n = in->i_base.b_end - in->i_base.b_start;
 	char *data;
-	ssize_t n = ubuf_peek(in, 0, &data, 0);
 
 	if (n == 0)
 		ubuf_in_free(in);
 	else
-		TEST_EQUAL(ubuf_take(in, (size_t)n % 3, &data, 0), 0);
-	return (size_t)n % 3;
+		TEST_EQUAL(ubuf_take(in, n % 3, &data, 0), 0);
+	return n % 3;
 }
 
 static void read_model(struct ubuf_in *in, const char *s, size_t size, uint32_t *seed,
@@ -340,7 +273,7 @@ static void read_model(struct ubuf_in *in, const char *s, size_t size, uint32_t 
 		case 0: at += read_exact(in, from, size - at, seed, limit); break;
 		case 1: at += read_copy(in, from, size - at, seed); break;
 		case 2: at += free_or_take(in); break;
-		default: at += read_until(in, from, size - at, seed, limit);
+		default: at += read_line(in, from, size - at, seed, limit);
 		}
 	}
 	TEST_EQUAL(at, size);
@@ -377,7 +310,7 @@ static size_t write_one(struct ubuf_out *out, const char *s, size_t left, uint32
 	rc = ubuf_write(out, s, n, &done, deadline);
 	TEST_TRUE(rc == 0 ? done == n : passes(rc) && done < n);
 	TEST_TRUE(rc == 0 || n > limit || done == 0);
-	TEST_TRUE(ubuf_pending(out) <= limit);
+	TEST_TRUE(pending(out) <= limit);
 	return done;
 }
 
@@ -389,7 +322,7 @@ static void write_model(struct ubuf_out *out, const char *s, size_t size, uint32
 	for (size_t at = 0; at < size; ) {
 		if (test_random(seed) % 8 == 0) {
 			rc = ubuf_flush(out, some_deadline(seed));
-			TEST_TRUE(passes(rc) || (rc == 0 && ubuf_pending(out) == 0));
+			TEST_TRUE(passes(rc) || (rc == 0 && pending(out) == 0));
 		}
 		at += write_one(out, s + at, size - at, seed, limit);
 	}
@@ -605,9 +538,9 @@ NET_TEST(full_peer)
 		texts++;
 	TEST_EQUAL(rc, -ETIMEDOUT);
 	TEST_EQUAL(ubuf_flush(&out, 0), -ETIMEDOUT);
-	TEST_TRUE(ubuf_pending(&out) > 0);
+	TEST_TRUE(pending(&out) > 0);
 	do_not_wait(fds[1]);
-	while ((n = read(fds[1], c, sizeof c)) > 0 || ubuf_pending(&out) > 0) {
+	while ((n = read(fds[1], c, sizeof c)) > 0 || pending(&out) > 0) {
 		for (ssize_t i = 0; i < n; i++) {
 			part = 10 * part + (c[i] - '0');
 			if (++seen % 100 == 0) {
@@ -638,12 +571,12 @@ NET_TEST(lost_peer)
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "x"), 1);
 	TEST_TRUE(ubuf_flush(&out, NEVER) < 0);
 	TEST_TRUE(ubuf_flush(&out, NEVER) < 0);
-	TEST_EQUAL(ubuf_pending(&out), 1);
+	TEST_EQUAL(pending(&out), 1);
 	while (ubuf_line(&in, &line, NEVER) == 1)
 		;                               /* whether it is lost, systems differ */
 	TEST_TRUE(ubuf_line(&in, &line, NEVER) < 0);
 	ubuf_out_free(&out);
-	TEST_EQUAL(ubuf_pending(&out), 0);
+	TEST_EQUAL(pending(&out), 0);
 	ubuf_in_free(&in);
 	TEST_EQUAL(unet_close(fds[0]), 0);
 }
@@ -660,19 +593,19 @@ static void texts(void)
 	p.p_end = 0;
 	ubuf_out_over(&out, &with_wait, &p, 0);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%s", many), -EMSGSIZE);
-	TEST_EQUAL(ubuf_pending(&out), 0);
+	TEST_EQUAL(pending(&out), 0);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%lc", (wint_t)INT_MAX), -EILSEQ);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%d%s", 7, "x"), 2);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%s", ""), 0);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "%s", many + 6), UBUF_LIMIT - 6);
-	TEST_EQUAL(ubuf_pending(&out), UBUF_LIMIT - 4);
+	TEST_EQUAL(pending(&out), UBUF_LIMIT - 4);
 	TEST_EQUAL(p.p_end, 0);
 	TEST_EQUAL(ubuf_printf(&out, NEVER, "1234"), 4);        /* and its 0 */
-	TEST_EQUAL(ubuf_pending(&out), 4);
+	TEST_EQUAL(pending(&out), 4);
 	TEST_EQUAL(ubuf_write(&out, many, UBUF_LIMIT - 4, NULL, NEVER), 0);
-	TEST_EQUAL(ubuf_pending(&out), UBUF_LIMIT);
+	TEST_EQUAL(pending(&out), UBUF_LIMIT);
 	TEST_EQUAL(ubuf_write(&out, many, 0, NULL, NEVER), 0);
-	TEST_EQUAL(ubuf_pending(&out), UBUF_LIMIT);
+	TEST_EQUAL(pending(&out), UBUF_LIMIT);
 	TEST_EQUAL(ubuf_flush(&out, NEVER), 0);
 	TEST_EQUAL(p.p_end, 2 * UBUF_LIMIT - 4);
 	TEST_EQUAL(memcmp(got, "7xm", 3), 0);
@@ -750,7 +683,6 @@ static void idle(void)
 }
 
 CONF_CASE(lines, one_processor)
-CONF_CASE(marks, one_processor)
 CONF_CASE(limits, one_processor)
 CONF_CASE(pieces, one_processor)
 CONF_CASE(texts, one_processor)
