@@ -99,7 +99,7 @@ struct uprocs_conf {
 #define USCHED_NATIVE ((unsigned)-1)
 #define USCHED_QUIET  ((int64_t)-1)
 
-/* Returns the first processor: for usync_scope_create_with(). */
+/* Returns the first processor: for usync_scope_create(). */
 static inline struct usched *uprocs_sched(const struct uprocs *r)
 {
 	return *(struct usched *const *)(const void *)r;

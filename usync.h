@@ -32,8 +32,7 @@
  * and has changed nothing when it returns an error. All other calls neither wait nor
  * switch, and may be called from any native thread; only usync_scope_create() may yield
  * by the same rule. A thread that loops over calls which never switch, such as
- * usync_cond_signal() or usync_chan_count(), keeps its processor, as one that computes:
- * ustack_check().
+ * usync_cond_signal(), keeps its processor, as one that computes: ustack_check().
  *
  * A thread that was cancelled gets -ECANCELED from each such call that has to wait, and
  * from the one in which it waits, for the rest of the thread; calls that need not wait
@@ -257,12 +256,6 @@ int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline);
  */
 int usync_chan_close(struct usync_chan *c);
 
-/*
- * Returns the number of values that the channel holds, without those of waiting senders;
- * it may have changed already.
- */
-size_t usync_chan_count(struct usync_chan *c);
-
 enum usync_op { USYNC_RECV, USYNC_SEND, USYNC_READABLE, USYNC_WRITABLE };
 
 /*
@@ -315,17 +308,9 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 /* A scope. Its members are private. */
 struct usync_scope;
 
-/*
- * Makes a scope, which ends at the deadline, and no later than `parent', unless that is
- * NULL. The caller is not in it. It is to be released.
- * 0; -ENOMEM: no memory; -ETIMEDOUT: the deadline is 0 or less.
- */
-int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
-		       int64_t deadline);
-
 /* How a scope is made. Zeros are the defaults. */
 struct usync_scope_how {
-	/* As `parent' of usync_scope_create(). */
+	/* The scope around the new one, which ends no later; or NULL. */
 	struct usync_scope *h_parent;
 
 	/* Where native threads outside of schedulers start threads of the scope:
@@ -337,9 +322,13 @@ struct usync_scope_how {
 	uint32_t            h_limit;
 };
 
-/* As usync_scope_create(), for a scope that is as `how' says. */
-int usync_scope_create_with(const struct usync_scope_how *how,
-			    struct usync_scope **scope, int64_t deadline);
+/*
+ * Makes a scope, which ends at the deadline, and is as `how' says; NULL: the defaults.
+ * The caller is not in the scope, and is to release it.
+ * 0; -ENOMEM: no memory; -ETIMEDOUT: the deadline is 0 or less.
+ */
+int usync_scope_create(const struct usync_scope_how *how, struct usync_scope **scope,
+		       int64_t deadline);
 
 /*
  * Has one more release be needed.

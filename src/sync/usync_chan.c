@@ -260,13 +260,3 @@ int usync_chan_close(struct usync_chan *c)
 	}
 	return rc;
 }
-
-size_t usync_chan_count(struct usync_chan *c)
-{
-	size_t count;
-
-	uwait_lock(&c->c_lock);
-	count = c->c_count;
-	uwait_unlock(&c->c_lock);
-	return count;
-}

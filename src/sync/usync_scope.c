@@ -101,18 +101,11 @@ struct usync_scope *usync_scope_hold(struct usync_scope *scope)
 	return scope;
 }
 
-int usync_scope_create(struct usync_scope *parent, struct usync_scope **scope,
+int usync_scope_create(const struct usync_scope_how *how, struct usync_scope **scope,
 		       int64_t deadline)
 {
-	struct usync_scope_how how = { .h_parent = parent };
-
-	return usync_scope_create_with(&how, scope, deadline);
-}
-
-int usync_scope_create_with(const struct usync_scope_how *how,
-			    struct usync_scope **scope, int64_t deadline)
-{
-	struct usync_scope *c, *parent = how->h_parent;
+	struct usync_scope_how in = how ? *how : (struct usync_scope_how){ 0 };
+	struct usync_scope *c, *parent = in.h_parent;
 
 	uwait__check_deadline(deadline);
 	*scope = NULL;
@@ -123,9 +116,9 @@ int usync_scope_create_with(const struct usync_scope_how *how,
 	if (!c)
 		return -ENOMEM;
 	c->c_holds = 1;
-	c->c_on = how->h_on;
-	c->c_limited = how->h_limit > 0;
-	c->c_room.s_count = how->h_limit;
+	c->c_on = in.h_on;
+	c->c_limited = in.h_limit > 0;
+	c->c_room.s_count = in.h_limit;
 	c->c_waits.p_left = left;
 	c->c_waits.p_deadline = deadline;
 	c->c_waits.p_ended = USCHED_NEVER;

@@ -18,9 +18,10 @@
 
 static struct usync_scope *make_scope(struct usync_scope *parent, int64_t deadline)
 {
+	struct usync_scope_how how = { .h_parent = parent };
 	struct usync_scope *c;
 
-	TEST_EQUAL(usync_scope_create(parent, &c, deadline), 0);
+	TEST_EQUAL(usync_scope_create(&how, &c, deadline), 0);
 	return c;
 }
 
@@ -545,7 +546,7 @@ static void start_few(struct worker *w)
 	size_t started = 0;
 
 	limited.l_most = limited.l_done = limited.l_fails = 0;
-	TEST_EQUAL(usync_scope_create_with(&how, &c, USCHED_NEVER), 0);
+	TEST_EQUAL(usync_scope_create(&how, &c, USCHED_NEVER), 0);
 	for (size_t i = 0; i < 4 * LIMIT; i++)
 		TEST_EQUAL(usync_scope_start(c, be_one_of_few, NULL, NULL), 0);
 	TEST_EQUAL(usync_scope_wait(c, USCHED_NEVER), 0);
@@ -576,7 +577,7 @@ static void start_late(struct worker *w)
 	static struct usync_sem sem;
 	struct usync_scope *c;
 
-	TEST_EQUAL(usync_scope_create_with(&how, &c, usync_after(5 * MILLISECOND)), 0);
+	TEST_EQUAL(usync_scope_create(&how, &c, usync_after(5 * MILLISECOND)), 0);
 	TEST_EQUAL(usync_scope_start(c, sleep_shielded, &sem, NULL), 0);
 	TEST_EQUAL(usync_scope_start(c, sleep_shielded, &sem, NULL), -ETIMEDOUT);
 	TEST_EQUAL(usync_sem_post(&sem), 0);
