@@ -7,11 +7,11 @@
  * until it ends. The numbers of these, and of those of processors, are below 1,024 and
  * near that or the limit of the process: close only what you have opened.
  *
- * Descriptors are numbers of the system. unet_listen(), unet_accept(), unet_connect(),
- * unet_bind() and unet_signals() make them close-on-exec and non-blocking. Any other
- * descriptor (pipe, terminal, eventfd, socketpair) is made non-blocking by the first
- * call here that gets it. Close descriptors with unet_close() and nothing else: it tells
- * the waiters, and the number may be used again the next moment. After unet_forget() a
+ * Descriptors are numbers of the system. unet_listen(), unet_accept(), unet_connect() and
+ * unet_signals() make them close-on-exec and non-blocking. Any other descriptor (datagram
+ * socket, pipe, terminal, eventfd) is made non-blocking by the first call here that gets
+ * the descriptor. Close descriptors with unet_close() and nothing else: the number may be
+ * used again the next moment, so unet_close() tells the waiters. After unet_forget() a
  * descriptor may be used and closed natively.
  *
  * Buffers may be on the stack: the thread itself makes the system call, while it runs.
@@ -110,12 +110,6 @@ char *unet_text(const struct unet_addr *a, char *text);
 int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
 		 size_t max, int64_t deadline);
 
-/*
- * Returns the text of a result of unet_resolve(), as "no such host or service", or else
- * that of ustack_error(). The text is constant. Does not wait.
- */
-const char *unet_resolve_error(int rc);
-
 /* Descriptors. Each call returns one, or an error, unless its comment says otherwise. */
 
 enum {
@@ -140,21 +134,6 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline);
 
 /* Makes a stream socket that is connected to `a'. */
 int unet_connect(const struct unet_addr *a, int64_t deadline);
-
-/*
- * Connects the socket `fd' of any type to `a', as connect(2). It stays open after an
- * error. A deadline or a cancel ends the wait only: the system goes on, and the same
- * call again waits for the result. With deadline 0 it begins, and unet_poll() may tell
- * of the result among others.
- * 0, or an error.
- */
-int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline);
-
-/*
- * Makes a datagram socket that is bound to `a'. `flags' are those of unet_listen(). Does
- * not wait.
- */
-int unet_bind(const struct unet_addr *a, unsigned flags);
 
 /*
  * Makes a descriptor from which unet_signal() reads the signals in `set'. They must be
@@ -203,37 +182,23 @@ int unet_shutdown(int fd, int how);
 /* Transfers. */
 
 /*
- * Transfer bytes as the system calls of these names. `from' and `to' may be NULL. A
- * write may take less than it was given. With MSG_OOB or MSG_ERRQUEUE unet_recvfrom() and
- * unet_recvmsg() do not wait, and need no turn, as with deadline 0. SO_RCVLOWAT delays
- * events only: unet_read_all() waits for a number of bytes.
+ * Transfer bytes as read(2) and write(2). A write may take less than it was given.
+ * SO_RCVLOWAT delays events only: unet_read_all() waits for a number of bytes.
  * Returns the number of bytes, or an error.
  */
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline);
 ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline);
-ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline);
-ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline);
-ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
-		      struct unet_addr *from, int64_t deadline);
-ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
-		    const struct unet_addr *to, int64_t deadline);
 
 /*
- * Transfer bytes and ancillary data, as recvmsg(2) and sendmsg(2). MSG_DONTWAIT and
- * MSG_NOSIGNAL are added to `flags'. Descriptors come as `flags' has them, so these
- * should have MSG_CMSG_CLOEXEC.
+ * Transfer bytes, the peer's address and ancillary data, as recvmsg(2) and sendmsg(2); or
+ * buffers alone, as readv(2) and writev(2), where `fd' is no socket. MSG_DONTWAIT and
+ * MSG_NOSIGNAL are added to `flags'. MSG_CMSG_CLOEXEC makes descriptors that are received
+ * close-on-exec. With MSG_OOB or MSG_ERRQUEUE unet_recvmsg() does not wait, and needs no
+ * turn, as with deadline 0.
  * Returns the number of bytes, or an error.
  */
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline);
 ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline);
-
-/*
- * Sends at most `size' bytes of the file `from', from *offset on, which it moves, or
- * from where the file stands if `offset' is NULL. Pages that are not in memory hold up
- * the processor while they are read.
- * Returns the number of bytes, 0 at the end of the file, or an error.
- */
-ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t deadline);
 
 /*
  * Transfer exactly `size' bytes. After an error some may have been transferred: *done,
@@ -275,6 +240,12 @@ void unet__forked(void);
 
 /* Makes `fd' non-blocking, as the first call here that gets it. 0, or an error. */
 int unet__adopt_fd(int fd);
+
+/*
+ * Connects the socket `fd' to `a', as connect(2). A deadline or a cancel ends the wait
+ * only: the system goes on, and the same call again waits for the result.
+ */
+int unet__connect(int fd, const struct unet_addr *a, int64_t deadline);
 
 /* Nothing is there, and its input was shut. */
 bool unet__is_shut(int fd);

@@ -31,7 +31,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "usync.h"
@@ -75,8 +74,8 @@ int uoffload_limit(unsigned threads);
 int uoffload_drain(int64_t deadline);
 
 /*
- * Call open(2), which adds O_CLOEXEC, pread(2), pwrite(2), fsync(2) and stat(2). Buffers
- * may be on the stack. A call that is given up before its turn is not made; later `fd'
+ * Call open(2), which adds O_CLOEXEC, pread(2), pwrite(2) and fsync(2). Buffers may be on
+ * the stack. A call that is given up before its turn is not made; later `fd'
  * may be in use for a moment more, so do not close it at once, and a file may be made or
  * written after the error. What the system has in memory is read without a native
  * thread. Then a read may be short before the end of the file, where it returns 0, and
@@ -89,7 +88,6 @@ ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t dea
 ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset,
 		     int64_t deadline);
 int     ufile_sync(int fd, int64_t deadline);
-int     ufile_stat(const char *path, struct stat *status, int64_t deadline);
 
 /* Private: uoffload() in the class of names, without drop and deadline. */
 int uoffload__name(void (*func)(void *argument), void *argument, size_t size);

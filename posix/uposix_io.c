@@ -42,6 +42,15 @@ enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
 
 /* read and write. */
 
+/* As uposix__way(), for a call that fails with ENOTSOCK where `fd' is no socket. */
+static int socket_way(int fd, short events, struct uposix_fd **f)
+{
+	int way = uposix__way(fd, events, f);
+
+	return way == WAY_UNET && (*f)->f_kind != STREAM && (*f)->f_kind != PACKET
+		? WAY_PLAIN : way;
+}
+
 /* Returns how many bytes a read waits for. */
 static size_t least_of(size_t size, int flags, const struct uposix_fd *f)
 {
@@ -59,8 +68,14 @@ static ssize_t receive(int fd, char *buffer, size_t size, int flags,
 	ssize_t n;
 
 	do {
-		TRANSFER(n, got, unet_recvfrom(fd, buffer + got, size - got,
-					    flags & ~MSG_WAITALL, from, deadline));
+		struct iovec part = { buffer + got, size - got };
+		struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1,
+				    .msg_name = from ? &from->a_sockaddr : NULL,
+				    .msg_namelen = from ? sizeof from->a_sockaddr : 0 };
+
+		TRANSFER(n, got, unet_recvmsg(fd, &m, flags & ~MSG_WAITALL, deadline));
+		if (from)
+			from->a_size = m.msg_namelen;
 		got += n > 0 ? (size_t)n : 0;
 	} while (n > 0 && got < least);
 	return got > 0 ? (ssize_t)got : uposix__answer(n);
@@ -93,6 +108,15 @@ ssize_t uposix_read(int fd, void *buffer, size_t size)
 	return n;
 }
 
+static size_t bytes_of(const struct iovec *iov, size_t n)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < n; i++)
+		size += iov[i].iov_len;
+	return size;
+}
+
 ssize_t uposix_readv(int fd, const struct iovec *iov, int count)
 {
 	struct uposix_fd *f;
@@ -101,14 +125,15 @@ ssize_t uposix_readv(int fd, const struct iovec *iov, int count)
 
 	if (way == WAY_FAILED)
 		return -1;
-	if (way == WAY_UNET && count > 0 && count <= IOV_MAX) {
+	if (way == WAY_UNET && count > 0 && count <= IOV_MAX
+	    && bytes_of(iov, (size_t)count) > 0) {
 		int64_t deadline = uposix__until(f->f_receive);
 		struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov,
 				    .msg_iovlen = (size_t)count };
 
 		if (GET(f->f_least) > 0)
 			return uposix_recvmsg(fd, &m, 0);
-		WAIT(n, unet_readv(fd, iov, count, deadline));
+		WAIT(n, unet_recvmsg(fd, &m, 0, deadline));
 		return uposix__answer(n);
 	}
 	do
@@ -193,15 +218,6 @@ ssize_t uposix_write(int fd, const void *data, size_t size)
 	return way == WAY_FAILED ? -1 : write_plain(fd, data, size);
 }
 
-static size_t bytes_of(const struct iovec *iov, size_t n)
-{
-	size_t size = 0;
-
-	for (size_t i = 0; i < n; i++)
-		size += iov[i].iov_len;
-	return size;
-}
-
 /*
  * Returns a copy of the buffers without the first `skip' bytes. The caller frees the
  * copy.
@@ -261,12 +277,14 @@ ssize_t uposix_writev(int fd, const struct iovec *iov, int count)
 	if (way == WAY_UNET && count > 0 && count <= IOV_MAX
 	    && bytes_of(iov, (size_t)count) > 0) {
 		int64_t deadline = uposix__until(f->f_send);
+		struct msghdr m = { .msg_iov = (struct iovec *)(uintptr_t)iov,
+				    .msg_iovlen = (size_t)count };
 
 		if (is_full(f))
 			TRANSFER(n, done, unet_writev_all(fd, iov, count, &done,
 							  deadline));
 		else
-			WAIT(n, unet_writev(fd, iov, count, deadline));
+			WAIT(n, unet_sendmsg(fd, &m, 0, deadline));
 		return written(f, n, done, 0);
 	}
 	do
@@ -301,7 +319,7 @@ ssize_t uposix_recv(int fd, void *buffer, size_t size, int flags)
 
 	if (flags & NO_WAIT)
 		return uposix__pace(), recv(fd, buffer, size, flags);
-	way = uposix__way(fd, POLLIN, &f);
+	way = socket_way(fd, POLLIN, &f);
 	if (way == WAY_UNET && flags == 0 && f->f_kind == STREAM && size > 0)
 		return read_way(fd, buffer, size, f);
 	if (way == WAY_UNET)
@@ -330,7 +348,7 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 
 	if (flags & NO_WAIT)
 		return uposix__pace(), recvfrom(fd, buffer, size, flags, from, from_size);
-	way = uposix__way(fd, POLLIN, &f);
+	way = socket_way(fd, POLLIN, &f);
 	if (way == WAY_FAILED)
 		return -1;
 	if (way == WAY_UNET && !(to && from_size && (int)*from_size < 0)) {
@@ -353,10 +371,12 @@ static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, size_t size,
 
 	while (n > 0 && (size_t)got < size) {
 		int left = 0;
-		struct iovec *rest = rest_of(m->msg_iov, m->msg_iovlen, (size_t)got,
-					     &left);
+		struct msghdr more = { .msg_iov = rest_of(m->msg_iov, m->msg_iovlen,
+							  (size_t)got, &left) };
+		struct iovec *rest = more.msg_iov;
 
-		n = !rest ? -ENOMEM : deadline ? unet_readv(fd, rest, left, deadline)
+		more.msg_iovlen = (size_t)left;
+		n = !rest ? -ENOMEM : deadline ? unet_recvmsg(fd, &more, 0, deadline)
 			: uposix_readv(fd, rest, left);
 		got += n > 0 ? n : 0;
 		free(rest);
@@ -393,7 +413,7 @@ ssize_t uposix_recvmsg(int fd, struct msghdr *m, int flags)
 	if (flags & NO_WAIT) {
 		uposix__pace();
 		n = recvmsg(fd, m, flags);
-	} else if ((way = uposix__way(fd, POLLIN, &f)) == WAY_FAILED) {
+	} else if ((way = socket_way(fd, POLLIN, &f)) == WAY_FAILED) {
 		return -1;
 	} else if (way == WAY_UNET) {
 		int64_t deadline = uposix__until(f->f_receive);
@@ -462,8 +482,10 @@ static ssize_t write_some(int fd, const char *data, size_t size, int flags,
 	ssize_t n;
 
 	do {
-		TRANSFER(n, done, unet_sendto(fd, data + done, size - done, flags, NULL,
-					   deadline));
+		struct iovec part = { (void *)(uintptr_t)(data + done), size - done };
+		struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1 };
+
+		TRANSFER(n, done, unet_sendmsg(fd, &m, flags, deadline));
 		done += n > 0 ? (size_t)n : 0;
 	} while (is_full(f) && n > 0 && done < size);
 	return done > 0 ? (ssize_t)done : written(f, n, 0, flags);
@@ -491,7 +513,7 @@ ssize_t uposix_send(int fd, const void *data, size_t size, int flags)
 
 	if (flags & MSG_DONTWAIT)
 		return uposix__pace(), send(fd, data, size, flags);
-	way = uposix__way(fd, POLLOUT, &f);
+	way = socket_way(fd, POLLOUT, &f);
 	if (way == WAY_FAILED)
 		return -1;
 	if (way == WAY_UNET)
@@ -504,23 +526,24 @@ ssize_t uposix_send(int fd, const void *data, size_t size, int flags)
 ssize_t uposix_sendto(int fd, const void *data, size_t size, int flags,
 		      __CONST_SOCKADDR_ARG to, socklen_t to_size)
 {
-	struct unet_addr a = { .a_size = to_size };
+	struct iovec all = { (void *)(uintptr_t)data, size };
+	struct msghdr m = { .msg_name = (void *)(uintptr_t)to.__sockaddr__,
+			    .msg_namelen = to_size, .msg_iov = &all, .msg_iovlen = 1 };
 	struct uposix_fd *f;
 	int way;
 	ssize_t n;
 
 	if (!to.__sockaddr__)
 		return uposix_send(fd, data, size, flags);
-	if (flags & MSG_DONTWAIT || to_size > sizeof a.a_sockaddr)
+	if (flags & MSG_DONTWAIT)
 		return uposix__pace(), sendto(fd, data, size, flags, to, to_size);
-	way = uposix__way(fd, POLLOUT, &f);
+	way = socket_way(fd, POLLOUT, &f);
 	if (way == WAY_FAILED)
 		return -1;
 	if (way == WAY_UNET) {
 		int64_t deadline = uposix__until(f->f_send);
 
-		memcpy(&a.a_sockaddr, to.__sockaddr__, to_size);
-		WAIT(n, unet_sendto(fd, data, size, flags, &a, deadline));
+		WAIT(n, unet_sendmsg(fd, &m, flags, deadline));
 		return written(f, n, 0, flags);
 	}
 	return send_plain(fd, data, size, flags, to, to_size);
@@ -564,7 +587,7 @@ ssize_t uposix_sendmsg(int fd, const struct msghdr *m, int flags)
 		each_passed(m, uposix__sent);
 	if (flags & MSG_DONTWAIT)
 		return uposix__pace(), sendmsg(fd, m, flags);
-	way = uposix__way(fd, POLLOUT, &f);
+	way = socket_way(fd, POLLOUT, &f);
 	if (way == WAY_FAILED)
 		return -1;
 	if (way == WAY_UNET)
@@ -594,37 +617,6 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 	}
 	return i > 0 ? (int)i : -1;
 }
-
-/* The input is a file and never waits, so only writes to `fd' may wait. */
-ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
-{
-	struct uposix_fd *f;
-	int way = uposix__way(fd, POLLOUT, &f);
-	size_t done = 0;
-	ssize_t n;
-
-	if (way == WAY_FAILED)
-		return -1;
-	if (way == WAY_UNET) {
-		int64_t deadline = uposix__until(f->f_send);
-
-		do {
-			TRANSFER(n, done, unet_sendfile(fd, from, offset, size - done,
-						     deadline));
-			done += n > 0 ? (size_t)n : 0;
-		} while (n > 0 && done < size);
-		return written(f, n, done, 0);
-	}
-	do {
-		n = sendfile(fd, from, offset, size - done);
-		done += n > 0 ? (size_t)n : 0;
-	} while (n < 0 ? uposix__repeat(&n, fd, POLLOUT)
-		 : n > 0 && done < size && goes_on(fd));
-	return done > 0 ? (ssize_t)done : n;
-}
-
-ssize_t uposix_sendfile64(int fd, int from, off64_t *offset, size_t size)
-	UPOSIX_ALIAS(sendfile);
 
 /*
  * Further calls that move data between descriptors. Each calls libc's function, and waits
@@ -669,6 +661,25 @@ static bool await_both(int in, int out)
 	errno = error;
 	return await_one(reads ? in : out, reads ? POLLIN : POLLOUT);
 }
+
+/* The input is a file and never waits, so only writes to `fd' may wait. */
+ssize_t uposix_sendfile(int fd, int from, off_t *offset, size_t size)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	uposix__pace();
+	if (!can_wait(fd, POLLOUT))
+		return -1;
+	do {
+		n = sendfile(fd, from, offset, size - done);
+		done += n > 0 ? (size_t)n : 0;
+	} while (n < 0 ? await_one(fd, POLLOUT) : n > 0 && done < size && goes_on(fd));
+	return done > 0 ? (ssize_t)done : n;
+}
+
+ssize_t uposix_sendfile64(int fd, int from, off64_t *offset, size_t size)
+	UPOSIX_ALIAS(sendfile);
 
 ssize_t uposix_splice(int in, off64_t *from, int out, off64_t *to, size_t size,
 		      unsigned flags)

@@ -168,7 +168,7 @@ int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 		return connect(fd, to, size);
 	memcpy(&a.a_sockaddr, to.__sockaddr__, size);
 	deadline = uposix__until(f->f_send);
-	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, unet_connect_fd(fd, &a, deadline));
+	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, unet__connect(fd, &a, deadline));
 	return (int)uposix__answer(rc == -ETIMEDOUT ? -EINPROGRESS : rc);
 }
 

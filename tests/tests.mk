@@ -38,7 +38,7 @@ $(B)/tests/test_offload_file: wrapped := getaddrinfo
 sleeps := poll epoll_wait syscall $(if $(filter kqueue,$(EVENTS)),kevent)
 
 $(B)/tests/test_close: wrapped := read close $(sleeps)
-$(B)/tests/test_close_step: wrapped := send sendto accept4 $(sleeps) nanosleep \
+$(B)/tests/test_close_step: wrapped := send sendmsg accept4 $(sleeps) nanosleep \
 	sched_yield pthread_mutex_lock pthread_cond_wait \
 	pthread_rwlock_wrlock
 
@@ -46,8 +46,8 @@ $(B)/tests/test_net_limits $(B)/sim/tests/test_net_limits: wrapped := accept4
 $(B)/tests/test_net_line $(B)/sim/tests/test_net_line: wrapped := send
 $(B)/tests/test_net_wait $(B)/sim/tests/test_net_wait: wrapped := poll
 
-$(B)/tests/test_eintr: wrapped := read write readv writev recv send recvfrom sendto recvmsg \
-	sendmsg sendfile accept4 connect close $(sleeps) nanosleep sigtimedwait preadv2
+$(B)/tests/test_eintr: wrapped := read write readv writev recv send recvmsg sendmsg \
+	accept4 connect close $(sleeps) nanosleep sigtimedwait preadv2
 
 $(B)/tests/test_overflow: wrapped := dladdr
 

@@ -133,10 +133,10 @@ struct descriptor {
  * arguments stay in registers.
  */
 struct op {
-	void               *o_buffer;   /* or a message, or the offset of a file */
+	void               *o_buffer;   /* or a message to send */
 	size_t              o_size;     /* with o_iov: bytes to skip in the first */
 	const struct iovec *o_iov;      /* instead of the buffer */
-	int                 o_n;        /* or the descriptor of a file */
+	int                 o_n;
 	int                 o_flags;
 	size_t              o_short;    /* a read of fewer bytes empties a socket */
 	size_t              o_whole;    /* bytes to write with none between */

@@ -28,7 +28,6 @@ struct file_call {
 	off_t       f_offset;
 	size_t      f_size;
 	ssize_t     f_rc;
-	struct stat f_stat;
 	char        f_data[];           /* a buffer or a path */
 };
 
@@ -50,8 +49,7 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 }
 
 /* Runs the job, and copies the results. -ENOMEM: the job is NULL. */
-static ssize_t run_on_file(struct job *job, void *to, struct stat *status,
-			   int64_t deadline)
+static ssize_t run_on_file(struct job *job, void *to, int64_t deadline)
 {
 	const struct file_call *call;
 	ssize_t rc = job ? offload_run(job, deadline) : -ENOMEM;
@@ -62,8 +60,6 @@ static ssize_t run_on_file(struct job *job, void *to, struct stat *status,
 	rc = call->f_rc;
 	if (to && rc > 0)
 		memcpy(to, call->f_data, (size_t)rc);
-	if (status && rc == 0)
-		*status = call->f_stat;
 	free(job);
 	return rc;
 }
@@ -98,7 +94,7 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 		call->f_flags = flags | O_CLOEXEC;
 		call->f_mode = mode;
 	}
-	return (int)run_on_file(job, NULL, NULL, deadline);
+	return (int)run_on_file(job, NULL, deadline);
 }
 
 /* Runs a job with a copy of `from', or with a buffer that is copied to `to'. */
@@ -112,7 +108,7 @@ static ssize_t transfer(void (*func)(void *data), int fd, const void *from, void
 		call->f_fd = fd;
 		call->f_offset = offset;
 	}
-	return run_on_file(job, to, NULL, deadline);
+	return run_on_file(job, to, deadline);
 }
 
 static void read_file(void *data)
@@ -167,21 +163,4 @@ ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset,
 int ufile_sync(int fd, int64_t deadline)
 {
 	return (int)transfer(sync_file, fd, NULL, NULL, 0, 0, deadline);
-}
-
-static void stat_file(void *data)
-{
-	struct file_call *call = (struct file_call *)data;
-
-	set_rc(call, stat(call->f_data, &call->f_stat));
-}
-
-int ufile_stat(const char *path, struct stat *status, int64_t deadline)
-{
-	struct file_call *call;
-	struct job *job = file_job(stat_file, NULL, path, strlen(path) + 1, &call);
-
-	check(path, CHECK_BUFFER, __func__);
-	check(status, CHECK_BUFFER, __func__);
-	return (int)run_on_file(job, NULL, status, deadline);
 }

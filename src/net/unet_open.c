@@ -184,17 +184,17 @@ static int drop_socket(int fd)
 	return rc;
 }
 
-static int open_socket(const struct unet_addr *a, int type, unsigned flags)
+static int open_socket(const struct unet_addr *a, unsigned flags)
 {
 	int family = a->a_sockaddr.ss_family, on = 1, off = 0;
-	int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;
 	if (family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY,
 			   flags & UNET_V6ONLY ? &on : &off, sizeof on);
-	if (family != AF_UNIX && type == SOCK_STREAM)
+	if (family != AF_UNIX)
 		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 	if (flags & UNET_REUSEPORT
 	    && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on))
@@ -218,44 +218,26 @@ static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_a
 	return any;
 }
 
-static int bound_socket(const struct unet_addr *a, int type, unsigned flags)
+int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 {
-	int fd = open_socket(a, type, flags), on = 1;
 	struct unet_addr any;
+	int fd, on = 1;
+
+	check(a, CHECK_BUFFER, __func__);
+	fd = open_socket(a, flags);
 
 	if (fd == -EAFNOSUPPORT && !(flags & UNET_V6ONLY) && any_addr(a, &any)) {
 		a = &any;
-		fd = open_socket(a, type, flags);
+		fd = open_socket(a, flags);
 	}
 	if (fd < 0)
 		return fd;
-	if (a->a_sockaddr.ss_family != AF_UNIX && type == SOCK_STREAM)
+	if (a->a_sockaddr.ss_family != AF_UNIX)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	if (bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size) == 0)
-		return fd;
-	return drop_socket(fd);
-}
-
-int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
-{
-	int fd;
-
-	check(a, CHECK_BUFFER, __func__);
-	fd = bound_socket(a, SOCK_STREAM, flags);
-	if (fd < 0)
-		return fd;
-	if (listen(fd, backlog > 0 ? backlog : SOMAXCONN) == 0)
-		return unet__enter(fd, unet__kind_of(fd));
-	return drop_socket(fd);
-}
-
-int unet_bind(const struct unet_addr *a, unsigned flags)
-{
-	int fd;
-
-	check(a, CHECK_BUFFER, __func__);
-	fd = bound_socket(a, SOCK_DGRAM, flags);
-	return fd < 0 ? fd : unet__enter(fd, NET_SOCKET);
+	if (bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size)
+	    || listen(fd, backlog > 0 ? backlog : SOMAXCONN))
+		return drop_socket(fd);
+	return unet__enter(fd, unet__kind_of(fd));
 }
 
 /* Whether the error concerns one connection, or passes. */
@@ -297,7 +279,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	return made < 0 ? made : unet__enter(made, kind);
 }
 
-/* A UNIX socket's backlog is full: no event tells when there is a place. */
+/* For a UNIX socket with a full backlog no event tells when there is a place. */
 __attribute__((always_inline))
 static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline)
 {
@@ -327,7 +309,7 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 	int fd, rc;
 
 	check(a, CHECK_BUFFER, __func__);
-	fd = open_socket(a, SOCK_STREAM, 0);
+	fd = open_socket(a, 0);
 	if (fd >= 0)
 		fd = unet__enter(fd, unet__kind_of(fd));
 	if (fd < 0)
@@ -339,9 +321,8 @@ int unet_connect(const struct unet_addr *a, int64_t deadline)
 	return rc;
 }
 
-int unet_connect_fd(int fd, const struct unet_addr *a, int64_t deadline)
+int unet__connect(int fd, const struct unet_addr *a, int64_t deadline)
 {
-	check(a, CHECK_BUFFER, __func__);
 	return connect_at(fd, a, deadline);
 }
 

@@ -96,21 +96,3 @@ int unet_resolve(const char *host, const char *service, int type, struct unet_ad
 	free(job);
 	return rc;
 }
-
-const char *unet_resolve_error(int rc)
-{
-	switch (rc) {
-	case -ENOENT:
-		return "no such host or service";
-	case -EAGAIN:
-		return "the name servers do not answer now, or no native thread is left";
-	case -EIO:
-		return "the look-up failed";
-	case -ETIMEDOUT:
-		return "the deadline came before an answer";
-	case -ECANCELED:
-		return "the look-up was cancelled";
-	default:
-		return ustack_error(rc);
-	}
-}

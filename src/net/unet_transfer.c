@@ -13,7 +13,6 @@
 #endif
 #include <signal.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -119,61 +118,21 @@ static inline ssize_t try_write(const struct descriptor *d, const struct op *o)
 	return write_one(d, o->o_buffer, o->o_size);
 }
 
-static ssize_t try_readv(const struct descriptor *d, const struct op *o)
-{
-	return result(readv(d->d_fd, o->o_iov, o->o_n));
-}
-
-static ssize_t try_writev(const struct descriptor *d, const struct op *o)
-{
-	return write_other(d, o->o_iov, o->o_n);
-}
-
-static ssize_t try_recvfrom(const struct descriptor *d, const struct op *o)
-{
-	struct unet_addr *a = o->o_from;
-
-	if (!a)
-		return result(recv(d->d_fd, o->o_buffer, o->o_size,
-				   o->o_flags | MSG_DONTWAIT));
-	a->a_size = sizeof a->a_sockaddr;
-	return result(recvfrom(d->d_fd, o->o_buffer, o->o_size,
-			       o->o_flags | MSG_DONTWAIT,
-			       (struct sockaddr *)&a->a_sockaddr,
-			       &a->a_size));
-}
-
-static ssize_t try_sendto(const struct descriptor *d, const struct op *o)
-{
-	const struct sockaddr *to = o->o_to
-		? (const struct sockaddr *)&o->o_to->a_sockaddr : NULL;
-
-	return result(sendto(d->d_fd, o->o_buffer, o->o_size,
-			     o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL, to,
-			     o->o_to ? o->o_to->a_size : 0));
-}
-
 static ssize_t try_recvmsg(const struct descriptor *d, const struct op *o)
 {
-	return result(recvmsg(d->d_fd, (struct msghdr *)o->o_buffer,
-			      o->o_flags | MSG_DONTWAIT));
+	struct msghdr *m = o->o_message;
+	ssize_t n = result(recvmsg(d->d_fd, m, o->o_flags | MSG_DONTWAIT));
+
+	return n != -ENOTSOCK ? n
+		: result(readv(d->d_fd, m->msg_iov, (int)m->msg_iovlen));
 }
 
 static ssize_t try_sendmsg(const struct descriptor *d, const struct op *o)
 {
-	return result(sendmsg(d->d_fd, (const struct msghdr *)o->o_buffer,
-			      o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL));
-}
+	const struct msghdr *m = (const struct msghdr *)o->o_buffer;
+	ssize_t n = result(sendmsg(d->d_fd, m, o->o_flags | MSG_DONTWAIT | MSG_NOSIGNAL));
 
-APART static ssize_t try_sendfile(const struct descriptor *d, const struct op *o)
-{
-	struct held_signal held;
-	ssize_t rc;
-
-	hold_signal(&held);
-	rc = result(sendfile(d->d_fd, o->o_n, (off_t *)o->o_buffer, o->o_size));
-	release_signal(&held, rc);
-	return rc;
+	return n == -ENOTSOCK ? write_other(d, m->msg_iov, (int)m->msg_iovlen) : n;
 }
 
 /* Writes the first PARTS buffers, as copies: the caller's array must not change. */
@@ -188,11 +147,11 @@ APART static ssize_t try_parts(const struct descriptor *d, const struct op *o)
 	return write_other(d, parts, n);
 }
 
-static inline size_t size_of(const struct iovec *iov, int n)
+static inline size_t size_of(const struct iovec *iov, size_t n)
 {
 	size_t size = 0;
 
-	for (int i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		size += iov[i].iov_len;
 	return size;
 }
@@ -255,90 +214,6 @@ ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline)
 	return n;
 }
 
-ssize_t unet_readv(int fd, const struct iovec *iov, int n, int64_t deadline)
-{
-	const struct op o = { .o_iov = iov, .o_n = n, .o_short = size_of(iov, n) };
-
-	check_iov(iov, n, __func__);
-	return net_perform_at(try_readv, fd, NET_IN, &o, o.o_short > 0 ? deadline : 0);
-}
-
-ssize_t unet_writev(int fd, const struct iovec *iov, int n, int64_t deadline)
-{
-	const struct op o = { .o_iov = iov, .o_n = n };
-
-	check_iov(iov, n, __func__);
-	return net_perform_at(try_writev, fd, NET_OUT, &o, deadline);
-}
-
-/* The flags by which a call reads beside the input. The system never waits for such data,
-   and the result does not tell whether there is input. */
-enum { BESIDE = MSG_OOB | MSG_ERRQUEUE };
-
-APART static ssize_t receive_beside(attempt *call, int fd, const struct op *o)
-{
-	struct descriptor *d;
-	ssize_t n = net_find(fd, &d);
-
-	if (n)
-		return n;
-	budget_give_way(0);
-	n = call(d, o);
-	return n == -EAGAIN ? -ETIMEDOUT : n;
-}
-
-ssize_t unet_recvfrom(int fd, void *buffer, size_t size, int flags,
-		      struct unet_addr *from, int64_t deadline)
-{
-	const struct op o = { .o_buffer = buffer, .o_size = size, .o_flags = flags,
-			      .o_from = from };
-
-	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
-	check(from, CHECK_BUFFER, __func__);
-	return flags & BESIDE ? receive_beside(try_recvfrom, fd, &o)
-		: net_perform_at(try_recvfrom, fd, NET_IN, &o, deadline);
-}
-
-/* For reports. */
-static const struct uwait_kind peer_full = NET_PAUSE(" to send, for room at the peer");
-
-/* Sends. For a UNIX socket by address the call pauses and tries again while the receiver
-   is full, since no event tells of room there. */
-__attribute__((always_inline))
-static inline ssize_t send_by(attempt *call, int fd, const struct op *o, bool is_unix,
-			      int64_t deadline)
-{
-	struct descriptor *d;
-	int rc = net_find(fd, &d);
-	uint32_t generation;
-	ssize_t n = 0;
-
-	if (rc)
-		return rc;
-	generation = generation_of(d);
-	if (!is_unix)
-		return net_perform(call, d, NET_OUT, o, deadline, generation);
-	rc = net_give_way(NET_OUT, deadline);
-	while (rc == 0) {
-		n = net_perform(call, d, NET_OUT, o, NET_COUNTED, generation);
-		rc = n == -ETIMEDOUT ? unet__pause(&peer_full, fd, deadline) : 1;
-	}
-	return rc < 0 ? rc : n;
-}
-
-ssize_t unet_sendto(int fd, const void *buffer, size_t size, int flags,
-		    const struct unet_addr *to, int64_t deadline)
-{
-	/* It is only read. */
-	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
-			      .o_flags = flags, .o_to = to };
-
-	check(size ? buffer : NULL, CHECK_BUFFER, __func__);
-	check(to, CHECK_BUFFER, __func__);
-	return send_by(try_sendto, fd, &o, to && to->a_sockaddr.ss_family == AF_UNIX,
-		       deadline);
-}
-
 static void check_message(const struct msghdr *message, const char *call)
 {
 	check(message, CHECK_BUFFER, call);
@@ -347,13 +222,30 @@ static void check_message(const struct msghdr *message, const char *call)
 	check_iov(message->msg_iov, (int)message->msg_iovlen, call);
 }
 
+/*
+ * Reads data that is not part of the input. The system never waits for such data, and the
+ * result does not tell whether there is input.
+ */
+APART static ssize_t receive_beside(int fd, const struct op *o)
+{
+	struct descriptor *d;
+	ssize_t n = net_find(fd, &d);
+
+	if (n)
+		return n;
+	budget_give_way(0);
+	n = try_recvmsg(d, o);
+	return n == -EAGAIN ? -ETIMEDOUT : n;
+}
+
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline)
 {
-	const struct op o = { .o_buffer = message, .o_flags = flags,
-			      .o_message = message };
+	const struct op o = { .o_message = message, .o_flags = flags,
+			      .o_short = flags ? 0 : size_of(message->msg_iov,
+							     message->msg_iovlen) };
 
 	check_message(message, __func__);
-	return flags & BESIDE ? receive_beside(try_recvmsg, fd, &o)
+	return flags & (MSG_OOB | MSG_ERRQUEUE) ? receive_beside(fd, &o)
 		: net_perform_at(try_recvmsg, fd, NET_IN, &o, deadline);
 }
 
@@ -365,21 +257,34 @@ static bool goes_to_unix(const struct msghdr *message)
 		&& to->sa_family == AF_UNIX;
 }
 
+/* For reports. */
+static const struct uwait_kind peer_full = NET_PAUSE(" to send, for room at the peer");
+
+/*
+ * To a UNIX socket by address the call pauses and tries again while the receiver is full,
+ * since no event tells of room there.
+ */
 ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline)
 {
-	/* It is only read. */
+	/* the message is only read */
 	const struct op o = { .o_buffer = (void *)(uintptr_t)message, .o_flags = flags };
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
+	uint32_t generation;
+	ssize_t n = 0;
 
 	check_message(message, __func__);
-	return send_by(try_sendmsg, fd, &o, goes_to_unix(message), deadline);
-}
-
-ssize_t unet_sendfile(int fd, int from, off_t *offset, size_t size, int64_t deadline)
-{
-	const struct op o = { .o_buffer = offset, .o_size = size, .o_n = from };
-
-	check(offset, CHECK_BUFFER, __func__);
-	return net_perform_at(try_sendfile, fd, NET_OUT, &o, deadline);
+	if (rc)
+		return rc;
+	generation = generation_of(d);
+	if (!goes_to_unix(message))
+		return net_perform(try_sendmsg, d, NET_OUT, &o, deadline, generation);
+	rc = net_give_way(NET_OUT, deadline);
+	while (rc == 0) {
+		n = net_perform(try_sendmsg, d, NET_OUT, &o, NET_COUNTED, generation);
+		rc = n == -ETIMEDOUT ? unet__pause(&peer_full, fd, deadline) : 1;
+	}
+	return rc < 0 ? rc : n;
 }
 
 /* Waits if a step of a call that moves all bytes must. Returns n, or that result. */
@@ -454,7 +359,8 @@ static void skip(struct op *o, size_t n)
 int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 		    int64_t deadline)
 {
-	struct op o = { .o_iov = iov, .o_n = n, .o_whole = size_of(iov, n) };
+	struct op o = { .o_iov = iov, .o_n = n,
+			.o_whole = size_of(iov, n > 0 ? (size_t)n : 0) };
 	struct descriptor *d;
 	struct turn t;
 	ssize_t rc = net_begin(fd, &d, &t);

@@ -298,8 +298,6 @@ APART ssize_t unet__if_shut(const struct descriptor *d, const struct op *o)
 
 	if (!unet__is_shut(d->d_fd))
 		return -EAGAIN;
-	if (o->o_from)
-		o->o_from->a_size = 0;
 	if (m)
 		m->msg_namelen = 0, m->msg_controllen = 0, m->msg_flags = 0;
 	return o->o_shut;

@@ -77,24 +77,13 @@ static char *found;
 	X(text, unet_text, (heap, p)) \
 	X(text_addr, unet_text, (p, heap)) \
 	X(listen, unet_listen, (p, 0, 0)) \
-	X(bind, unet_bind, (p, 0)) \
 	X(accept, unet_accept, (-1, p, 0)) \
 	X(connect, unet_connect, (p, 0)) \
 	X(signals, unet_signals, (p)) \
 	X(read, unet_read, (-1, p, 1, 0)) \
 	X(write, unet_write, (-1, p, 1, 0)) \
-	X(readv, unet_readv, (-1, p, 1, 0)) \
-	X(writev, unet_writev, (-1, p, 1, 0)) \
-	X(readv_base, unet_readv, (-1, (iov.iov_base = p, &iov), 1, 0)) \
-	X(writev_base, unet_writev, (-1, (iov.iov_base = p, &iov), 1, 0)) \
-	X(recvfrom, unet_recvfrom, (-1, p, 1, 0, NULL, 0)) \
-	X(recvfrom_from, unet_recvfrom, (-1, NULL, 0, 0, p, 0)) \
-	X(sendto, unet_sendto, (-1, p, 1, 0, NULL, 0)) \
-	X(sendto_to, unet_sendto, (-1, NULL, 0, 0, p, 0)) \
-	X(connect_fd, unet_connect_fd, (-1, p, 0)) \
 	X(recvmsg, unet_recvmsg, (-1, p, 0, 0)) \
 	X(sendmsg, unet_sendmsg, (-1, p, 0, 0)) \
-	X(sendfile, unet_sendfile, (-1, -1, p, 1, 0)) \
 	X(writev_all, unet_writev_all, (-1, p, 1, NULL, 0)) \
 	X(read_all, unet_read_all, (-1, p, 1, NULL, 0)) \
 	X(read_all_done, unet_read_all, (-1, NULL, 0, p, 0)) \
@@ -111,9 +100,7 @@ static char *found;
 	X(offload, uoffload, (nothing, NULL, p, 1, 0)) \
 	X(open, ufile_open, (p, 0, 0, 0)) \
 	X(pread, ufile_pread, (-1, p, 1, 0, 0)) \
-	X(pwrite, ufile_pwrite, (-1, p, 1, 0, 0)) \
-	X(stat_path, ufile_stat, (p, heap, 0)) \
-	X(stat, ufile_stat, ("/", p, 0))
+	X(pwrite, ufile_pwrite, (-1, p, 1, 0, 0))
 
 static char memory[SIZE] __attribute__((aligned(16)));
 static void *const heap = memory;       /* stands for the heap */

@@ -31,7 +31,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -416,15 +415,10 @@ static bool is_short(const char *name, int fd, bool in, size_t n)
 TRANSFER(read, true, (int fd, void *to, size_t n), (fd, to, n), EIO, ECONNRESET, EINTR)
 TRANSFER(recv, true, (int fd, void *to, size_t n, int flags), (fd, to, n, flags), ENOMEM,
 	 ECONNRESET, EINTR)
-TRANSFER(recvfrom, true, (int fd, void *to, size_t n, int flags, struct sockaddr *a,
-	 socklen_t *size), (fd, to, n, flags, a, size), ENOMEM, ECONNREFUSED, EINTR)
 TRANSFER(write, false, (int fd, const void *from, size_t n), (fd, from, n), ENOSPC, EPIPE,
 	 EINTR)
 TRANSFER(send, false, (int fd, const void *from, size_t n, int flags),
 	 (fd, from, n, flags), ENOBUFS, EPIPE, EINTR)
-TRANSFER(sendto, false, (int fd, const void *from, size_t n, int flags,
-	 const struct sockaddr *a, socklen_t size), (fd, from, n, flags, a, size),
-	 ENOBUFS, ECONNREFUSED, EINTR)
 TRANSFER(readv, true, (int fd, const struct iovec *iov, int n), (fd, iov, n), EIO,
 	 ECONNRESET, EINTR)
 TRANSFER(writev, false, (int fd, const struct iovec *iov, int n), (fd, iov, n), ENOSPC,
@@ -438,9 +432,6 @@ TRANSFER(pwrite, false, (int fd, const void *from, size_t n, off_t to), (fd, fro
 TRANSFER(preadv2, true, (int fd, const struct iovec *iov, int n, off_t from, int flags),
 	 (fd, iov, n, from, flags), EAGAIN, EOPNOTSUPP, 0)
 #endif
-
-TRANSFER(sendfile, false, (int fd, int from, off_t *at, size_t n), (fd, from, at, n),
-	 ENOMEM, EIO, EINTR)
 
 WRAP(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags))
 {

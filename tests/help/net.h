@@ -23,6 +23,7 @@
 #include "../../uevents.h"
 #include "../../unet.h"
 #include "../../usync.h"
+#include "message.h"
 #include "over.h"
 
 #define NEVER    USCHED_NEVER

@@ -91,18 +91,6 @@ static ssize_t call_read(struct place *p, int64_t deadline)
 	return unet_read(p->p_fds[0], p->p_buffer, sizeof p->p_buffer, deadline);
 }
 
-static ssize_t call_readv(struct place *p, int64_t deadline)
-{
-	struct iovec iov[2] = { { p->p_buffer, 1 }, { p->p_buffer + 1, 15 } };
-
-	return unet_readv(p->p_fds[0], iov, 2, deadline);
-}
-
-static ssize_t call_recvfrom(struct place *p, int64_t deadline)
-{
-	return unet_recvfrom(p->p_fds[0], p->p_buffer, 16, 0, NULL, deadline);
-}
-
 static ssize_t call_recvmsg(struct place *p, int64_t deadline)
 {
 	struct iovec iov = { p->p_buffer, sizeof p->p_buffer };
@@ -154,29 +142,12 @@ static ssize_t call_write(struct place *p, int64_t deadline)
 	return unet_write(p->p_fds[0], p->p_buffer, 8, deadline);
 }
 
-static ssize_t call_writev(struct place *p, int64_t deadline)
-{
-	struct iovec iov[2] = { { p->p_buffer, 1 }, { p->p_buffer + 1, 7 } };
-
-	return unet_writev(p->p_fds[0], iov, 2, deadline);
-}
-
-static ssize_t call_sendto(struct place *p, int64_t deadline)
-{
-	return unet_sendto(p->p_fds[0], p->p_buffer, 8, 0, NULL, deadline);
-}
-
 static ssize_t call_sendmsg(struct place *p, int64_t deadline)
 {
 	struct iovec iov = { p->p_buffer, 8 };
 	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
 
 	return unet_sendmsg(p->p_fds[0], &message, 0, deadline);
-}
-
-static ssize_t call_sendfile(struct place *p, int64_t deadline)
-{
-	return unet_sendfile(p->p_fds[0], place.p_file, NULL, 8, deadline);
 }
 
 static ssize_t call_writev_all(struct place *p, int64_t deadline)
@@ -224,11 +195,9 @@ static const struct op ops[] = {
 	{ "read, TCP",          tcp_pair,       call_read,      ready_send, 8 },
 	{ "read, pipe",         make_pipe,      call_read,      ready_send, 8 },
 	{ "read, eventfd",      make_eventfd,   call_read,      ready_send, 8 },
-	{ "readv",              tcp_pair,       call_readv,     ready_send, 8 },
-	{ "readv, pipe",        make_pipe,      call_readv,     ready_send, 8 },
-	{ "recvfrom",           tcp_pair,       call_recvfrom,  ready_send, 8 },
-	{ "recvfrom, UDP",      make_udp,       call_recvfrom,  ready_send, 8 },
 	{ "recvmsg",            tcp_pair,       call_recvmsg,   ready_send, 8 },
+	{ "recvmsg, UDP",       make_udp,       call_recvmsg,   ready_send, 8 },
+	{ "recvmsg, pipe",      make_pipe,      call_recvmsg,   ready_send, 8 },
 	{ "read_all",           tcp_pair,       call_read_all,  ready_send, 0 },
 	{ "wait_readable",      tcp_pair,       call_wait_readable,     ready_send, 0 },
 	{ "poll in",            tcp_pair,       call_poll_in,   ready_send, POLLIN },
@@ -237,13 +206,9 @@ static const struct op ops[] = {
 	{ "write",              make_full_pair, call_write,     ready_drain, 1 },
 	{ "write, pipe",        make_full_pipe, call_write,     ready_drain, 1 },
 	{ "write, eventfd",     make_full_eventfd,      call_write,     ready_drain, 8 },
-	{ "writev",             make_full_pair, call_writev,    ready_drain, 1 },
-	{ "sendto",             make_full_pair, call_sendto,    ready_drain, 1 },
-	{ "sendto, datagrams",  make_full_datagrams,    call_sendto,    ready_drain, 8 },
 	{ "sendmsg",            make_full_pair, call_sendmsg,   ready_drain, 1 },
 	{ "sendmsg, datagrams", make_full_datagrams,    call_sendmsg,   ready_drain, 8 },
-	{ "sendfile",           make_full_pair, call_sendfile,  ready_drain, 1 },
-	{ "sendfile, pipe",     make_full_pipe, call_sendfile,  ready_drain, 1 },
+	{ "sendmsg, pipe",      make_full_pipe, call_sendmsg,   ready_drain, 1 },
 	{ "write_all",          make_full_pair, call_write_all, ready_drain, 0 },
 	{ "write_all, pipe",    make_full_pipe, call_write_all, ready_drain, 0 },
 	{ "writev_all",         make_full_pair, call_writev_all,        ready_drain, 0 },

@@ -152,14 +152,11 @@ static bool fails(void)
 	return errno != 0;
 }
 
-ssize_t __real_sendto(int fd, const void *data, size_t size, int flags,
-		      const struct sockaddr *to, socklen_t to_size);
-ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags,
-		      const struct sockaddr *to, socklen_t to_size);
-ssize_t __wrap_sendto(int fd, const void *data, size_t size, int flags,
-		      const struct sockaddr *to, socklen_t to_size)
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	return fails() ? -1 : __real_sendto(fd, data, size, flags, to, to_size);
+	return fails() ? -1 : __real_sendmsg(fd, message, flags);
 }
 
 int __real_accept4(int fd, struct sockaddr *peer, socklen_t *size, int flags);

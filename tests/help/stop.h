@@ -35,7 +35,7 @@ extern struct stop {
 } stop;
 
 extern bool forgets;                    /* the close is a unet_forget() and a close(2) */
-extern _Thread_local int failure;       /* of the next sendto() or accept4() */
+extern _Thread_local int failure;       /* of the next sendmsg() or accept4() */
 
 /* Closes when the call has stopped or returned; then `new' gets the number. */
 void close_after(size_t steps, const struct call *call, const char *what, int new[2]);

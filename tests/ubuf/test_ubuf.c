@@ -198,7 +198,8 @@ static size_t read_line(struct ubuf_in *in, const char *s, size_t left, uint32_t
 			size_t limit)
 {
 	const char *end = memchr(s, '\n', left < limit ? left : limit);
-	size_t n = end ? (size_t)(end - s) + 1 : 0, ends = n > 1 && s[n - 2] == '\r' ? 2 : 1;
+	size_t n = end ? (size_t)(end - s) + 1 : 0;
+	size_t ends = n > 1 && s[n - 2] == '\r' ? 2 : 1;
 	char *data;
 	ssize_t rc = ubuf_line(in, &data, some_deadline(seed));
 

@@ -109,18 +109,6 @@ static int read_one(int fd, char *got)
 	return (int)unet_read(fd, got, 1, NEVER);
 }
 
-static int read_vector(int fd, char *got)
-{
-	struct iovec iov[2] = { { got, 1 }, { got + 1, 1 } };
-
-	return (int)unet_readv(fd, iov, 2, NEVER);
-}
-
-static int receive_one(int fd, char *got)
-{
-	return (int)unet_recvfrom(fd, got, 1, 0, NULL, NEVER);
-}
-
 static int read_both(int fd, char *got)
 {
 	return unet_read_all(fd, got, 2, NULL, NEVER);
@@ -129,13 +117,6 @@ static int read_both(int fd, char *got)
 static int write_one(int fd, char *got)
 {
 	return note_sent(unet_write(fd, "w", 1, NEVER), got);
-}
-
-static int write_vector(int fd, char *got)
-{
-	struct iovec iov = { (char[]){ 'w' }, 1 };
-
-	return note_sent(unet_writev(fd, &iov, 1, NEVER), got);
 }
 
 static int write_both(int fd, char *got)
@@ -147,19 +128,14 @@ static int write_both(int fd, char *got)
 	return rc;
 }
 
-static int send_one(int fd, char *got)
-{
-	return note_sent(unet_sendto(fd, "w", 1, 0, NULL, NEVER), got);
-}
-
-/* With this family of address unet_sendto() retries. */
+/* With this family of address unet_sendmsg() retries. */
 static int send_again(int fd, char *got)
 {
 	struct unet_addr to = { .a_size = sizeof(sa_family_t) };
 
 	to.a_sockaddr.ss_family = AF_UNIX;
 	failure = EAGAIN;
-	return note_sent(unet_sendto(fd, "w", 1, 0, &to, NEVER), got);
+	return note_sent(send_to(fd, "w", 1, 0, &to, NEVER), got);
 }
 
 static int wait_for_it(int fd, char *got)
@@ -312,20 +288,16 @@ TEST(a_call_stays_with_its_file)
 		{ "wait_readable, pipe", open_pipe, wait_for_it, false },
 		{ "poll, pipe", open_pipe, poll_in, false },
 		{ "read", open_packets, read_one, false },
-		{ "readv", open_packets, read_vector, false },
-		{ "recvfrom", open_packets, receive_one, false },
 		{ "read_all", open_packets, read_both, false },
 		{ "wait_readable", open_packets, wait_for_it, false },
 		{ "poll in", open_packets, poll_in, false },
 		{ "write", open_packets, write_one, false },
-		{ "writev", open_packets, write_vector, false },
 		{ "write_all", open_packets, write_both, false },
 		{ "writev_all", open_packets, write_all_vectors, false },
 		{ "recvmsg", open_packets, receive_message, false },
 		{ "sendmsg", open_packets, send_message, false },
 		{ "wait_writable", open_packets, wait_for_room, false },
-		{ "sendto", open_packets, send_one, false },
-		{ "sendto, again", open_packets, send_again, false },
+		{ "sendmsg, again", open_packets, send_again, false },
 		{ "poll out", open_packets, poll_out, false },
 		{ "adopt", open_packets, adopt_it, true },
 	};

@@ -17,6 +17,7 @@
 
 #include "../../unet.h"
 #include "../../usync.h"
+#include "../help/message.h"
 #include "../help/sweep.h"
 
 enum {
@@ -79,7 +80,7 @@ static int connect_to(const struct unet_addr *to)
 	fd = socket(to->a_sockaddr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	rc = unet_connect_fd(fd, to, LATE);
+	rc = unet__connect(fd, to, LATE);
 	if (rc == 0)
 		rc = unet_wait(fd, POLLOUT, LATE);
 	if (rc == 0)
@@ -100,7 +101,7 @@ static int talk_once(const struct unet_addr *to)
 		return fd;
 	for (int i = 0; i < SIZE; i++)
 		out[i] = (unsigned char)(i * 7 + fd);
-	n = unet_writev(fd, parts, 2, LATE);
+	n = write_vector(fd, parts, 2, LATE);
 	if (n < 0)
 		rc = (int)n;
 	else
@@ -211,14 +212,6 @@ static int make_listener(void)
 	return unet_listen(&a, 0, 0);
 }
 
-static int make_bound(void)
-{
-	struct unet_addr a;
-
-	TEST_EQUAL(unet_addr("127.0.0.1:0", &a), 0);
-	return unet_bind(&a, 0);
-}
-
 static int make_signals(void)
 {
 	sigset_t set;
@@ -257,7 +250,7 @@ static int next_chunk(void)
 TEST_ONCE(test_numbers)
 {
 	static int (*const makers[])(void) = {
-		make_listener, make_bound, make_signals, make_connected, make_adopted };
+		make_listener, make_signals, make_connected, make_adopted };
 	struct rlimit limit;
 	int listener, first, next = 0;
 

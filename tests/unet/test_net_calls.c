@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_net_calls.c: messages with ancillary data, files to sockets, sockets that are
- * connected by hand, buffers that are written whole, time-outs of the system, descriptors
- * that are forgotten.
+ * test_net_calls.c: messages with ancillary data, sockets that are connected by hand,
+ * buffers that are written whole, time-outs of the system, forgotten descriptors.
  */
 #define _GNU_SOURCE
 #include "../help/net.h"
@@ -13,19 +12,6 @@
 #include <sys/un.h>
 
 /* ---- Messages ---- */
-
-/* Room for one descriptor. */
-union ancillary {
-	struct cmsghdr a_head;
-	char           a_room[CMSG_SPACE(sizeof(int))];
-};
-
-static struct msghdr message_of(struct iovec *iov, int n, union ancillary *a)
-{
-	return (struct msghdr){ .msg_iov = iov, .msg_iovlen = (size_t)n,
-				.msg_control = a ? a->a_room : NULL,
-				.msg_controllen = a ? sizeof a->a_room : 0 };
-}
 
 static void send_descriptor(int to, int fd)
 {
@@ -90,7 +76,7 @@ NET_TEST(descriptors_are_sent)
 NET_TEST(datagrams)
 {
 	struct unet_addr a = address(local()), from;
-	int one = unet_bind(&a, 0), other = unet_bind(&a, 0);
+	int one = bind_datagrams(&a), other = bind_datagrams(&a);
 	char bytes[4];
 	struct iovec out = { (char[]){ "abcdef" }, 6 }, in = { bytes, sizeof bytes };
 	struct msghdr message = message_of(&out, 1, NULL);
@@ -145,7 +131,7 @@ NET_TEST(full_receiver)
 
 	snprintf(name, sizeof name, "@usched-calls-%ld", (long)getpid());
 	a = address(name);
-	fd = unet_bind(&a, 0);
+	fd = bind_datagrams(&a);
 	TEST_TRUE(fd >= 0);
 	is_full = sent = false;
 	u = go(send_to_full, &a);
@@ -157,76 +143,6 @@ NET_TEST(full_receiver)
 	TEST_EQUAL(unet_close(fd), 0);
 }
 
-/* ---- Files ---- */
-
-enum { FILE_SIZE = 300000 };
-
-static int make_file(void)
-{
-	FILE *f = tmpfile();
-	int fd;
-
-	TEST_TRUE(f);
-	for (int i = 0; i < FILE_SIZE; i++)
-		fputc(i * 7 % 251, f);
-	fflush(f);
-	fd = dup(fileno(f));
-	fclose(f);
-	TEST_EQUAL(lseek(fd, 0, SEEK_SET), 0);
-	return fd;
-}
-
-struct sender {
-	int   s_to;
-	int   s_file;
-	off_t s_at;
-};
-
-static void send_file(void *arg)
-{
-	struct sender *s = arg;
-	ssize_t n;
-
-	while ((n = unet_sendfile(s->s_to, s->s_file, &s->s_at, FILE_SIZE, NEVER)) > 0)
-		;
-	TEST_EQUAL(n, 0);
-	TEST_EQUAL(s->s_at, FILE_SIZE);
-	TEST_EQUAL(unet_shutdown(s->s_to, SHUT_WR), 0);
-}
-
-NET_TEST(files)
-{
-	static struct sender s;
-	unsigned char *in = malloc(FILE_SIZE);
-	int fds[2], file = make_file();
-	struct ustack *u;
-
-	for (int tcp = 0; tcp < 2; tcp++) {
-		tcp ? tcp_pair(fds) : unix_pair(fds);
-		small_buffers(fds[0]);
-		s = (struct sender){ fds[0], file, 5 };
-		u = go(send_file, &s);
-		TEST_EQUAL(unet_read_all(fds[1], in, FILE_SIZE - 5, NULL, NEVER), 0);
-		for (int i = 5; i < FILE_SIZE; i++)
-			TEST_EQUAL(in[i - 5], i * 7 % 251);
-		TEST_EQUAL(unet_read(fds[1], in, 1, NEVER), 0);
-		join(u);
-		TEST_EQUAL(lseek(file, 0, SEEK_CUR), 0);
-		close_both(fds);
-	}
-	unix_pair(fds);
-	TEST_EQUAL(unet_sendfile(fds[0], file, NULL, 3, NEVER), 3);
-	TEST_EQUAL(lseek(file, 0, SEEK_SET), 0);
-	TEST_EQUAL(unet_sendfile(fds[0], fds[1], NULL, 3, NEVER), -EINVAL);
-	TEST_EQUAL(unet_sendfile(fds[0], -1, NULL, 3, NEVER), -EBADF);
-	TEST_EQUAL(unet_close(fds[1]), 0);
-	TEST_EQUAL(unet_sendfile(fds[0], file, NULL, 3, NEVER), -EPIPE);  /* no signal */
-	TEST_EQUAL(unet_close(fds[0]), 0);
-	TEST_EQUAL(unet_sendfile(fds[0], file, NULL, 3, NEVER), -EBADF);
-	close(file);
-	free(in);
-}
-
 /* ---- Connections by hand ---- */
 
 NET_TEST(connects)
@@ -234,23 +150,23 @@ NET_TEST(connects)
 	int listener = mini_listen(4), fd = socket(AF_INET, SOCK_STREAM, 0), peer;
 	struct unet_addr a = bound(listener), none = { .a_size = sizeof(sa_family_t) };
 
-	TEST_EQUAL(unet_connect_fd(fd, &a, NEVER), 0);
+	TEST_EQUAL(unet__connect(fd, &a, NEVER), 0);
 	TEST_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
 	peer = accept(listener, NULL, NULL);
 	TEST_EQUAL(unet_write(fd, "x", 1, NEVER), 1);
 	receive(peer, "x");
-	TEST_EQUAL(unet_connect_fd(fd, &a, NEVER), -EISCONN);
+	TEST_EQUAL(unet__connect(fd, &a, NEVER), -EISCONN);
 	TEST_EQUAL(unet_close(fd) + unet_close(peer) + close(listener), 0);
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	for (int i = 0; i < 2; i++)
-		TEST_EQUAL(unet_connect_fd(fd, &a, NEVER), -ECONNREFUSED);
+		TEST_EQUAL(unet__connect(fd, &a, NEVER), -ECONNREFUSED);
 	TEST_EQUAL(unet_close(fd), 0);
-	TEST_EQUAL(unet_connect_fd(fd, &a, NEVER), -EBADF);
-	TEST_EQUAL(unet_connect_fd(-1, &a, NEVER), -EBADF);
+	TEST_EQUAL(unet__connect(fd, &a, NEVER), -EBADF);
+	TEST_EQUAL(unet__connect(-1, &a, NEVER), -EBADF);
 	fd = socket(AF_INET, SOCK_DGRAM, 0);
-	TEST_EQUAL(unet_connect_fd(fd, &a, NEVER), 0);
+	TEST_EQUAL(unet__connect(fd, &a, NEVER), 0);
 	none.a_sockaddr.ss_family = AF_UNSPEC;
-	TEST_EQUAL(unet_connect_fd(fd, &none, 0), 0);
+	TEST_EQUAL(unet__connect(fd, &none, 0), 0);
 	TEST_EQUAL(unet_write(fd, "x", 1, NEVER), -EDESTADDRREQ);
 	TEST_EQUAL(unet_close(fd), 0);
 }
@@ -281,14 +197,14 @@ static void connects_later(void)
 	}
 	await_queued(listener);
 	for (int i = 0; i < 3; i++)
-		TEST_EQUAL(unet_connect_fd(fd, &a, i ? usync_after(MILLI) : 0),
+		TEST_EQUAL(unet__connect(fd, &a, i ? usync_after(MILLI) : 0),
 			   -ETIMEDOUT);
 	do_not_wait(listener);
 	do {
 		accepted = accept(listener, NULL, NULL);
 		if (accepted >= 0)
 			close(accepted);
-		rc = unet_connect_fd(fd, &a, usync_after(10 * MILLI));
+		rc = unet__connect(fd, &a, usync_after(10 * MILLI));
 	} while (rc == -ETIMEDOUT);
 	TEST_EQUAL(rc, 0);
 	for (int i = 0; i < QUEUED; i++)

@@ -151,12 +151,12 @@ static void busy_call(int kind, int fds[2], int64_t deadline)
 		break;
 	case BUSY_SEND:
 		to = bound(fds[1]);
-		TEST_EQUAL(unet_sendto(fds[0], "x", 1, 0, &to, deadline), 1);
+		TEST_EQUAL(send_to(fds[0], "x", 1, 0, &to, deadline), 1);
 		expect(fds[1], "x");
 		break;
 	default:
 		put(fds[1], "x");
-		TEST_EQUAL(unet_recvfrom(fds[0], &c, 1, 0, NULL, deadline), 1);
+		TEST_EQUAL(receive_from(fds[0], &c, 1, 0, NULL, deadline), 1);
 	}
 }
 
@@ -437,7 +437,7 @@ static void mix_datagram(void)
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
 	TEST_TRUE(fd >= 0);
-	unet_sendto(fd, "x", 1, 0, &x.x_addr, NEVER);
+	send_to(fd, "x", 1, 0, &x.x_addr, NEVER);
 	TEST_EQUAL(unet_close(fd), 0);
 }
 
@@ -466,7 +466,7 @@ static void mix_connect(void)
 
 static void mix_connect_at_once(void)
 {
-	TEST_EQUAL(unet_connect_fd(x.x_datagram, &x.x_addr, 0), 0);
+	TEST_EQUAL(unet__connect(x.x_datagram, &x.x_addr, 0), 0);
 }
 
 static void mix_buffer(void)

@@ -160,7 +160,7 @@ NET_TEST(files)
 	receive(fd, "abc");
 	iov[0] = (struct iovec){ buffer, 2 };
 	iov[1] = (struct iovec){ buffer + 2, 6 };
-	TEST_EQUAL(unet_readv(fd, iov, 2, NEVER), 3);
+	TEST_EQUAL(read_vector(fd, iov, 2, NEVER), 3);
 	TEST_EQUAL(memcmp(buffer, "def", 3), 0);
 	TEST_EQUAL(unet_read(fd, buffer, 8, NEVER), 0);
 	TEST_EQUAL(unet_read_all(fd, buffer, 8, NULL, NEVER), -EPIPE);
@@ -168,7 +168,6 @@ NET_TEST(files)
 	TEST_EQUAL(unet_poll(&p, 1, NEVER), 1);
 	TEST_EQUAL(p.revents, POLLIN | POLLOUT);
 	TEST_EQUAL(unet_wait(fd, POLLIN, NEVER), 0);
-	TEST_EQUAL(unet_recvfrom(fd, buffer, 8, 0, NULL, NEVER), -ENOTSOCK);
 	TEST_EQUAL(unet_close(fd), 0);
 	TEST_EQUAL(unlink(path_of("file")), 0);
 	remove_directory();
@@ -194,9 +193,9 @@ NET_TEST(beside_input)
 		u = go(read_hello, &fds[0]);
 		await_waiting(u);
 		TEST_EQUAL(unet_recvmsg(fds[0], &m, MSG_ERRQUEUE, NEVER), -ETIMEDOUT);
-		TEST_EQUAL(unet_recvfrom(fds[0], &c, 1, MSG_OOB, NULL, NEVER), -EINVAL);
+		TEST_EQUAL(receive_from(fds[0], &c, 1, MSG_OOB, NULL, NEVER), -EINVAL);
 		TEST_EQUAL(send(fds[1], "!", 1, MSG_OOB), 1);
-		n = unet_recvfrom(fds[0], &c, 1, MSG_OOB, NULL, NEVER);
+		n = receive_from(fds[0], &c, 1, MSG_OOB, NULL, NEVER);
 		TEST_TRUE(n == 1 || n == -EINVAL || n == -ETIMEDOUT);
 		put(fds[1], "hello");
 		join(u);
@@ -263,10 +262,10 @@ static void echo_datagrams(void *arg)
 	char buffer[64];
 
 	for (int i = 0; i < 5; i++) {
-		ssize_t n = unet_recvfrom(e->e_fd, buffer, 64, 0, &from, NEVER);
+		ssize_t n = receive_from(e->e_fd, buffer, 64, 0, &from, NEVER);
 
 		TEST_TRUE(n >= 0);
-		TEST_EQUAL(unet_sendto(e->e_fd, buffer, (size_t)n, 0, &from, NEVER), n);
+		TEST_EQUAL(send_to(e->e_fd, buffer, (size_t)n, 0, &from, NEVER), n);
 	}
 }
 
@@ -277,25 +276,23 @@ static void exchange_datagrams(struct unet_addr server, struct unet_addr client)
 	struct unet_addr from = { 0 };
 	char buffer[64];
 	struct ustack *u;
-	int fd = unet_bind(&client, 0);
+	int fd = bind_datagrams(&client);
 
-	e = (struct echo){ .e_fd = unet_bind(&server, 0) };
-	made_right(fd);
-	made_right(e.e_fd);
+	e = (struct echo){ .e_fd = bind_datagrams(&server) };
 	e.e_addr = bound(e.e_fd);
 	u = go(echo_datagrams, &e);
 	for (size_t i = 0; i < 5; i++)          /* the first is empty */
-		TEST_EQUAL(unet_sendto(fd, "abcd", i, 0, &e.e_addr, NEVER), i);
+		TEST_EQUAL(send_to(fd, "abcd", i, 0, &e.e_addr, NEVER), i);
 	for (size_t i = 0; i < 4; i++) {
-		TEST_EQUAL(unet_recvfrom(fd, buffer, 64, MSG_PEEK, NULL, NEVER), i);
-		TEST_EQUAL(unet_recvfrom(fd, buffer, 64, 0, &from, NEVER), i);
+		TEST_EQUAL(receive_from(fd, buffer, 64, MSG_PEEK, NULL, NEVER), i);
+		TEST_EQUAL(receive_from(fd, buffer, 64, 0, &from, NEVER), i);
 		TEST_EQUAL(memcmp(buffer, "abcd", i), 0);
 		TEST_EQUAL(from.a_size, e.e_addr.a_size);
 		TEST_EQUAL(memcmp(&from.a_sockaddr, &e.e_addr.a_sockaddr, from.a_size),
 			   0);
 	}
-	TEST_EQUAL(unet_recvfrom(fd, buffer, 2, MSG_TRUNC, NULL, NEVER), 4);
-	TEST_EQUAL(unet_recvfrom(fd, buffer, 64, 0, NULL, 0), -ETIMEDOUT);
+	TEST_EQUAL(receive_from(fd, buffer, 2, MSG_TRUNC, NULL, NEVER), 4);
+	TEST_EQUAL(receive_from(fd, buffer, 64, 0, NULL, 0), -ETIMEDOUT);
 	join(u);
 	TEST_EQUAL(unet_close(fd), 0);
 	TEST_EQUAL(unet_close(e.e_fd), 0);
@@ -314,11 +311,10 @@ NET_TEST(datagrams)
 	for (int i = 0; i < 2; i++)
 		snprintf(names[i], 64, "@usched-%d-%ld", i, (long)getpid());
 	exchange_datagrams(address(names[0]), address(names[1]));
-	fd = unet_bind(&a, UNET_REUSEPORT);
+	fd = bind_datagrams(&a);
 	a = bound(fd);
-	TEST_EQUAL(unet_sendto(fd, big, sizeof big, 0, &a, NEVER), -EMSGSIZE);
-	TEST_EQUAL(unet_bind(&a, 0), -EADDRINUSE);
-	TEST_EQUAL(unet_close(unet_bind(&a, UNET_REUSEPORT)), 0);
+	TEST_EQUAL(send_to(fd, big, sizeof big, 0, &a, NEVER), -EMSGSIZE);
+	TEST_EQUAL(bind_datagrams(&a), -EADDRINUSE);
 	TEST_EQUAL(unet_close(fd), 0);
 }
 

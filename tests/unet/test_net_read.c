@@ -61,20 +61,20 @@ static ssize_t read_somehow(struct script *s)
 	case READ_BYTES:
 		return unet_read(s->s_fd, to, 1, NEVER);
 	case READ_VECTORS:
-		return unet_readv(s->s_fd, iov, 3, NEVER);
+		return read_vector(s->s_fd, iov, 3, NEVER);
 	case READ_POLLED:
 		return read_polled(s->s_fd, to);
 	case READ_TRUNCATED:                    /* TCP drops the bytes */
-		n = unet_recvfrom(s->s_fd, spare, 16, MSG_TRUNC, NULL, NEVER);
+		n = receive_from(s->s_fd, spare, 16, MSG_TRUNC, NULL, NEVER);
 		if (n > 0)
 			memcpy(to, "abcabcabcabcabca", (size_t)n);
 		return n;
 	default:
-		n = unet_recvfrom(s->s_fd, spare, 16, MSG_PEEK, NULL, NEVER);
+		n = receive_from(s->s_fd, spare, 16, MSG_PEEK, NULL, NEVER);
 		if (n <= 0)
 			return n;
-		TEST_TRUE(unet_recvfrom(s->s_fd, to, 16, MSG_PEEK, NULL, NEVER) >= n);
-		return unet_recvfrom(s->s_fd, to, (size_t)n, 0, NULL, NEVER);
+		TEST_TRUE(receive_from(s->s_fd, to, 16, MSG_PEEK, NULL, NEVER) >= n);
+		return receive_from(s->s_fd, to, (size_t)n, 0, NULL, NEVER);
 	}
 }
 

@@ -119,7 +119,7 @@ static void flow_out(void *arg)
 		half = n / 3;
 		iov[0] = (struct iovec){ f->f_data, half };
 		iov[1] = (struct iovec){ f->f_data + half, n - half };
-		rc = n % 2 ? unet_writev(f->f_fd, iov, 2, NEVER)
+		rc = n % 2 ? write_vector(f->f_fd, iov, 2, NEVER)
 			: unet_write(f->f_fd, f->f_data, n, NEVER);
 		TEST_TRUE(rc > 0 && (size_t)rc <= n);
 		i += (size_t)rc;
@@ -140,7 +140,7 @@ static void flow_in(void *arg)
 			{ f->f_data, n / 2 }, { f->f_data + n / 2, n - n / 2 },
 		};
 
-		rc = n % 2 ? unet_readv(f->f_fd, iov, 2, NEVER)
+		rc = n % 2 ? read_vector(f->f_fd, iov, 2, NEVER)
 			: unet_read(f->f_fd, f->f_data, n, NEVER);
 		TEST_TRUE(rc >= 0 && (size_t)rc <= n);
 		for (size_t k = 0; k < (size_t)rc; k++)

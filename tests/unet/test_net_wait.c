@@ -209,7 +209,7 @@ static ssize_t call_connect_fd(struct place *p, int64_t deadline)
 {
 	struct unet_addr a = bound(p->p_fds[0]);
 	int fd = socket(a.a_sockaddr.ss_family, SOCK_STREAM, 0);
-	int rc = unet_connect_fd(fd, &a, deadline);
+	int rc = unet__connect(fd, &a, deadline);
 
 	TEST_EQUAL(unet_close(fd), 0);          /* it is open all the same */
 	return rc;
@@ -604,21 +604,6 @@ static void by_read_all(void)
 	TEST_EQUAL(unet_read_all(shallow_fd, &c, 1, NULL, NEVER), 0);
 }
 
-static void by_readv(void)
-{
-	static char c;
-	static const struct iovec iov = { &c, 1 };
-
-	TEST_EQUAL(unet_readv(shallow_fd, &iov, 1, NEVER), 1);
-}
-
-static void by_recvfrom(void)
-{
-	static char c;
-
-	TEST_EQUAL(unet_recvfrom(shallow_fd, &c, 1, 0, NULL, NEVER), 1);
-}
-
 static void shallow_call(void *call)
 {
 	called_at = __builtin_frame_address(0);
@@ -649,8 +634,7 @@ static long depth_in(void (*call)(void), int fds[2])
 /* A blocked thread's image holds little of this library. */
 static void frames_are_shallow(void)
 {
-	void (*const calls[])(void) = { by_wait_readable, by_read, by_read_all, by_readv,
-					by_recvfrom };
+	void (*const calls[])(void) = { by_wait_readable, by_read, by_read_all };
 	int fds[2];
 	long plain;
 
