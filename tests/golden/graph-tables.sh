@@ -19,22 +19,14 @@ while IFS= read -r text; do
 done <<'END'
 
 N, R, M, U
-N, R, M, U; 2, 4, 2, 100000.0
 2, 2, 1000, 1.0
-N, R, M
 N, R, M, U,
 N, R, M, U, GO, U
 N, R, M, U, GO; 2, 2, 1000, 1.0, 1.0; 2, 4, 10
-N, R, M, U, GO; 2, 2, 1000, 1.0, 1.0; 2, 4, 10, nan, 1
-N, R, M, U, GO; 2, 2, 1000, 1.0, 1.0; 2, 4, 10, -, 1
 N, R, M, U, GO; 2, 2, 1000, 1.0, 1.0; 2, 4, 10, fail, 1
 N, R, M, U, GO; 2, 2, 1000, 1.0, 1.0; 2, 0, 10, 1, 2
-N, R, M, U; 2, 2, 2, 1@1
 ring, passes, U; create, 5, 1.0
-ring, passes, U, GO; ring, 5, 1
 ring, passes, U, GO; ring, 5, 1, 1@1e3
-ring, passes, U, GO; ring, 5, 1, x@5
-depth, N, R, M, D, U; depth, 2, 2, 2, -1, 1
 redis, clients, command, pipeline, U; redis, 50, get, 1, 5
 END
 printf '\377\376\n' | python3 "$here/graph.py"
