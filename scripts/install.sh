@@ -234,13 +234,12 @@ look() {
 	esac
 }
 
-# For the proofs: model checker, sanitizers, fuzzer, random programs, profilers. clang
+# For the proofs: model checker, sanitizers, fuzzer, profilers. clang
 # needs its libraries apart, as recommended packages are not installed.
 proofs() {
 	tool spin spin spin
 	[ "$target" != matrix ] || exists testssl || useful testssl.sh bsdextrautils
 	[ "$target" != matrix ] || adopted
-	tool csmith csmith csmith libcsmith-dev
 	tool 'g\+\+|c\+\+|CXX' g++ g++
 	tool clang clang clang
 	tool 'clang|llvm-symbolizer' llvm-symbolizer llvm

@@ -104,7 +104,6 @@ rows() {
 	proof sim
 	proof planted
 	proof torture
-	proof csmith
 	proof fuzz
 	proof profile
 	proof coverage
