@@ -97,23 +97,14 @@ class Httpd(serverlib.Case):
         etag, date = self.field["etag"], self.field["last-modified"]
         for status, *fields in (
                 (304, f"If-None-Match: {etag}"),
-                (304, f'If-None-Match: "x", W/{etag}'),
-                (304, "If-None-Match: *"),
-                (200, 'If-None-Match: "x"'),
+                (304, "If-None-Match: *"), (200, 'If-None-Match: "x"'),
                 (304, f"If-Modified-Since: {date}"),
                 (200, "If-Modified-Since: Sat, 01 Jan 2000 00:00:00 GMT"),
-                (200, "If-Modified-Since: yesterday"),
                 (200, 'If-None-Match: "x"', f"If-Modified-Since: {date}"),
-                (200, f"If-Match: {etag}"), (200, 'If-Match: "x", ' + etag), (200, "If-Match: *"),
-                (412, 'If-Match: "x"'), (412, f"If-Match: W/{etag}"),
-                (200, f"If-Match: W/{etag}, {etag}"),
+                (200, 'If-Match: "x", ' + etag), (412, 'If-Match: "x"'), (412, f"If-Match: W/{etag}"),
                 (412, 'If-Match: "x"', f"If-None-Match: {etag}"),
-                (304, f"If-Match: {etag}", f"If-None-Match: {etag}"),
-                (200, f"If-Unmodified-Since: {date}"), (200, "If-Unmodified-Since: yesterday"),
                 (412, "If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT"),
                 (412, "If-Unmodified-Since: Saturday, 01-Jan-00 00:00:00 GMT"),
-                (412, "If-Unmodified-Since: Sat Jan  1 00:00:00 2000"),
-                (412, "If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT  "),
                 (200, f"If-Match: {etag}", "If-Unmodified-Since: Sat, 01 Jan 2000 00:00:00 GMT")):
             with self.subTest(fields=fields):
                 self.get(status, "/1k", *(word for field in fields for word in ("-H", field)))
@@ -123,28 +114,19 @@ class Httpd(serverlib.Case):
         for name in "1k", "65k":
             data = content(f"{self.www}/{name}")
             size = len(data)
-            for asked, first, count in (
-                    ("0-0", 0, 1), ("0-99", 0, 100), ("10-", 10, size - 10),
-                    ("-10", size - 10, 10), (f"{size - 1}-", size - 1, 1),
-                    (f"5-{size + 5}", 5, size - 5), (f"-{size + 5}", 0, size)):
-                with self.subTest(name=name, range=asked):
-                    self.get(206, f"/{name}", "-r", asked)
-                    self.assertTrue(self.body == data[first:first + count], "wrong bytes")
-                    self.assertEqual(self.field["content-range"],
-                                     f"bytes {first}-{first + count - 1}/{size}")
             for asked in f"{size}-", f"{size}-{size + 1}", "-0", "9" * 30 + "-":
                 with self.subTest(name=name, range=asked):
                     self.get(416, f"/{name}", "-r", asked)
                     self.assertEqual(self.field["content-range"], f"bytes */{size}")
             for asked in ("bytes= -5", "bytes=5", "bytes=-", "bytes=", "bytes=5-4", "bytes=5-x",
-                          "bytes= -9223372036854775808-5", "bytes=--5", "bytes=+1-5", "lines=0-1",
-                          "bytes=0x1-5", "bytes"):
+                          "bytes=--5", "bytes=+1-5", "lines=0-1", "bytes"):
                 with self.subTest(name=name, field=asked):
                     self.get(200, f"/{name}", "-H", f"Range: {asked}")
                     self.assertTrue(self.body == data, "wrong bytes")
             for asked, first, last in (
-                    ("BYTES=1-2", 1, 2), ("bytes=1-2, 5-6", 1, 2), ("bytes=-" + "9" * 30, 0, size - 1),
-                    ("bytes=3-" + "9" * 30, 3, size - 1)):
+                    ("bytes=0-0", 0, 0), ("bytes=10-", 10, size - 1), ("bytes=-10", size - 10, size - 1),
+                    (f"bytes=5-{size + 5}", 5, size - 1), ("BYTES=1-2", 1, 2), ("bytes=1-2, 5-6", 1, 2),
+                    ("bytes=-" + "9" * 30, 0, size - 1)):
                 with self.subTest(name=name, field=asked):
                     self.get(206, f"/{name}", "-H", f"Range: {asked}")
                     self.assertTrue(self.body == data[first:last + 1], "wrong bytes")
@@ -293,14 +275,8 @@ class Answers(Httpd):
         chunked = HOST + "Transfer-Encoding: chunked\r\n"
         for what, status, text in (
                 ("no host", "400", request("/1.txt", "")),
-                ("wrong version", "400", f"GET /1.txt HTTP/x\r\n{HOST}\r\n"),
-                ("wrong field", "400", request("/1.txt", HOST + ": c\r\n")),
-                ("wrong length", "400", request("/", HOST + "Content-Length: -1\r\n", "POST")),
                 ("two lengths", "400", request("/", chunked + "Content-Length: 1\r\n", "POST")),
                 ("wrong chunk", "400", request("/", chunked, "POST") + "x\r\n"),
-                ("chunks", "405 405", request("/", chunked, "POST")
-                 + "5;a=b\r\nhello\r\n0A ; c\r\n0123456789\r\n0\r\nField: d\r\n\r\n"
-                 + request("/", chunked + "Connection: close\r\n", "POST") + "0\r\n\r\n"),
                 *((what, "400", request("/", chunked, "POST") + text) for what, text in (
                     ("other bytes after a chunk", "5\r\nhelloXX0\r\n\r\n"),
                     ("a line feed after a chunk", "5\r\nhello\n\n0\r\n\r\n"),
@@ -312,20 +288,14 @@ class Answers(Httpd):
                     ("a size that is too large", "f" * 17 + "\r\nhello\r\n0\r\n\r\n"),
                     ("a line feed at the end", "0\r\nField: a\n\r\n"),
                     ("a field without a colon", "0\r\nField\r\n\r\n"))),
-                ("other coding", "400",
-                 request("/", HOST + "Transfer-Encoding: gzip\r\n", "POST")),
                 ("garbage", "400", "\1\2\3\r\n\r\n"),
                 ("half a request", "", "GET /1.txt HTT"),
                 ("nothing", "", ""),
                 ("bare line feeds", "400", "GET /1.txt HTTP/1.1\nHost: x\n\n"),
                 ("one bare line feed", "400", "GET /1.txt HTTP/1.1\r\nA: b\nHost: x\r\n\r\n"),
                 ("two hosts", "400", request("/1.txt", HOST + "host: y\r\n")),
-                ("a space before the colon", "400", request("/1.txt", HOST + "A : b\r\n")),
                 ("the same of a coding", "400",
                  request("/1.txt", HOST + "Transfer-Encoding : chunked\r\n") + "0\r\n\r\n"),
-                ("a folded field", "400", request("/1.txt", HOST + "A: b\r\n c\r\n")),
-                ("two codings", "501", request("/", HOST + "Transfer-Encoding: gzip, chunked\r\n",
-                                               "POST") + "0\r\n\r\n"),
                 ("codings in two fields", "400",
                  request("/", chunked + "Transfer-Encoding: chunked\r\n", "POST") + "0\r\n\r\n"),
                 ("a coding in HTTP/1.0", "400",
@@ -339,8 +309,7 @@ class Answers(Httpd):
                 ("a line that ends in a lone CR", "400", "GET /1.txt\r\nH:\rm\r\nx"),
                 ("long field", "200", request("/", HOST + f"Range: {'a' * 3000}\r\n")),
                 ("long field of no use", "200",
-                 request("/", HOST + f"Cookie: {'a' * 6000}\r\n")),
-                ("long head", "431", request("/", HOST + "a: b\r\n" * 3000))):
+                 request("/", HOST + f"Cookie: {'a' * 6000}\r\n"))):
             with self.subTest(what):
                 self.assertEqual(statuses(self.raw(text)), status)
 
@@ -400,7 +369,7 @@ class Answers(Httpd):
                 *((f"6.2 length {length!r}", status,
                    post + f"Content-Length: {length}\r\n\r\nhello")
                   for length, status in (
-                      ("5", "405 200"), ("0005", "405 200"), ("+5", "400"), ("5, 6", "400"),
+                      ("5", "405 200"), ("0005", "405 200"), ("+5", "400"), ("-1", "400"), ("5, 6", "400"),
                       ("5 5", "400"), ("0x5", "400"), ("", "400"), ("5a", "400"), ("5.0", "400"),
                       ("18446744073709551621", "400"))),
                 ("6.3 two lengths", "400", post + "Content-Length: 5\r\n" * 2 + "\r\nhello"),
