@@ -195,7 +195,6 @@ look() {
 		exists qemu-aarch64-static || exists qemu-aarch64 || useful qemu-user-static
 		exists xz || useful xz-utils
 		[ "${ROWS-}" != short ] || return
-		exists chromium || useful chromium
 		for triple in arm-linux-gnueabihf powerpc64le-linux-gnu mips64el-linux-gnuabi64 \
 			hppa-linux-gnu
 		do
