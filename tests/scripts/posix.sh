@@ -300,11 +300,34 @@ passes 'locks at a fork' "$program"
 unset UPOSIX_LOCKS
 unset UPOSIX_QUIET
 
+# What the programs below share.
+{
+	echo '#define _GNU_SOURCE'
+	printf '#include <%s.h>\n' dlfcn errno fcntl link linux/futex poll pthread sched semaphore \
+		signal stdint stdio stdlib string sys/eventfd sys/fsuid sys/resource sys/select \
+		sys/socket sys/syscall sys/timerfd sys/wait time unistd
+	cat <<-'END'
+	static inline pthread_t start(void *(*f)(void *), void *arg)
+	{
+		pthread_t t;
+
+		if (pthread_create(&t, NULL, f, arg))
+			abort();
+		return t;
+	}
+	static inline void *join(pthread_t t)
+	{
+		void *result;
+
+		return pthread_join(t, &result) ? abort(), NULL : result;
+	}
+	END
+} >"$dir/all.h"
 # build NAME OPTION... <SOURCE
 build() {
 	name=$1
 	shift
-	cat >"$dir/$name.c"
+	{ echo '#include "all.h"'; cat; } >"$dir/$name.c"
 	# shellcheck disable=SC2086
 	$CC -O1 -Wall -o "$dir/$name" "$dir/$name.c" "$@" -pthread >"$dir/errors" 2>&1 ||
 		die "$name: $(cat "$dir/errors")"
@@ -313,11 +336,6 @@ build() {
 # main() ends first; what is left ends the process. The name says whether a thread that
 # main() forked later does.
 build late <<'END'
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 static void *late(void *unused)
 {
 	sleep(1);
@@ -327,17 +345,12 @@ static void *late(void *unused)
 
 int main(int argc, char **argv)
 {
-	pthread_t t;
-
 	(void)argv;
 	if (argc > 1 && daemon(1, 1))
 		return 1;
-	pthread_create(&t, NULL, late, NULL);
-	if (argc > 1) {
-		pthread_join(t, NULL);
-		return 0;
-	}
-	pthread_detach(t);
+	if (argc > 1)
+		return join(start(late, NULL)) != NULL;
+	pthread_detach(start(late, NULL));
 	pthread_exit(NULL);
 }
 END
@@ -368,12 +381,6 @@ void syslog(int priority, const char *format, ...)
 END
 $CC -fPIC -shared -o "$dir/libsyslog.so" "$dir/syslog.c" || die 'a library does not build'
 build tells <<'END'
-#include <fcntl.h>
-#include <pthread.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 static __thread int own;
 
 static void *run(void *arg)
@@ -386,7 +393,6 @@ int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "";
 	int ends[2] = { -1, -1 };
-	pthread_t t;
 	char c;
 
 	if (strcmp(how, "null") == 0)
@@ -395,8 +401,7 @@ int main(int argc, char **argv)
 		close(2);
 	if (strcmp(how, "socket") == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
 		return 1;
-	if (pthread_create(&t, NULL, run, NULL) || pthread_join(t, NULL))
-		return 2;
+	join(start(run, NULL));
 	return ends[0] >= 0 && recv(ends[1], &c, 1, MSG_DONTWAIT) > 0 ? 3 : 0;
 }
 END
@@ -456,14 +461,6 @@ fi
 
 # What the kernel keeps with a processor is told, once for each call, to threads.
 build keeps <<'END'
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <sys/fsuid.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 static void *sets(void *unused)
 {
 	cpu_set_t cpus;
@@ -485,12 +482,10 @@ static void *sets(void *unused)
 
 int main(void)
 {
-	pthread_t t;
 	long uid = setfsuid(getuid());
 
 	sets(NULL);
-	pthread_create(&t, NULL, sets, NULL);
-	pthread_join(t, NULL);
+	join(start(sets, NULL));
 	return setfsuid(-1) != uid || unshare(1) != -1;
 }
 END
@@ -504,12 +499,6 @@ same 'told of all' 9 "$(wc -l <"$dir/out")"
 
 # A native thread forks, and is all that the child has besides what it starts itself.
 build splits <<'END'
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static void *late(void *unused)
 {
 	usleep(20000);
@@ -529,11 +518,9 @@ static void *split(void *how)
 		return NULL;
 	}
 	alarm(100);
-	pthread_create(&t, NULL, late, NULL);
+	t = start(late, NULL);
 	if (how)
-		pthread_join(t, NULL);
-	if (how)
-		pthread_exit(NULL);
+		pthread_exit(join(t));
 	return NULL;
 }
 
@@ -555,13 +542,6 @@ same 'a fork by a native thread' '0 0 ' "$(limited $run "$dir/splits" 2>&1)"
 
 # A thread forks while main() has its record.
 build renames <<'END'
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static volatile int stop;
 
 static void nothing(int sig)
@@ -595,14 +575,13 @@ int main(void)
 	pthread_t t;
 
 	sigaction(SIGUSR1, &action, NULL);
-	pthread_create(&t, NULL, run, NULL);
+	t = start(run, NULL);
 	while (!stop) {
 		for (int i = 0; i < 10; i++)
 			pthread_kill(t, SIGUSR1);
 		usleep(50);
 	}
-	pthread_join(t, NULL);
-	return 0;
+	return join(t) != NULL;
 }
 END
 same 'a fork beside pthread_kill()' 0 "$(limited $run "$dir/renames" 2>&1)"
@@ -610,14 +589,6 @@ same 'a fork beside pthread_kill()' 0 "$(limited $run "$dir/renames" 2>&1)"
 # A handler of main() sends a signal to the thread, on whose way main() itself may be: here
 # the thread runs, and has it run, while main() is still in pthread_kill().
 build sends <<'END'
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <unistd.h>
-
 static pthread_t self, t;
 static sem_t over;
 static volatile int caught;
@@ -654,7 +625,7 @@ int main(void)
 	signal(SIGUSR1, answer);
 	signal(SIGUSR2, send_on);
 	signal(SIGCONT, SIG_IGN);
-	pthread_create(&t, NULL, run, NULL);
+	t = start(run, NULL);
 	for (int i = 0; i < 300; i++) {
 		int before = caught;
 
@@ -663,7 +634,7 @@ int main(void)
 			usleep(100);
 	}
 	sem_post(&over);
-	pthread_join(t, NULL);
+	join(t);
 	puts("sent");
 	return 0;
 }
@@ -672,10 +643,6 @@ same 'a handler that sends' sent "$(limited $run "$dir/sends" 2>&1)"
 
 # A wait for a condition of several processes needs no memory to get its mutex again.
 build relocks <<'END'
-#include <pthread.h>
-#include <stdio.h>
-#include <time.h>
-
 extern void *__libc_malloc(size_t);
 static pthread_mutex_t m;
 static pthread_cond_t c;
@@ -706,7 +673,6 @@ int main(void)
 {
 	pthread_mutexattr_t attr;
 	pthread_condattr_t attr_c;
-	pthread_t t;
 
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
@@ -715,9 +681,7 @@ int main(void)
 	pthread_condattr_init(&attr_c);
 	pthread_condattr_setpshared(&attr_c, PTHREAD_PROCESS_SHARED);
 	pthread_cond_init(&c, &attr_c);
-	pthread_create(&t, NULL, run, NULL);
-	pthread_join(t, NULL);
-	return 0;
+	return join(start(run, NULL)) != NULL;
 }
 END
 same 'a wait without memory' '0 0 1 ' "$(limited $run "$dir/relocks" 2>&1)"
@@ -729,10 +693,6 @@ int *where(void) { return &variable; }
 END
 $CC -fPIC -shared -o "$dir/plug.so" "$dir/plug.c" || die 'a library does not build'
 build loads -ldl <<'END'
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stddef.h>
-
 static __thread int own;
 
 static void *run(void *unused)
@@ -743,11 +703,8 @@ static void *run(void *unused)
 
 int main(int argc, char **argv)
 {
-	pthread_t t;
-
 	for (int i = 0; i < 2; i++) {
-		pthread_create(&t, NULL, run, NULL);
-		pthread_join(t, NULL);
+		join(start(run, NULL));
 		if (i == 0 && argc > 1 && !dlopen(argv[1], RTLD_NOW))
 			return 1;
 		if (argc > 2)
@@ -773,15 +730,6 @@ same 'without threads' '' "$(limited $run true 2>&1)"
 # Another native thread has libc's lock of the objects at a fork, which stays closed in the
 # child. The child starts a thread, which has variables of its own or not, and waits.
 build forks <<'END'
-#define _GNU_SOURCE
-#include <link.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static __thread sem_t own;
 static sem_t begun, posted;
 
@@ -816,17 +764,16 @@ int main(int argc, char **argv)
 	(void)argv;
 	sem_init(&begun, 0, 0);
 	sem_init(&posted, 0, 1);
-	pthread_create(&t, NULL, waits, &posted);
-	pthread_join(t, NULL);
+	join(start(waits, &posted));
 	pthread_attr_init(&attr);
 	pthread_attr_setstack(&attr, aligned_alloc(4096, 1 << 20), 1 << 20);
 	pthread_create(&t, &attr, holds, NULL);
 	sem_wait(&begun);
 	if (fork() == 0) {
 		alarm(100);
-		pthread_create(&t, NULL, waits, argc > 1 ? NULL : &posted);
+		t = start(waits, argc > 1 ? NULL : &posted);
 		sem_post(&posted);
-		pthread_join(t, NULL);
+		join(t);
 		_exit(0);
 	}
 	wait(&status);
@@ -853,13 +800,6 @@ struct large *of_library(void) { return &large; }
 END
 $CC -fPIC -shared -o "$dir/libkeeps.so" "$dir/libkeeps.c" || die 'a library does not build'
 build keeps "$dir/libkeeps.so" -Wl,-rpath="$dir" <<'END'
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include "keeps.h"
 
 enum { THREADS = 50, ROUNDS = 200 };
@@ -907,7 +847,6 @@ static void *run(void *arg)
 {
 	long n = (long)(size_t)arg;
 	unsigned seed = (unsigned)n;
-	pthread_t t;
 
 	check(first == 42 && last == 0 && strcmp(text, "new") == 0 && !self);
 	check(of_library()->number == 0 && strcmp(of_library()->text, "new") == 0);
@@ -927,8 +866,7 @@ static void *run(void *arg)
 		look(n);
 	}
 	if (n % 4 == 0) {
-		check(pthread_create(&t, NULL, child, NULL) == 0);
-		check(pthread_join(t, NULL) == 0);
+		join(start(child, NULL));
 		look(n);
 	}
 	if (n % 4 == 1)
@@ -944,9 +882,9 @@ int main(void)
 	first = 7;
 	for (int round = 0; round < 3; round++) {
 		for (size_t i = 1; i < THREADS; i++)
-			check(pthread_create(&t[i], NULL, run, (void *)i) == 0);
+			t[i] = start(run, (void *)i);
 		for (size_t i = 1; i < THREADS; i++)
-			check(pthread_join(t[i], NULL) == 0);
+			join(t[i]);
 	}
 	check(first == 7 && last == 0);
 	puts(wrong ? "wrong" : "right");
@@ -981,13 +919,14 @@ END
 $CC -fPIC -shared -o "$dir/libloads.so" "$dir/libloads.c" -ldl ||
 	die 'a library does not build'
 build constructs "$dir/libloads.so" -Wl,-rpath="$dir" <<'END'
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-
 extern int *(*where)(void);
 void unload(void);
 static int wrong;
+
+static void *give(void *arg)
+{
+	return arg;
+}
 
 static void *run(void *unused)
 {
@@ -1000,25 +939,18 @@ static void *run(void *unused)
 	return unused;
 }
 
-static void *give(void *arg)
-{
-	return arg;
-}
-
 int main(void)
 {
 	pthread_t t[8];
 
 	for (int i = 0; i < 8; i++)
-		pthread_create(&t[i], NULL, run, NULL);
+		t[i] = start(run, NULL);
 	for (int i = 0; i < 8; i++)
-		pthread_join(t[i], NULL);
+		join(t[i]);
 	printf("%d %d\n", *where(), wrong);
 	fflush(stdout);
 	unload();
-	pthread_create(&t[0], NULL, give, NULL);
-	pthread_join(t[0], NULL);
-	return 0;
+	return join(start(give, NULL)) != NULL;
 }
 END
 PLUG=$dir/plug.so
@@ -1029,15 +961,6 @@ same 'variables of what a constructor loads' '0 7 0' "$? $out"
 # An object in such variables that a thread waits for is refused, for no other reaches it,
 # and so is one in variables that threads share, which is one instead of many.
 build waits <<'END'
-#include <errno.h>
-#include <linux/futex.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 static __thread sem_t sem;
 static __thread pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static __thread pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
@@ -1059,9 +982,7 @@ static void *run(void *how)
 
 int main(int argc, char **argv)
 {
-	pthread_t t;
-
-	return argc != 2 || pthread_create(&t, NULL, run, argv[1]) || pthread_join(t, NULL);
+	return argc != 2 || join(start(run, argv[1])) != NULL;
 }
 END
 for options in '--tls program' ''; do
@@ -1077,13 +998,6 @@ done
 # more then; with exit(), that of the thread that calls it; and what is not exchanged at
 # the end of the native thread. All threads have registered before the first ends.
 build ends <<'END'
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
@@ -1126,12 +1040,12 @@ int main(void)
 
 	pthread_key_create(&key, end_of_key);
 	for (intptr_t i = 0; i < 3; i++)
-		pthread_create(&t[i], NULL, run, (void *)(i + 1));
+		t[i] = start(run, (void *)(i + 1));
 	for (int i = 0; i < 3; i++)
 		sem_wait(&ready);
 	for (int i = 0; i < 3; i++) {
 		sem_post(&go[i]);
-		pthread_join(t[i], NULL);
+		join(t[i]);
 	}
 	return 1;
 }
@@ -1146,11 +1060,6 @@ done
 
 # What cannot be exchanged is told, and starts no thread.
 build creates -ldl <<'END'
-#include <dlfcn.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-
 static void *run(void *arg)
 {
 	return arg;
@@ -1206,9 +1115,6 @@ done
 # The older version of conditions, and functions that libc calls by other names.
 if [ "$machine" = x86_64 ]; then
 	build old <<'END'
-#include <pthread.h>
-#include <stdio.h>
-
 __asm__(".symver pthread_cond_wait, pthread_cond_wait@GLIBC_2.2.5");
 __asm__(".symver pthread_cond_signal, pthread_cond_signal@GLIBC_2.2.5");
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
@@ -1229,11 +1135,11 @@ int main(void)
 	pthread_t t;
 
 	pthread_mutex_lock(&m);
-	pthread_create(&t, NULL, run, NULL);
+	t = start(run, NULL);
 	while (!ready)
 		pthread_cond_wait(&c, &m);
 	pthread_mutex_unlock(&m);
-	pthread_join(t, NULL);
+	join(t);
 	puts("old");
 	return 0;
 }
@@ -1241,15 +1147,6 @@ END
 	same 'old conditions' old "$(limited $run "$dir/old" 2>&1)"
 fi
 build aliases -ldl <<'END'
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/select.h>
-#include <time.h>
-#include <unistd.h>
-
 #define CALL(name, like) ((__typeof__(&like))dlsym(RTLD_DEFAULT, name))
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
@@ -1284,27 +1181,19 @@ static void *writes(void *unused)
 
 int main(void)
 {
-	void *(*f[])(void *) = { run, writes };
-	pthread_t t[2];
+	pthread_t t;
 
 	if (pipe(to_main) || pipe(to_thread))
 		return 1;
-	for (int i = 0; i < 2; i++)
-		pthread_create(&t[i], NULL, f[i], NULL);
-	for (int i = 0; i < 2; i++)
-		pthread_join(t[i], NULL);
-	return 0;
+	t = start(run, NULL);
+	join(start(writes, NULL));
+	return join(t) != NULL;
 }
 END
 same 'other names' 1 "$(timeout 60 $run --processors 1 "$dir/aliases" 2>&1)"
 
 # Allocators whose locks and thread-local variables go together.
 build allocates <<'END'
-#include <pthread.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { THREADS = 64, TIMES = 2000, LIVE = 64 };
 
 static void *run(void *arg)
@@ -1334,10 +1223,9 @@ int main(void)
 	pthread_t t[THREADS];
 
 	for (size_t i = 0; i < THREADS; i++)
-		if (pthread_create(&t[i], NULL, run, (void *)i))
-			return 1;
+		t[i] = start(run, (void *)i);
 	for (size_t i = 0; i < THREADS; i++)
-		pthread_join(t[i], NULL);
+		join(t[i]);
 	return 0;
 }
 END
@@ -1354,18 +1242,9 @@ done
 # C++: destructors at pthread_exit() and pthread_cancel(), std::thread and its like.
 if command -v g++ >/dev/null; then
 	cat >"$dir/plus.cc" <<'END'
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <future>
-#include <mutex>
+#include <bits/stdc++.h>
 #include <pthread.h>
-#include <shared_mutex>
-#include <stdexcept>
-#include <thread>
 #include <unistd.h>
-#include <vector>
 
 static int destroyed;
 struct noted {
@@ -1441,6 +1320,7 @@ END
 
 	# A handler that keeps the end of its thread for itself ends the process, as natively.
 	cat >"$dir/swallows.cc" <<'END'
+#include <bits/stdc++.h>
 #include <cxxabi.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -1497,12 +1377,7 @@ END
 
 	# What it waits for by syscall(), with more threads than processors.
 	cat >"$dir/futex.cc" <<'END'
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <future>
-#include <thread>
-#include <vector>
+#include <bits/stdc++.h>
 
 struct slow {
 	int value;
@@ -1566,17 +1441,6 @@ fi
 # The names of a hardened build, a vfork(), and descriptors of other kinds. On one processor
 # a call that waits natively keeps the writer from running.
 build hardened -O2 -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 <<'END'
-#include <poll.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/timerfd.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
 static int fds[2], event, turn;
 
 static void *write_later(void *unused)
@@ -1604,7 +1468,7 @@ static void *serve(void *unused)
 	event = eventfd(0, 0);
 	timer = timerfd_create(CLOCK_MONOTONIC, 0);
 	for (turn = 0; turn < 6; turn++) {
-		pthread_create(&t, NULL, write_later, NULL);
+		t = start(write_later, NULL);
 		switch (turn) {
 		case 0: good += read(fds[0], text, three) == 3; break;
 		case 1: good += recv(fds[0], text, three, 0) == 3; break;
@@ -1613,8 +1477,7 @@ static void *serve(void *unused)
 		case 4: good += fread(text, 1, three, in) == 3; break;
 		case 5: good += read(event, &number, sizeof number) == 8 && number == 1; break;
 		}
-		pthread_join(t, (void **)&number);
-		good += number == 0;
+		good += !join(t);
 	}
 	good += fprintf(out, "%s", text) == 3 && fflush(out) == 0;
 	good += recv(fds[1], text, three, 0) == 3;
@@ -1630,11 +1493,8 @@ static void *serve(void *unused)
 
 int main(void)
 {
-	pthread_t t;
-
 	socketpair(AF_UNIX, SOCK_STREAM, 0, fds);
-	pthread_create(&t, NULL, serve, NULL);
-	pthread_join(t, NULL);
+	join(start(serve, NULL));
 }
 END
 nm -u "$dir/hardened" | sed -n 's/.* \(__[a-z]*_chk\)@.*/\1/p' >"$dir/refers"
