@@ -400,19 +400,6 @@ end usched__commit
 	number	usched__frame, 160
 	number	usched__pc_at, CONTEXT_PC
 	number	usched__shallow, 192
-	number	usched__registers, 33
-	number	usched__sp, 31
-
-	/* x0 ... x30 sp pc, in ucontext_t */
-	object	usched__context, 2
-	.irp	i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
-	.short	184 + 8 * \i
-	.endr
-	.irp	i, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
-	.short	184 + 8 * \i
-	.endr
-	.short	CONTEXT_PC
-	end_object usched__context
 
 	text	usched__control_low, "FPCR"
 	text	usched__control_high, ""

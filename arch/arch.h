@@ -121,13 +121,6 @@ static inline uintptr_t usched__interrupted(const void *context)
 }
 
 /*
- * The registers in what a signal handler gets third: their number, by DWARF's numbering
- * and with the PC last; 0: unknown. That of SP; and for each its byte there.
- */
-ARCH_PRIVATE extern const unsigned usched__registers, usched__sp;
-ARCH_PRIVATE extern const uint16_t usched__context[];
-
-/*
  * Makes a request to Valgrind, see src/watch/watch.h. Returns 0 without Valgrind, which
  * knows the sequence of instructions: rotations that cancel out, and one that does
  * nothing. The request is in one register, the result comes in another.

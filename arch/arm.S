@@ -304,17 +304,10 @@ function usched__commit
 end usched__commit
 
 	read_only
-	/* Dumps read .eh_frame, which is not there: no registers for them. */
 	number	usched__return_at, RETURN_AT
 	number	usched__frame, FRAME + JUMP
 	number	usched__pc_at, CONTEXT_PC
 	number	usched__shallow, 160
-	number	usched__registers, 0
-	number	usched__sp, 0
-
-	object	usched__context, 2
-	.short	0
-	end_object usched__context
 
 	text	usched__control_low, "FPSCR"
 	text	usched__control_high, ""

@@ -326,13 +326,6 @@ end usched__commit
 	number	usched__frame, 48
 	number	usched__pc_at, CONTEXT_EIP
 	number	usched__shallow, 96
-	number	usched__registers, 9
-	number	usched__sp, 4
-
-	/* eax ecx edx ebx esp ebp esi edi eip, in ucontext_t */
-	object	usched__context, 2
-	.short	64, 60, 56, 52, 48, 44, 40, 36, CONTEXT_EIP
-	end_object usched__context
 
 	text	usched__control_low, "MXCSR"
 	text	usched__control_high, "the x87 control word"

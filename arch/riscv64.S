@@ -241,19 +241,6 @@ end usched__commit
 	number	usched__frame, FRAME
 	number	usched__pc_at, CONTEXT
 	number	usched__shallow, 256
-	number	usched__registers, 33
-	number	usched__sp, 2
-
-	/* x0 ... x31 pc, in ucontext_t; x0 is not there, and no table asks for it */
-	object	usched__context, 2
-	.irp	i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
-	.half	CONTEXT + 8 * \i
-	.endr
-	.irp	i, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
-	.half	CONTEXT + 8 * \i
-	.endr
-	.half	CONTEXT
-	end_object usched__context
 
 	text	usched__control_low, "frm, the rounding mode"
 	text	usched__control_high, ""

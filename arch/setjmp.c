@@ -57,8 +57,7 @@ enum {
 const int usched__return_at = -1;
 const unsigned usched__frame = sizeof(struct frame) + AROUND;
 const unsigned usched__shallow = 64;
-const unsigned usched__registers = 0, usched__sp = 0, usched__pc_at = 0;
-const uint16_t usched__context[] = { 0 };
+const unsigned usched__pc_at = 0;
 const char usched__control_low[] = "the rounding direction", usched__control_high[] = "";
 
 enum { FRAME_SAVED, RESUME, LAUNCH, TO_VISIT }; /* results of setjmp */

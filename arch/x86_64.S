@@ -320,14 +320,6 @@ end usched__commit
 	number	usched__frame, 64
 	number	usched__pc_at, CONTEXT_RIP
 	number	usched__shallow, 96
-	number	usched__registers, 17
-	number	usched__sp, 7
-
-	/* rax rdx rcx rbx rsi rdi rbp rsp r8 ... r15 rip, in ucontext_t */
-	object	usched__context, 2
-	.short	144, 136, 152, 128, 112, 104, 120, 160
-	.short	40, 48, 56, 64, 72, 80, 88, 96, CONTEXT_RIP
-	end_object usched__context
 
 	text	usched__control_low, "MXCSR"
 	text	usched__control_high, "the x87 control word"

@@ -3,14 +3,13 @@
  * snap.h: what a native thread of a processor does at one moment, for dumps and for
  * reports of stalls. Private.
  *
- * A snap is asked for by a signal: the handler copies registers and frames to memory that
- * is there before, and returns. They are unwound later, on the native thread that asked:
- * in a handler an unwinder may wait for a lock that the interrupted code holds.
+ * A signal asks for a snap. Its handler notes the thread and the calls, in memory that is
+ * there before, and names are found later, on the native thread that asked.
  *
  *	SNAP_FREE -> SNAP_WANTED -> SNAP_TAKEN -> SNAP_READY
  *	                  +-------> SNAP_FREE           nothing came in time
  *
- * The first step is made by what asks, the two others by the handler.
+ * The native thread that asks makes the first step, the handler the two others.
  */
 #ifndef USCHED_SNAP_H
 #define USCHED_SNAP_H
@@ -21,23 +20,26 @@
 
 #include "../uproc.h"
 
-enum {
-	SNAP_FRAMES    = 100,           /* calls of a thread that are shown */
-	SNAP_COPY      = 64 << 10,      /* bytes of frames */
-	SNAP_REGISTERS = 40,            /* more than machines have */
-};
+enum { SNAP_FRAMES = 100 };             /* calls of a thread that are shown */
 
 struct uinspect_snap {
 	int           s_state;          /* atomic */
 	struct uproc *s_proc;
-	const struct ustack *s_thread;  /* or NULL */
+	const struct ustack *s_thread;  /* the thread that runs, or NULL */
 	uintptr_t     s_func;
-	uint64_t      s_known;          /* bits: of these registers; others are not */
-	uintptr_t     s_registers[SNAP_REGISTERS];
-	uintptr_t     s_low;            /* of the copy: its address there, */
-	size_t        s_size;           /* and bytes */
-	char          s_bytes[SNAP_COPY];
+	uintptr_t     s_pc;             /* the interrupted instruction */
+	size_t        s_count;          /* elements of s_calls */
+	uintptr_t     s_calls[SNAP_FRAMES];     /* return addresses, the last first */
 };
+
+/* SP in the frame of `context'. The unwinder of 32-bit ARM, the EHABI's, has
+   _Unwind_GetIP() as a macro, and _Unwind_GetCFA() means something else there; register
+   13 is SP. */
+#ifdef _Unwind_GetIP
+#define TOP_OF(context) _Unwind_GetGR(context, 13)
+#else
+#define TOP_OF(context) _Unwind_GetCFA(context)
+#endif
 
 #define SNAP_PRIVATE __attribute__((visibility("hidden")))
 
@@ -45,24 +47,14 @@ struct uinspect_snap {
 SNAP_PRIVATE void uinspect__ask(struct uinspect_snap *s, struct uproc *p);
 
 /*
- * In the handler of that signal, on the native thread of `s', or NULL: it is sure to be
- * the one that was asked. An answer may be late, when another processor was asked.
+ * Fills in `s', in the handler of that signal, if the native thread is the one that was
+ * asked: an answer may be late, when another processor was asked. `sched' is the
+ * dispatcher of this native thread, or NULL: the caller has compared the native threads.
  */
 SNAP_PRIVATE void uinspect__answer(struct uinspect_snap *s, const struct usched *sched,
 				   const void *context);
 
-/* True: the answer has come, in so many milliseconds. */
+/* Returns whether the answer has come, after at most `ms' milliseconds. */
 SNAP_PRIVATE bool uinspect__await(struct uinspect_snap *s, unsigned ms);
-
-/* Instead of asking: the native thread sleeps in the kernel, with these registers. */
-SNAP_PRIVATE void uinspect__read(struct uinspect_snap *s, struct uproc *p, uintptr_t sp,
-				 uintptr_t pc);
-
-/*
- * Returns the number of calls, the innermost first, which is as if called. Allocates
- * nothing. May wait for the dynamic linker's lock.
- */
-SNAP_PRIVATE size_t uinspect__calls(const struct uinspect_snap *s,
-				    uintptr_t calls[SNAP_FRAMES]);
 
 #endif /* USCHED_SNAP_H */

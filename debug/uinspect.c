@@ -121,14 +121,6 @@ static bool change_task(struct task *k, int to)
 	return wanted;
 }
 
-/* The unwinder of 32-bit ARM, the EHABI's, has _Unwind_GetIP() as a macro, and _GetCFA()
-   means something else there; register 13 is SP. */
-#ifdef _Unwind_GetIP
-#define TOP_OF(context) _Unwind_GetGR(context, 13)
-#else
-#define TOP_OF(context) _Unwind_GetCFA(context)
-#endif
-
 /* Notes a call, if the frame is between the thread's top and the bottom of the stack. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *task)
 {
@@ -491,7 +483,8 @@ static void keep_snap(struct task *k, const struct uinspect_snap *s)
 	k->k_runs_func = s->s_func;
 	if (s->s_thread && ustack_get_name(s->s_thread, name, sizeof name) == 0)
 		k->k_runs_name = keep_text(k->k_dump, name);
-	k->k_runs_depth = uinspect__calls(s, k->k_frames);
+	k->k_runs_depth = s->s_count;
+	memcpy(k->k_frames, s->s_calls, sizeof s->s_calls);
 }
 
 /* Asks the processors that do not answer what they run. */

@@ -63,10 +63,10 @@ int uinspect_dump(int fd, unsigned how);
  * Makes a native thread that dumps to standard error whenever the signal `sig' comes,
  * for example SIGQUIT, also while no processor answers. The handler only wakes it. From
  * then on all dumps send that signal to the native threads of processors that do not
- * answer, to ask for the thread that runs there, and its calls; with the portable switch
- * these are not known. So a system call in which a thread blocks natively may fail with
- * EINTR, where SA_RESTART does not cover it. In the child of a fork that native thread
- * is missing.
+ * answer, to ask for the thread that runs there, and for its calls, which are known on
+ * x86-64 and AArch64 with glibc. So a system call in which a thread blocks natively may
+ * fail with EINTR, where SA_RESTART does not cover it. In the child of a fork that native
+ * thread is missing.
  * 0; -EINVAL: no such signal; -EAGAIN: no more native threads; -ENOTSUP: SINGLE_THREAD.
  * Does not switch.
  */

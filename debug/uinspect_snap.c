@@ -2,22 +2,15 @@
 /*
  * uinspect_snap.c: snaps of native threads: see snap.h.
  *
- * A native thread that computes is asked by a signal. A signal could end a native sleep
- * with EINTR; so for a native thread that sleeps, the kernel is asked for SP and PC, and
- * the frames are read in place. The other registers are not known then, so the calls end
- * at the first function whose caller only such a register would tell.
+ * The handler calls the unwinder on the interrupted thread, which may hold any lock. With
+ * glibc the unwinder takes no lock, or before glibc 2.35 a lock of the dynamic linker
+ * that a native thread may take twice. Elsewhere no calls are known.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* process_vm_readv() */
-#endif
-#include "snap.h"
-
-#include <string.h>
 #include <sched.h>
-#include <sys/uio.h>
 #include <time.h>
-#include <unistd.h>
+#include <unwind.h>
 
+#include "snap.h"
 #include "../arch/arch.h"
 
 enum {
@@ -33,88 +26,66 @@ void uinspect__ask(struct uinspect_snap *s, struct uproc *p)
 	__atomic_store_n(&s->s_state, SNAP_WANTED, __ATOMIC_RELEASE);
 }
 
+#ifdef __GLIBC__
 /*
- * Returns the bytes from `sp' to the end of the frames: to the bottom of the stack that
- * the thread runs on, or to usched_run() on the native stack. 0: no known stack has `sp'.
+ * Returns whether `sp' is on the stack of the thread that runs on `p', or on the native
+ * stack. In the middle of a switch SP may be on the stack of another thread.
  */
-static size_t frames_from(const struct uproc *p, uintptr_t sp, bool *on_own)
+static bool is_on_stack(const struct uproc *p, uintptr_t sp)
 {
 	const struct ustack *u = usched__runs(&p->p_sched);
-	uintptr_t home = (uintptr_t)p->p_sched.s_home, deep;
 
-	if (u) {
-		deep = (uintptr_t)u->u_stack->k_bottom - sp;
-		*on_own = deep <= u->u_stack->k_size;
-		if (*on_own)
-			return deep;
+	return (u && (uintptr_t)u->u_stack->k_bottom - sp <= u->u_stack->k_size)
+		|| (uintptr_t)p->p_sched.s_home - sp < HOME_MAX;
+}
+
+/* Notes a call, if the frame is not one of the handler. */
+static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *snap)
+{
+	struct uinspect_snap *s = (struct uinspect_snap *)snap;
+	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
+
+	if (s->s_count == 0) {
+		if (at != s->s_pc)
+			return _URC_NO_REASON;
+		if (!is_on_stack(s->s_proc, (uintptr_t)TOP_OF(context)))
+			return _URC_END_OF_STACK;
+		at++;                   /* as if called */
 	}
-	*on_own = false;
-	return home - sp < HOME_MAX ? home - sp : 0;
+	if (!at || s->s_count == SNAP_FRAMES)
+		return _URC_END_OF_STACK;
+	s->s_calls[s->s_count++] = at;
+	return _URC_NO_REASON;
 }
 
-/* Copies frames, also the parts that a sanitizer has marked as not to be read. */
-#ifdef USCHED_ASAN
-__attribute__((no_sanitize("address")))
+static void find_calls(struct uinspect_snap *s)
+{
+	_Unwind_Backtrace(add_call, s);
+}
+#else
+static void find_calls(struct uinspect_snap *s)
+{
+	(void)s;
+}
 #endif
-static void copy_stack(char *to, const char *from, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		((volatile char *)to)[i] = from[i];
-}
-
-/*
- * Copies bytes, of which some may not be mapped: in the middle of a switch SP may be on
- * the stack of another thread than s_current. Returns the number of bytes copied.
- */
-static size_t read_stack(char *to, uintptr_t from, size_t n)
-{
-	struct iovec here = { to, n }, there = { (void *)from, n };
-	ssize_t got = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
-
-	return got > 0 ? (size_t)got : 0;
-}
-
-static void copy_frames(struct uinspect_snap *s, uintptr_t sp)
-{
-	bool on_own;
-
-	s->s_low = sp;
-	s->s_size = frames_from(s->s_proc, sp, &on_own);
-	if (s->s_size > SNAP_COPY)
-		s->s_size = SNAP_COPY;
-	if (on_own)
-		copy_stack(s->s_bytes, (const char *)sp, s->s_size);
-	else
-		s->s_size = read_stack(s->s_bytes, sp, s->s_size);
-}
-
-/* Fills in `s', in the handler, on the native thread of the processor. */
-static void take_snap(struct uinspect_snap *s, const char *context)
-{
-	const struct ustack *u = s->s_proc->p_sched.s_current;
-
-	for (unsigned i = 0; i < usched__registers; i++)
-		memcpy(&s->s_registers[i], context + usched__context[i],
-		       sizeof s->s_registers[i]);
-	s->s_known = UINT64_MAX;
-	s->s_thread = u;
-	s->s_func = u ? (uintptr_t)ustack_func(u) : 0;
-	s->s_size = 0;
-	if (usched__registers > 0)
-		copy_frames(s, s->s_registers[usched__sp]);
-	__atomic_store_n(&s->s_state, SNAP_READY, __ATOMIC_RELEASE);
-}
 
 void uinspect__answer(struct uinspect_snap *s, const struct usched *sched,
 		      const void *context)
 {
 	int wanted = SNAP_WANTED;
 
-	if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) == SNAP_WANTED
-	    && (!sched || &s->s_proc->p_sched == sched)
-	    && __atomic_compare_exchange_n(&s->s_state, &wanted, SNAP_TAKEN, 0,
-					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		take_snap(s, (const char *)context);
+	if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) != SNAP_WANTED
+	    || (sched && &s->s_proc->p_sched != sched)
+	    || !__atomic_compare_exchange_n(&s->s_state, &wanted, SNAP_TAKEN, 0,
+					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	s->s_thread = s->s_proc->p_sched.s_current;
+	s->s_func = s->s_thread ? (uintptr_t)ustack_func(s->s_thread) : 0;
+	s->s_pc = usched__interrupted(context);
+	s->s_count = 0;
+	if (s->s_pc)
+		find_calls(s);
+	__atomic_store_n(&s->s_state, SNAP_READY, __ATOMIC_RELEASE);
 }
 
 bool uinspect__await(struct uinspect_snap *s, unsigned ms)
@@ -133,18 +104,4 @@ bool uinspect__await(struct uinspect_snap *s, unsigned ms)
 	while (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) != SNAP_READY)
 		sched_yield();
 	return true;
-}
-
-void uinspect__read(struct uinspect_snap *s, struct uproc *p, uintptr_t sp, uintptr_t pc)
-{
-	s->s_proc = p;
-	s->s_size = 0;
-	s->s_known = 0;
-	if (usched__registers == 0)
-		return;
-	memset(s->s_registers, 0, sizeof s->s_registers);
-	s->s_registers[usched__sp] = sp;
-	s->s_registers[usched__registers - 1] = pc;
-	s->s_known = (uint64_t)1 << usched__sp | (uint64_t)1 << (usched__registers - 1);
-	copy_frames(s, sp);
 }

@@ -76,8 +76,8 @@ struct stalled {
 	int64_t              e_time;    /* ns, without waits for a CPU */
 	int64_t              e_cpu;     /* ns of e_time on a CPU */
 	enum how_stalled     e_how;
-	long                 e_call;    /* ASLEEP: a system call, or -1; and registers */
-	uintptr_t            e_sp, e_pc;
+	long                 e_call;    /* ASLEEP: a system call, or -1; and the PC */
+	uintptr_t            e_pc;
 };
 
 /*
@@ -95,8 +95,7 @@ struct ustall {
 	int                  r_state;   /* atomic */
 	int64_t              r_since;   /* ns: when the case was POSTED */
 	struct stalled       r_case;    /* constant unless VACANT */
-	size_t               r_count;   /* atomic: elements of r_calls */
-	uintptr_t            r_calls[SNAP_FRAMES];
+	size_t               r_count;   /* atomic: the calls that are known */
 	struct uinspect_snap r_snap;
 	char                 r_lines[REPORT_SIZE];
 	struct stretch       r_stretches[];     /* of each processor */
@@ -176,7 +175,6 @@ static void ask_kernel(struct stalled *e)
 
 		if (end == at)
 			break;
-		e->e_sp = e->e_pc;
 		e->e_pc = word;
 	}
 }
@@ -227,7 +225,7 @@ static void write_numbers(const struct stalled *e, const struct ustall *r)
 	add_times(&t, e, count);
 	for (size_t i = 0; i < count && i < SHOWN; i++) {
 		text_put(&t, "usched:   ");
-		text_hex(&t, r->r_calls[i] - 1);
+		text_hex(&t, r->r_snap.s_calls[i] - 1);
 		text_put(&t, "\n");
 	}
 	if (poll(&ready, 1, 0) > 0)
@@ -328,24 +326,25 @@ static bool is_there(const struct ustall *r)
 		&& progress == e->e_progress;
 }
 
+/* A signal would end a native sleep with EINTR: then only the PC is known. */
 static void find_calls(struct ustall *r)
 {
 	const struct stalled *e = &r->r_case;
-	struct uproc *p = uproc_from(e->e_sched);
-	bool found = is_there(r);
-	size_t n;
+	struct uinspect_snap *s = &r->r_snap;
 
-	if (found && e->e_how == ASLEEP) {
-		uinspect__read(&r->r_snap, p, e->e_sp, e->e_pc);
-	} else if (found) {
-		uinspect__ask(&r->r_snap, p);
-		upreempt__ask(e->e_sched);
-		found = uinspect__await(&r->r_snap, ANSWER);
-	}
-	if (!found || !is_there(r) || r->r_snap.s_size == 0)
+	if (!is_there(r))
 		return;
-	n = uinspect__calls(&r->r_snap, r->r_calls);
-	__atomic_store_n(&r->r_count, n, __ATOMIC_RELEASE);
+	if (e->e_how == ASLEEP) {
+		s->s_calls[0] = e->e_pc;
+		s->s_count = e->e_pc != 0;
+	} else {
+		uinspect__ask(s, uproc_from(e->e_sched));
+		upreempt__ask(e->e_sched);
+		if (!uinspect__await(s, ANSWER))
+			return;
+	}
+	if (is_there(r))
+		__atomic_store_n(&r->r_count, s->s_count, __ATOMIC_RELEASE);
 }
 
 static void answer_snap(struct ustall *r, const struct usched *s, const void *context)
@@ -371,7 +370,7 @@ static void compose(struct ustall *r, struct text *t)
 	}
 	add_times(t, e, shown);
 	for (size_t i = 0; i < shown; i++)
-		code_call(t, r->r_calls[i]);
+		code_call(t, r->r_snap.s_calls[i]);
 	if (r->r_count > shown) {
 		text_put(t, "usched:   and ");
 		text_number(t, r->r_count - shown);
