@@ -24,8 +24,8 @@
 struct native {
 	void    *(*n_func)(void *);
 	void    *n_arg;
-	bool     n_masked;              /* true if n_mask is set, because a thread of
-					   rr is the creator */
+	bool     n_masked;              /* true if the creator is a thread of rr, so that
+					   n_mask has its signal mask */
 	uint64_t n_mask;
 	unsigned n_forks;
 };

@@ -41,7 +41,7 @@ int uposix_pthread_getname_np(pthread_t thread, char *name, size_t size)
 	return 0;
 }
 
-/* Returns the stack of the thread only after the thread has begun. */
+/* The attributes have a stack only if the thread has begun, and so has got its stack. */
 int uposix_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
 	struct uposix_thread *p = uposix__thread(thread);

@@ -39,9 +39,9 @@ enum {
 
 /*
  * Signals that the catcher ignores. Signals of faults and of profiling timers are handled
- * by the native thread that gets them: see make_scheduler(). SIGPIPE and SIGXFSZ stay
- * pending for a processor after a failed call, whose thread has been sent the signal
- * already.
+ * by the native thread that gets them: see make_scheduler(). After a failed write,
+ * SIGPIPE or SIGXFSZ stays pending for the processor; the library itself sends SIGPIPE to
+ * the thread that made the call.
  */
 #define BIT uposix__bit
 #define OTHERS (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP)	\

@@ -300,10 +300,11 @@ void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 }
 
 /*
- * While a thread waits, the locations of its exchanged variables hold another thread's
- * values. A wake or an unlock there would change the other thread's object, and the wait
- * would never end. A variable that threads share is one object for several threads, which
- * would take each other's wakes.
+ * Aborts the process if a thread waits for an object in a thread-local variable. While a
+ * thread waits, its exchanged variables are replaced by those of another thread: a wake
+ * would find the other thread's object, and the wait would never end. If the variable is
+ * not exchanged, the threads of a processor share one object, and would take each other's
+ * wakes.
  */
 void uposix__refuse_place(void *object)
 {

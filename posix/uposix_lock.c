@@ -110,8 +110,8 @@ static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 		return l;
 	}
 	/*
-	 * In a marked lock, a part of the queue lies where glibc has __shared. So look at
-	 * the mark again.
+	 * If another thread has marked the lock since, this value is not __shared, but a
+	 * part of the queue. So look at the mark again.
 	 */
 	shared = __atomic_load_n(&lock->__data.__shared, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->l_mark, __ATOMIC_SEQ_CST) == OURS)

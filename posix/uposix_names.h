@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_names.h: the functions of POSIX that libusched-posix has in place of libc's, one
- * a line. NAME(read): the file for the machine exports read, which is uposix_read(), and
- * __wrap_read, which is libc's. The linker gets --wrap=read, so a plain read() in this
- * library is libc's. posix.mk makes uposix_define.h of the list, which declares
- * uposix_read() and defines read as uposix_read.
+ * uposix_names.h: the functions that libusched-posix replaces, as a list of macros. A
+ * file that includes the list defines the macros of the rows that it needs; the list
+ * undefines all macros at its end. uposix_sim_names.h has more rows, for a simulation.
  *
- * The first call of a function with NAME, which a memory allocator may make, finds all
- * functions with NAME in libc. dlsym() allocates memory if a name is not there, so names
- * that some versions of glibc from 2.17 on lack are LATER: the constructor finds these.
- *
- * Then numbers of syscall() that take or make descriptors: SYSCALL(read, call) is
- * uposix_read(); MAKES(open): the result is a new number; REFUSED: ENOSYS.
- *
- * Further names of glibc are exported, too: ALIAS(gsignal, raise), UNDER(read): __read,
- * STREAM(puts): _IO_puts; several a line.
- *
- * KEPT: a call for what the kernel keeps for a native thread; it is reported, and has no
- * other name in C. NUMBER: the same by syscall(), if libc's function is for the process.
- *
- * LOOKS: a function of libc with which a loop may wait for a change; before the call
- * other threads may run. It has no other name in C. SEES: the same, and LATER.
- *
- * uposix_sim_names.h has more rows, for a simulation. A file that includes the list
- * defines the macros of the rows that it wants. LATER is NAME by default. The list has no
- * guard, and undefines all macros in the end.
+ *	NAME(read)      The assembly file exports read, which calls uposix_read(), and
+ *	                __wrap_read, which calls libc. With --wrap=read, read() in this
+ *	                library is __wrap_read(). posix.mk makes uposix_define.h, which
+ *	                declares uposix_read() and defines read as uposix_read.
+ *	LATER(name)     As NAME, for a function that some versions of glibc from 2.17 on
+ *	                lack. The first call of a function with NAME finds all of these
+ *	                by dlsym(). That call may come from a memory allocator, and for a
+ *	                missing name dlsym() allocates memory. So the constructor finds
+ *	                functions with LATER. By default LATER is NAME.
+ *	SYSCALL(read, call)     syscall(SYS_read) is `call'.
+ *	MAKES(open)     syscall(SYS_open) returns a new descriptor.
+ *	REFUSED(name)   syscall() fails with ENOSYS.
+ *	ALIAS(gsignal, raise)   gsignal is another name of raise. UNDER(read) is for
+ *	                __read, and STREAM(puts) for _IO_puts.
+ *	KEPT(name)      A change of what the kernel keeps for a native thread, which is
+ *	                reported. uposix_define.h leaves the name out.
+ *	NUMBER(name)    The same for syscall() only, since libc's function changes the
+ *	                process.
+ *	LOOKS(name)     A function of libc that a loop may call until something changes.
+ *	                Other threads may run before the call. uposix_define.h leaves the
+ *	                name out.
+ *	SEES(name)      As LOOKS and LATER.
  */
 #ifndef NAME
 #define NAME(name)

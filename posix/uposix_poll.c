@@ -19,8 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 65536, NUMBERS = 1 << 22 };       /* the most descriptors for
-						   unet_poll(), and in unet_table.c */
+enum {
+	MOST    = 65536,                /* most descriptors in a call of unet_poll() */
+	NUMBERS = 1 << 22,              /* numbers of descriptors of unet are below */
+};
 
 /* poll. */
 

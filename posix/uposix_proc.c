@@ -167,7 +167,7 @@ static long run_command(void *job)
 	return rc;
 }
 
-/* pthread_cancel() kills the command and waits for its end, as in libc. */
+/* If the thread is cancelled, libc kills the command and waits for its end. */
 int uposix_system(const char *command)
 {
 	CLEANUP(uposix__free_it) char *text = NULL;

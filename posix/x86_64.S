@@ -22,8 +22,9 @@
 	popq %rdx; popq %rsi; popq %rdi; popq %rax
 
 /*
- * In a simulation, sim/enter.c: arguments stay. "enter" has on the stack where it returns
- * to, and where the call of the program does.
+ * In a simulation: calls sim__enter() of sim/enter.c, and keeps the arguments. When
+ * "enter" begins, its return address is on the stack, and above that the return address
+ * of the program's call.
  *
  * extern unsigned char sim__enters;
  * void sim__enter(size_t offset, uintptr_t object, uintptr_t place);
