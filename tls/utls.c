@@ -2,32 +2,31 @@
 /*
  * utls.c: sessions of TLS.
  *
- * OpenSSL reads from and writes to memory: the BIO of a session has the bytes that came,
- * and the bytes to be sent. So OpenSSL never waits, and no thread blocks in its deep
- * frames. Around calls of OpenSSL the session moves bytes to and from the descriptor by
- * unet.h, a buffer at a time: a request and its answer are one read and one write, and an
- * idle session has no buffers.
+ * OpenSSL reads from and writes to memory: the BIO of a session has the bytes that were
+ * received, and the bytes to send. So OpenSSL never waits, and no thread blocks in
+ * OpenSSL's deep frames. Before and after calls of OpenSSL, the session moves bytes from
+ * and to the descriptor by unet.h, a buffer at a time: a request and its answer are one
+ * read and one write, and an idle session has no buffers.
  *
  * Invariants
  *  - s_lock is held for each call of OpenSSL, and across no call that may switch. The
  *    queue of errors, which is the native thread's, is empty before such a call, and is
  *    read and emptied before the lock is released: see call_once().
  *  - s_turn is held by the thread that writes to the descriptor. Bytes go from s_out to
- *    s_sending, and from there to the descriptor, so their order stays, and s_out may
- *    grow meanwhile. The holder looks at s_out again after the release of s_turn, so that
- *    a reader that found s_turn taken need not wait. That look is under s_lock, which
- *    orders the look and what the reader has added. A thread that looks for bytes of its
- *    own needs no lock.
- *  - s_busy has an owner for each direction: s_much is the reader's, and s_complete
- *    changes only while one thread has both.
- *  - s_in is filled by the thread that has the direction to read, when it is empty.
+ *    s_sending, and from there to the descriptor, so that they stay in order while s_out
+ *    grows. After the release of s_turn, the writer looks at s_out again, under s_lock.
+ *    So a reader that finds s_turn taken need not wait: the writer sends the reader's
+ *    bytes. A thread that looks for bytes that it has added itself needs no lock.
+ *  - s_busy has at most one thread for each direction. s_much belongs to the reader.
+ *    s_complete changes only while one thread has both directions.
+ *  - s_in is filled by the reader, when s_in is empty.
  *  - After s_error is set, OpenSSL is not called any more.
  *
- * OpenSSL takes records without data, such as changes of keys, empty records and alerts,
- * in one call for as long as there are some. So the BIO says that there is nothing more
- * after RECORDS_MAX records: then the session looks at the deadline and gives way, and
- * calls OpenSSL again. After IN_VAIN such records in a row, or with ANSWERS bytes of
- * replies that the peer has not taken, the session fails.
+ * As long as there are records without data, such as changes of keys, empty records and
+ * alerts, a call of OpenSSL does not return. So after RECORDS_AT_ONCE records the BIO
+ * pretends to be empty: then the session looks at the deadline, gives way, and calls
+ * OpenSSL again. After IN_VAIN such records in a row, or with ANSWERS bytes of replies
+ * that the peer has not taken, the session fails.
  */
 #include "utls.h"
 
@@ -51,16 +50,18 @@ enum { WANTS = INT32_MIN };             /* OpenSSL needs more input before it ca
 enum { READS = 1, WRITES = 2 };
 
 enum {                                  /* numbers of records */
-	RECORDS_AT_ONCE = 16,           /* in a call of OpenSSL: 0.3 ms if keys change */
-	IN_VAIN         = 1024,         /* in a row without data: a ticket of 16 KiB
-					   has 256 of the shortest records of RFC 8449 */
+	RECORDS_AT_ONCE = 16,           /* most in a call of OpenSSL, which takes 0.3 ms
+					   if each changes the keys */
+	IN_VAIN         = 1024,         /* most in a row without data. A ticket of 16 KiB
+					   may come in 256 records, if the records are the
+					   shortest of RFC 8449. */
 };
 
 enum {                                  /* numbers of bytes */
-	IN_FEW  = 1024,                 /* read at first: malloc() has such blocks at
-					   hand */
-	IN_MAX  = 32768,                /* read at once: nearly two records */
-	OUT_MAX = 32768,                /* written at once: two records */
+	IN_FEW  = 1024,                 /* buffer for a first read: malloc() is fast for
+					   blocks of this size */
+	IN_MAX  = 32768,                /* buffer for further reads: nearly two records */
+	OUT_MAX = 32768,                /* most that a call writes: two records */
 	ANSWERS = 16384,                /* most bytes of replies: 600 key changes */
 };
 
@@ -74,14 +75,14 @@ struct piece {
 /* Members are under s_lock, unless they are constant or say otherwise. */
 struct utls {
 	SSL              *s_ssl;        /* constant */
-	struct utls_set  *s_set;        /* constant; the session holds it */
+	struct utls_set  *s_set;        /* constant; the session has a reference */
 	int               s_fd;         /* constant */
-	int               s_error;      /* 0, or why the session has failed */
-	unsigned long     s_code;       /* code of OpenSSL, with s_text NULL; */
-	const char       *s_text;       /* or a text of ours */
+	int               s_error;      /* error of the failed session, or 0 */
+	const char       *s_text;       /* text of that error; NULL: OpenSSL has it */
+	unsigned long     s_code;       /* OpenSSL's code of that error */
 	uint8_t           s_busy;       /* atomic; READS, WRITES: a thread is in a call */
-	bool              s_complete;   /* the handshake is; under s_busy */
-	bool              s_much;       /* the last read got IN_FEW or more; under
+	bool              s_complete;   /* the handshake is complete; under s_busy */
+	bool              s_much;       /* the last read got IN_FEW bytes or more; under
 					   s_busy */
 	bool              s_unsent;     /* s_out or s_sending has bytes; read without
 					   the lock */
@@ -89,8 +90,8 @@ struct utls {
 	bool              s_short;      /* a call of OpenSSL had no memory */
 	unsigned          s_vain;       /* records since the last data */
 	unsigned          s_begun;      /* records in this call of OpenSSL */
-	bool              s_answers;    /* what this call writes are replies */
-	size_t            s_replies;    /* bytes of replies since all was sent */
+	bool              s_answers;    /* OpenSSL writes only replies in this call */
+	size_t            s_replies;    /* bytes of replies that are not sent yet */
 	struct piece      s_in, s_out, s_sending;
 	pthread_mutex_t   s_lock;
 	struct usync_mutex s_turn;
@@ -106,7 +107,7 @@ static void drop_bytes(struct piece *p, size_t size)
 	*p = (struct piece){ 0 };
 }
 
-/* The BIO: memory. OpenSSL calls it under s_lock. */
+/* The BIO, whose functions OpenSSL calls under s_lock. */
 
 static struct utls *utls_of(BIO *b)
 {
@@ -128,8 +129,7 @@ static int bio_read(BIO *b, char *data, int size)
 			BIO_set_retry_read(b);
 		return s->s_ended ? 0 : -1;
 	}
-	if (size == SSL3_RT_HEADER_LENGTH) {    /* a header, or at times the end of a
-						   record */
+	if (size == SSL3_RT_HEADER_LENGTH) {    /* almost always the header of a record */
 		s->s_begun++;
 		s->s_vain++;
 	}
@@ -146,8 +146,8 @@ static void set_unsent(struct utls *s, bool is)
 }
 
 /*
- * Takes all bytes: a call of OpenSSL writes two records at most, or a flight of a
- * handshake.
+ * Appends all bytes to s_out, which grows by at most two records, or the messages of a
+ * handshake, in a call of OpenSSL.
  */
 static int bio_write(BIO *b, const char *data, int size)
 {
@@ -219,8 +219,8 @@ static int set_host(struct utls *s, const char *host)
 }
 
 /*
- * OpenSSL resumes only sessions that were shut down. A session that ended without the
- * peer's end of the stream may be resumed, since the reader was told of that.
+ * OpenSSL does not resume a session that was not shut down. So the session is marked as
+ * shut down, even if the peer's stream had no end: reads have returned an error then.
  */
 void utls_free(struct utls *s)
 {
@@ -267,7 +267,10 @@ int utls_create(struct utls_context *k, int fd, const char *host, struct utls **
 	return rc;
 }
 
-/* Keeps other threads out of calls in these directions until end_call(). */
+/*
+ * Keeps other threads out of calls in these directions until end_call(). Returns 0, or
+ * -EBUSY if another thread is in such a call.
+ */
 static int begin_call(struct utls *s, unsigned ways)
 {
 	uint8_t busy = __atomic_load_n(&s->s_busy, __ATOMIC_RELAXED);
@@ -286,7 +289,10 @@ static void lock_session(struct utls *s)
 	pthread_mutex_lock(&s->s_lock);
 }
 
-/* To look at the queue, which is mostly empty, is ten times as fast as to clear it. */
+/*
+ * Clears OpenSSL's queue of errors. Usually the queue is empty; a look at it is ten times
+ * as fast as a clear.
+ */
 static void clear_errors(void)
 {
 	if (ERR_peek_error())
@@ -300,7 +306,10 @@ static bool may_read(const struct utls *s)
 	       || SSL_get_shutdown(s->s_ssl) & SSL_RECEIVED_SHUTDOWN;
 }
 
-/* The first error in the queue tells the cause. */
+/*
+ * Returns WANTS, 0 or an error after a call of OpenSSL that returned `rc'. An error is
+ * taken from the first in OpenSSL's queue, and fails the session.
+ */
 static int classify(struct utls *s, enum call call, int rc)
 {
 	int kind = SSL_get_error(s->s_ssl, rc);
@@ -364,9 +373,9 @@ static void unlock_session(struct utls *s)
 }
 
 /*
- * Makes a call of OpenSSL. Returns a number, WANTS, or an error. Errors of the call are
- * taken out of the queue, which other threads use, too. The call may read files, for
- * random numbers, so cancellation is off.
+ * Makes a call of OpenSSL. Returns a number of at least 0, WANTS, or an error. Clears
+ * OpenSSL's queue of errors, which other threads use, too. Defers cancellation, since the
+ * call may read files for random numbers.
  */
 static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
 {
@@ -390,14 +399,15 @@ static int call_once(struct utls *s, enum call call, void *buffer, size_t size)
 	return rc;
 }
 
-/* Deadline 0 is never past: such calls do not wait anyway. */
+/* Returns whether a deadline is past. Deadline 0 is not: such calls never wait. */
 static bool is_past(int64_t deadline)
 {
 	return deadline > 0 && deadline != USCHED_NEVER && usync_after(0) >= deadline;
 }
 
 /*
- * Drops `sent' bytes of s_sending. Returns true if s_sending then has more bytes to send.
+ * Drops the first `sent' bytes of s_sending, and refills s_sending from s_out. Returns
+ * true if there are more bytes to send.
  */
 static bool take(struct utls *s, size_t sent)
 {
@@ -441,7 +451,7 @@ static bool is_unsent(struct utls *s)
 	return is;
 }
 
-/* Sends the bytes that this thread has added. Returns 0 if all of them are sent. */
+/* Sends the bytes that this thread has added, and all earlier ones. 0, or an error. */
 static int flush(struct utls *s, int64_t deadline)
 {
 	bool more = __atomic_load_n(&s->s_unsent, __ATOMIC_RELAXED);
@@ -472,6 +482,7 @@ static bool has_bytes(struct utls *s)
 	return has;
 }
 
+/* Makes `size' bytes the input of a session; 0 bytes: the end of the input. */
 static void put_input(struct utls *s, char *data, size_t size, size_t room)
 {
 	char *fit = room > IN_FEW && size ? (char *)realloc(data, size) : NULL;
@@ -486,8 +497,8 @@ static void put_input(struct utls *s, char *data, size_t size, size_t room)
 }
 
 /*
- * Reads what there is. The buffer is freed when empty, so a thread waits without one. It
- * is small until a read fills it.
+ * Waits for input, and reads it. A thread that waits has no buffer. The buffer is small,
+ * except after a read that has filled a small buffer.
  */
 static int fill_input(struct utls *s, int64_t deadline)
 {
@@ -511,8 +522,8 @@ static int fill_input(struct utls *s, int64_t deadline)
 }
 
 /*
- * Reads input for OpenSSL. If the peer sends all the time, but no data, the deadline
- * still ends the call.
+ * Reads input for OpenSSL, or gives way if OpenSSL has left input. `again' is true after
+ * the first time: then the deadline ends the call even if there always is input.
  */
 static int get_more(struct utls *s, bool again, int64_t deadline)
 {
@@ -527,8 +538,8 @@ static int get_more(struct utls *s, bool again, int64_t deadline)
 }
 
 /*
- * Returns true if the client has sent nothing yet, so that the server does without
- * OpenSSL's 30 KB of buffers.
+ * Returns true if a server's handshake has not begun. Then the server waits for the
+ * client's first bytes before the call of OpenSSL, which allocates 30 KB of buffers.
  */
 static bool is_before_hello(struct utls *s)
 {
@@ -572,8 +583,8 @@ int utls_handshake(struct utls *s, int64_t deadline)
 }
 
 /*
- * Makes the handshake before the first transfer. A handshake needs both directions, and
- * the caller has one.
+ * Makes the handshake before the first transfer. A handshake needs both directions; the
+ * caller has one, and `other' is the other.
  */
 static int complete_handshake(struct utls *s, unsigned other, int64_t deadline)
 {
@@ -599,7 +610,7 @@ static ssize_t read_session(struct utls *s, void *buffer, size_t size, int64_t d
 
 		flush(s, 0);
 		if (n > 0 && !again)
-			budget_give_way(0);     /* thousands of records may be here */
+			budget_give_way(0);     /* there may be thousands of records */
 		if (n != WANTS)
 			return n;
 		rc = get_more(s, again, deadline);
@@ -746,7 +757,7 @@ const struct ubuf_ops *utls_ops(void)
 	return &ops;
 }
 
-/* What is known of a session. */
+/* Facts about a session. */
 
 const char *utls_error(const struct utls *s)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * utls_context.c: contexts of TLS: what is loaded, and exchanged as a whole.
+ * utls_context.c: contexts of TLS. All that a load reads is in one struct utls_set, which
+ * the next load replaces.
  *
- * A server has an SSL_CTX for each certificate. A session begins with the first, and gets
- * another one when the client has named a host. They differ in nothing but the
- * certificate.
+ * A server has an SSL_CTX for each certificate; except for the certificate, these are
+ * alike. A session begins with the first SSL_CTX, and may get another one when the client
+ * has sent the name of a host.
  */
 #include "utls_set.h"
 
@@ -20,9 +21,10 @@
 
 struct utls_context {
 	pthread_mutex_t  k_lock;
-	struct utls_set *k_set;         /* the context holds it; under the lock */
+	struct utls_set *k_set;         /* the latest set; under the lock */
 };
 
+/* Returns whether a configuration makes sense. */
 static bool is_sound(const struct utls_conf *conf)
 {
 	bool client = conf->f_flags & UTLS_CLIENT;
@@ -36,7 +38,10 @@ static bool is_sound(const struct utls_conf *conf)
 	       && (conf->f_authorities || !(conf->f_flags & (UTLS_VERIFY | UTLS_ASK)));
 }
 
-/* Turns names between commas into names behind their lengths. */
+/*
+ * Converts a list of names with commas to the form of ALPN, where each name follows a
+ * byte with its length. Returns 0, -EINVAL or -ENOMEM.
+ */
 static int set_alpn(struct utls_set *e, const char *text)
 {
 	size_t size = strlen(text) + 1, from = 0;
@@ -67,7 +72,8 @@ static int no_password(char *buffer, int size, int writing, void *arg)
 }
 
 /*
- * If no other certificate matches the name, the handshake goes on with the first context.
+ * Gives the session the SSL_CTX whose certificate matches the name in the client's
+ * request. If no certificate matches, the session stays with the first SSL_CTX.
  */
 static int choose_certificate(SSL *ssl, int *alert, void *arg)
 {
@@ -190,7 +196,7 @@ static int fill_set(struct utls_set *e, const struct utls_conf *conf)
 	return rc;
 }
 
-/* The first error in the queue tells the cause. */
+/* Returns an error, and its text in *why, for the first error in OpenSSL's queue. */
 static int load_failure(const char **why)
 {
 	unsigned long code = ERR_peek_error();
@@ -219,7 +225,8 @@ void utls__release_set(struct utls_set *e)
 }
 
 /*
- * This is no cancellation point, like all calls of the library, although files are read.
+ * Loads a configuration. Defers cancellation, since no call of the library is a
+ * cancellation point, and reads of files would be.
  */
 static int load(const struct utls_conf *conf, struct utls_set **set, const char **why)
 {

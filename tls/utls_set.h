@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* utls_set.h: what contexts have for sessions. Not installed. */
+/* utls_set.h: what sessions get from contexts. Not installed. */
 #ifndef USCHED_TLS_SET_H
 #define USCHED_TLS_SET_H
 

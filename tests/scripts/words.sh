@@ -17,9 +17,9 @@ cd "$(dirname "$0")/../.." || exit 1
 # AREA RATE SENTENCES: it and its in 1,000 words, and sentences that begin with a pronoun,
 # at most. The aim is 15 and 4. Lower a limit when comments get better; never raise it.
 limits='library 15 4
-posix 10 4
+posix 9 2
 sim 8 2
-tls 15 4'
+tls 7 2'
 
 # files PATTERN...: of the project, tracked by git or not yet; without git, all there are.
 files() {
