@@ -299,7 +299,7 @@ struct uprocs {
 	/* r_lock. */
 	pthread_mutex_t    r_lock;
 	pthread_cond_t     r_changed;
-	unsigned           r_held;       /* uprocs_hold() less uprocs_release() */
+	unsigned           r_held;       /* holds, by uprocs_hold() */
 	unsigned           r_inside;     /* native threads in join or fini */
 	unsigned           r_joining;    /* of r_inside: native threads that still wait */
 	unsigned           r_deadlocks;  /* deadlocks that r_joining were told of */

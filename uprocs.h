@@ -123,14 +123,14 @@ static inline struct usched *uprocs_sched(const struct uprocs *r)
 int uprocs_destroy(struct uprocs *r, int64_t deadline);
 
 /*
- * Between the two, a native thread may wake or start threads while others join or
- * destroy: waiting threads are not taken for deadlocked, and `r' is not destroyed. Holds
- * nest and add up. The threads of another scheduler count as such native threads. After
- * the last release another native thread, in uprocs_destroy(), may free `r'.
- * From any native thread, in a thread or not. Do not switch.
+ * Begins a hold with `on' 1, and ends a hold with `on' 0. While `r' is held the native
+ * thread may wake or start threads: waiting threads are not taken for deadlocked, and
+ * `r' is not destroyed. Holds nest and add up. The threads of another scheduler need a
+ * hold, too. After the end of the last hold another native thread, in uprocs_destroy(),
+ * may free `r'.
+ * From any native thread, in a thread or not. Does not switch.
  */
-void uprocs_hold(struct uprocs *r);
-void uprocs_release(struct uprocs *r);
+void uprocs_hold(struct uprocs *r, int on);
 
 /*
  * Runs what is ready, with c_embed, for a loop of the program: for about a millisecond

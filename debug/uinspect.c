@@ -402,10 +402,10 @@ static int start_collector(struct task *k)
 
 	if (ONE_NATIVE && uproc_self() && uproc_self() != k->k_proc)
 		return -EBUSY;                  /* that processor runs only later */
-	uprocs_hold(r);
+	uprocs_hold(r, 1);
 	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, NULL, collect, k,
 			 ONE_NATIVE ? &u : NULL);
-	uprocs_release(r);
+	uprocs_hold(r, 0);
 	return rc || !ONE_NATIVE ? rc : ustack_join(u, NULL, USCHED_NEVER);
 }
 
@@ -565,14 +565,14 @@ static int dump_apart(struct uprocs *r, int fd, unsigned how)
 	}
 	*job = (struct dump_job){ .j_fd = fd, .j_how = how };
 	usync_group_add(&job->j_done, 1);
-	uprocs_hold(r);
+	uprocs_hold(r, 1);
 	rc = -pthread_create(&native, NULL, run_apart, job);
 	if (rc == 0) {
 		rc = usync_group_wait(&job->j_done, USCHED_NEVER);
 		pthread_join(native, NULL);     /* soon over */
 		rc = rc ? rc : job->j_rc;
 	}
-	uprocs_release(r);
+	uprocs_hold(r, 0);
 	ustack_shield(shielded);
 	free(job);
 	return rc;

@@ -66,7 +66,7 @@ static int make_scheduler(void)
 	rc = rr_create(&conf, &rr);
 	if (rc == 0) {
 		if (!SIMULATED)         /* a simulation has no other native thread */
-			uprocs_hold(rr);
+			uprocs_hold(rr, 1);
 		uposix__watch(rr);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -203,20 +203,17 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 
 /* ---- Native threads ---- */
 
-void uprocs_hold(struct uprocs *r)
+/* Keeps the lock to the end: after the last release `r' may be destroyed. */
+void uprocs_hold(struct uprocs *r, int on)
 {
 	lock(&r->r_lock);
-	r->r_held++;
-	unlock(&r->r_lock);
-}
-
-/* Holds the lock throughout: after the last release `r' may be destroyed. */
-void uprocs_release(struct uprocs *r)
-{
-	lock(&r->r_lock);
-	if (--r->r_held == 0 && r->r_joining > 0)
+	if (on)
+		r->r_held++;
+	else
+		r->r_held--;
+	if (r->r_held == 0 && r->r_joining > 0)
 		pthread_cond_broadcast(&r->r_changed);
-	if (r->r_conf.c_embed)
+	if (!on && r->r_conf.c_embed)
 		uproc__unpark(uproc_at(r, 0));
 	unlock(&r->r_lock);
 }

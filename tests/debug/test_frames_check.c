@@ -218,7 +218,7 @@ static void run_use(func *first, func *second, unsigned processors, unsigned sta
 	iov.iov_len = 1;
 	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	scheduler = rr;
-	uprocs_hold(rr);
+	uprocs_hold(rr, 1);
 	TEST_EQUAL(rr_start(rr, first, NULL, &all[0]), 0);
 	while (second && !__atomic_load_n(&giver, __ATOMIC_ACQUIRE))
 		;
@@ -226,7 +226,7 @@ static void run_use(func *first, func *second, unsigned processors, unsigned sta
 		TEST_EQUAL(rr_start(rr, second, NULL, &all[1]), 0);
 	for (int i = second ? 1 : 0; i >= 0; i--)
 		TEST_EQUAL(ustack_join(all[i], NULL, USCHED_NEVER), 0);
-	uprocs_release(rr);
+	uprocs_hold(rr, 0);
 	TEST_EQUAL(uprocs_destroy(rr, USCHED_NEVER), 0);
 	usync_scope_release(scope);
 	usync_chan_destroy(pointers);

@@ -82,8 +82,8 @@ BOTH(int, destroy, (void), return uprocs_destroy(rr, USCHED_NEVER),
      return uprocs_destroy(ll, USCHED_NEVER))
 BOTH(int, start, (void (*f)(void *), void *a, struct ustack **t),
      return rr_start(rr, f, a, t), return ll_start(group(), f, a, t))
-BOTH(void, hold, (void), uprocs_hold(rr), uprocs_hold(ll))
-BOTH(void, release, (void), uprocs_release(rr), uprocs_release(ll))
+BOTH(void, hold, (void), uprocs_hold(rr, 1), uprocs_hold(ll, 1))
+BOTH(void, release, (void), uprocs_hold(rr, 0), uprocs_hold(ll, 0))
 BOTH(int, run, (void), return uprocs_run(rr), return uprocs_run(ll))
 BOTH(void, stats, (struct usched_stats *out), uprocs_stats(rr, out), uprocs_stats(ll,
 										  out))

@@ -253,7 +253,7 @@ int main(int argc, char **argv)
 	if (rr_create(&conf, &rr) || uinspect_install(SIGQUIT))
 		return 1;
 	if (strcmp(mistake, "deadlock") != 0)
-		uprocs_hold(rr);                    /* nothing is taken for a deadlock */
+		uprocs_hold(rr, 1);             /* nothing is taken for a deadlock */
 	if (getenv("TIMES"))
 		moment *= atoi(getenv("TIMES"));
 	alarm(LIFE);

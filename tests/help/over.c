@@ -83,12 +83,12 @@ static int destroy_procs(void *s)
 
 static void hold_procs(void *s)
 {
-	uprocs_hold(s);
+	uprocs_hold(s, 1);
 }
 
 static void release_procs(void *s)
 {
-	uprocs_release(s);
+	uprocs_hold(s, 0);
 }
 
 static int run_procs(void *s)

@@ -325,7 +325,7 @@ int main(int argc, char **argv)
 	backtrace(first, 2);                    /* it loads a library */
 	if (rr_create(&conf, &rr))
 		return 1;
-	uprocs_hold(rr);
+	uprocs_hold(rr, 1);
 	for (unsigned i = 0; i < threads; i++) {
 		notes[i].number = i;
 		notes[i].depth = next_random(&seed) % DEEPEST;

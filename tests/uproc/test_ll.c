@@ -372,8 +372,8 @@ static void mixed(const struct uprocs_conf *conf)
 	for (size_t i = 0; i < SCHEDULERS; i++) {
 		m.m_ll[i] = make(conf);
 		assert_int_equal(rr_create(&c, &m.m_rr[i]), 0);
-		uprocs_hold(m.m_ll[i]);
-		uprocs_hold(m.m_rr[i]);
+		uprocs_hold(m.m_ll[i], 1);
+		uprocs_hold(m.m_rr[i], 1);
 	}
 	for (size_t i = 2 * SCHEDULERS; i-- > 0; ) {
 		nodes[i] = (struct mixed_node){ &m, i };
@@ -387,8 +387,8 @@ static void mixed(const struct uprocs_conf *conf)
 	for (size_t i = 0; i < SCHEDULERS; i++) {
 		uprocs_trim(m.m_ll[i]);
 		uprocs_trim(m.m_rr[i]);
-		uprocs_release(m.m_ll[i]);
-		uprocs_release(m.m_rr[i]);
+		uprocs_hold(m.m_ll[i], 0);
+		uprocs_hold(m.m_rr[i], 0);
 		assert_int_equal(uprocs_destroy(m.m_ll[i], USCHED_NEVER), 0);
 		assert_int_equal(uprocs_destroy(m.m_rr[i], USCHED_NEVER), 0);
 	}

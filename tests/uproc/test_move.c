@@ -186,13 +186,13 @@ TEST(test_together)
 	for (int i = 0; i < 10; i++) {
 		begin(&two);
 		rounds = 0;
-		uprocs_hold(rr);
+		uprocs_hold(rr, 1);
 		for (uintptr_t k = 0; k < RING; k++)
 			assert_int_equal(rr_start(rr, pass_on, (void *)k, &ring[k]), 0);
 		ustack_wake(ring[0]);
 		for (size_t k = 0; k < RING; k++)
 			assert_int_equal(ustack_join(ring[k], NULL, USCHED_NEVER), 0);
-		uprocs_release(rr);
+		uprocs_hold(rr, 0);
 		finish();
 	}
 }

@@ -297,7 +297,7 @@ TEST(test_own)
 	struct ustack *waiter;
 
 	assert_int_equal(rr_create(NULL, &rr), 0);
-	uprocs_hold(rr);
+	uprocs_hold(rr, 1);
 	assert_int_equal(rr_start(rr, wait_own, NULL, &waiter), 0);
 	while (!w || w->w_deadline != USCHED_NEVER) {
 		uwait_lock(&own_lock);
@@ -310,7 +310,7 @@ TEST(test_own)
 		test_give_way();
 	}
 	uwait_finish(w, 7);
-	uprocs_release(rr);
+	uprocs_hold(rr, 0);
 	assert_int_equal(ustack_join(waiter, NULL, USCHED_NEVER), 0);
 	assert_int_equal(uprocs_destroy(rr, USCHED_NEVER), 0);
 }
