@@ -155,10 +155,10 @@ size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
 void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool);
 
 /*
- * Ends a period. What was free in the pool for all of it, or with `all' what is free now,
- * goes back by the next calls of uimage_pool_trim(). From any native thread.
+ * Ends a period. What was free in the pool for the whole period goes back by the next
+ * calls of uimage_pool_trim(). From any native thread.
  */
-void uimage_pool_age(struct uimage_pool *pool, int all);
+void uimage_pool_age(struct uimage_pool *pool);
 
 /*
  * Gives memory back, in one step of some hundred microseconds at most, during which
@@ -176,10 +176,10 @@ static inline int uimage_pool_spares(const struct uimage_pool *pool, size_t byte
 }
 
 /*
- * Takes the blocks out of the cache of which none was used since the last call, or with
- * `all' every one, for uimage_pool_trim(). From the cache's native thread.
+ * Takes blocks out of the cache, for uimage_pool_trim(): of each class of which no block
+ * was used since the last call. From the cache's native thread.
  */
-void uimage_cache_trim(struct uimage_cache *cache, int all);
+void uimage_cache_trim(struct uimage_cache *cache);
 
 /*
  * Gives the whole pages between `p' and `p + size' back to the system. They stay mapped,

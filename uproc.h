@@ -244,7 +244,6 @@ struct uproc {
 	uint32_t              p_room;    /* threads for which a ring is allocated */
 	struct usched_stack  *p_returned;       /* stacks of this processor that other
 						   processors return; by k_next */
-	uint32_t              p_trim;    /* 1: the processor is to give memory back */
 	uint32_t              p_drawer;  /* the processor that draws p_drawn, + 1; or 0 */
 	const struct uproc_thread *p_drawn;     /* a thread that is woken */
 

@@ -153,18 +153,6 @@ int uprocs_run(struct uprocs *r);
  */
 void uprocs_stats(struct uprocs *r, struct usched_stats *out);
 
-/*
- * Gives memory that no thread needs back to the system: images, records and stacks,
- * which keep their addresses. Without this call, that happens some seconds after a peak,
- * in idle time. It cannot fail: what the system does not take stays for later threads.
- * What all processors share goes back before it returns, which takes a millisecond for
- * some ten thousand threads that have ended. What a processor has for itself goes back
- * soon, in small steps; with c_embed in uprocs_run(); if the caller is one of its
- * threads, before it returns.
- * From any native thread, not in a signal handler. Does not switch.
- */
-void uprocs_trim(struct uprocs *r);
-
 #ifdef __cplusplus
 }
 #endif

@@ -156,8 +156,8 @@ struct ustack_how {
 	   scheduler have; 0: the thread is on one of these. An own stack is mapped by the
 	   start, in two mappings, with a guard of 64 KiB below, or one is used again; it
 	   takes the memory that is touched. At the end of the thread it is kept for the
-	   next one, for some seconds or until uprocs_trim(). Once it has begun, the
-	   thread stays on its processor, unlike one on an unshared stack (uprocs.h). */
+	   next one, for some seconds. Once it has begun, the thread stays on its
+	   processor, unlike one on an unshared stack (uprocs.h). */
 	size_t      h_stack;
 
 	/* USCHED_ON(n): processor number n, from 0 on; USCHED_BESIDE: that of the caller;

@@ -344,7 +344,7 @@ static const struct measurement {
 	{ "late", "PERMILLE THREADS MICROSECONDS [SECONDS=1]", 3, 4, late },
 	{ "slice", "MILLISECONDS THREADS SECONDS SLICE-MICROSECONDS", 4, 4, slice },
 	{ "contend", "usync|pthread NANOSECONDS-HELD MILLISECONDS", 3, 3, contend },
-	{ "after", "SECONDS|0 THREADS BYTES [THREADS BYTES]...", 3, INT_MAX, after },
+	{ "after", "SECONDS THREADS BYTES [THREADS BYTES]...", 3, INT_MAX, after },
 	{ "waits", "[THREADS=200000]", 0, 1, waits },
 	{ "inspect", "THREADS [PROCESSORS=2 [DEPTH=4]]", 1, 3, inspect },
 	{ "outside", "ps|bt THREADS", 2, 2, outside },

@@ -57,10 +57,9 @@ static void block_deep(void *depth)
 /*
  * after: the memory that is left after a peak, on one processor. A thousand threads with
  * a kilobyte of locals block and end. Then THREADS threads with BYTES of locals do, for
- * each pair of numbers in turn. SECONDS later, or, if that is 0, a second after
- * uprocs_trim(), it prints the resident memory less 16 MiB, divided by that before the
- * peaks, or 0.01 if that is more; and in another line the MiB before, at the last peak,
- * and afterwards.
+ * each pair of numbers in turn. SECONDS later it prints the resident memory less 16 MiB,
+ * divided by that before the peaks, or 0.01 if that is more; and in another line the MiB
+ * before, at the last peak, and afterwards.
  */
 enum {
 	WARM_THREADS = 1000,
@@ -95,7 +94,7 @@ static double peak(size_t threads, size_t bytes)
 
 void after(void)
 {
-	unsigned seconds = (unsigned)argument(0, 0, 3600, 0);
+	unsigned seconds = (unsigned)argument(0, 1, 3600, 0);
 	double before, most = 0, left, ratio;
 
 	if (argument_count % 2 == 0)
@@ -106,9 +105,7 @@ void after(void)
 	for (int i = 1; i < argument_count; i += 2)
 		most = peak(argument(i, 1, 100000000, 0),
 			    argument(i + 1, 1, 128 << 10, 0));
-	if (seconds == 0)
-		uprocs_trim(rr);
-	sleep(seconds ? seconds : 1);
+	sleep(seconds);
 	left = resident();
 	ratio = (left - FREE) / before;
 	printf("%.6f\n%.1f %.1f %.1f\n", ratio > LEAST ? ratio : LEAST,

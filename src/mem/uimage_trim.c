@@ -38,7 +38,7 @@ void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits)
 	pool->i_kept = bits;
 }
 
-void uimage_pool_age(struct uimage_pool *pool, int all)
+void uimage_pool_age(struct uimage_pool *pool)
 {
 	uint32_t work = 0;
 
@@ -46,7 +46,7 @@ void uimage_pool_age(struct uimage_pool *pool, int all)
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
 		struct uimage_class *c = &pool->i_class[i];
 
-		c->c_excess = all ? c->c_count : c->c_least;
+		c->c_excess = c->c_least;
 		c->c_least = c->c_count;
 		work |= c->c_excess > 0 || c->c_dirty > 0 || c->c_at > 0;
 	}
@@ -291,15 +291,14 @@ int uimage_pool_trim(struct uimage_pool *pool)
 	return found;
 }
 
-void uimage_cache_trim(struct uimage_cache *cache, int all)
+void uimage_cache_trim(struct uimage_cache *cache)
 {
 	struct uimage_pool *pool = cache->i_pool;
 
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
 		struct uimage_shelf *shelf = &cache->i_shelf[i];
-		bool unused = all || shelf->h_free == shelf->h_seen;
 
-		if (unused && (shelf->h_free || shelf->h_spare)) {
+		if (shelf->h_free == shelf->h_seen && (shelf->h_free || shelf->h_spare)) {
 			lock(&pool->i_lock);
 			hold_list(pool, &pool->i_class[i], shelf->h_free);
 			hold_list(pool, &pool->i_class[i], shelf->h_spare);

@@ -220,8 +220,8 @@ UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
 /* Frees all own stacks. All threads have ended. */
 UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
 
-/* At the end of a period: has stacks go that were vacant in it, or all vacant ones. */
-UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o, bool all);
+/* Ends a period: the stacks that were vacant in the whole period are to go. */
+UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o);
 
 /* Unmaps some of the stacks that are to go. True: there are more. */
 UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
@@ -349,7 +349,7 @@ UPROC_PRIVATE void uproc__tidy_busy(struct uproc *p);
 /* Tidies in looks, of which some read the clock. */
 static inline void uproc__tidy(struct uproc *p)
 {
-	if (p->p_looks-- == 0 || GET(p->p_trim))
+	if (p->p_looks-- == 0)
 		uproc__tidy_busy(p);
 }
 

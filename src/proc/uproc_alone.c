@@ -193,10 +193,10 @@ void uproc__put_alone(struct uproc *p, struct usched_stack *stack)
 
 /* ---- Memory that goes back ---- */
 
-void uproc__age_alones(struct uproc_alones *o, bool all)
+void uproc__age_alones(struct uproc_alones *o)
 {
 	lock(&o->o_lock);
-	__atomic_store_n(&o->o_drop, all ? o->o_vacants : o->o_least, __ATOMIC_RELAXED);
+	__atomic_store_n(&o->o_drop, o->o_least, __ATOMIC_RELAXED);
 	o->o_least = o->o_vacants;
 	unlock(&o->o_lock);
 }

@@ -266,7 +266,7 @@ static void wait_unparked(struct uproc *p, int64_t until)
 	int rc = 0;
 
 	lock(&p->p_lock);
-	while (rc == 0 && LOAD(p->p_inbox) == PARKED && !LOAD(p->p_trim))
+	while (rc == 0 && LOAD(p->p_inbox) == PARKED)
 		rc = until == USCHED_NEVER
 			? pthread_cond_wait(&p->p_unparked, &p->p_lock)
 			: pthread_cond_timedwait(&p->p_unparked, &p->p_lock, &t);

@@ -16,7 +16,6 @@
  *	p_tidy      the next step, or USCHED_NEVER
  *	p_period    the end of the processor's period
  *	r_period    the end of the pool's period, for the first processor to see
- *	p_trim      uprocs_trim() wants all that is free, of this processor
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -46,8 +45,6 @@ static bool has_spares(const struct uprocs *r)
 
 int64_t uproc__tidy_time(struct uproc *p)
 {
-	if (LOAD(p->p_trim))
-		return 1;
 	if (p->p_tidy != USCHED_NEVER)
 		return p->p_tidy;
 	if (p->p_sched.s_stats.s_launches != p->p_tidied || has_spares(p->p_procs))
@@ -70,12 +67,12 @@ static void drop_ring(const struct uproc *p)
 	uimage_drop(p->p_queue + tail, end * sizeof *p->p_queue);
 }
 
-/* Puts unused memory of `p' where the steps find it; `all', or what a period left. */
-static void begin_tidying(struct uproc *p, bool all)
+/* Puts memory of `p' that was not used in a period where the steps find it. */
+static void begin_tidying(struct uproc *p)
 {
-	uimage_cache_trim(&p->p_images, all);
+	uimage_cache_trim(&p->p_images);
 	lock(&p->p_lock);
-	uimage_cache_trim(&p->p_outside, all);
+	uimage_cache_trim(&p->p_outside);
 	unlock(&p->p_lock);
 	drop_ring(p);
 	p->p_walks = 1;
@@ -109,36 +106,26 @@ static bool tidy_step(struct uproc *p)
 	return true;
 }
 
-/* Ends a period of the pool and of own stacks. */
-static void age(struct uprocs *r, bool all)
-{
-	uproc__age_alones(&r->r_alones, all);
-	uimage_pool_age(&r->r_images, all);
-}
-
 /* Makes a step that is due, and decides when the next step is due. */
 static void tidy(struct uproc *p, int64_t pause)
 {
 	struct uprocs *r = p->p_procs;
 	int64_t begin = when_now(), end, period;
 
-	if (LOAD(p->p_trim)) {
-		__atomic_store_n(&p->p_trim, 0, __ATOMIC_SEQ_CST);
-		begin_tidying(p, true);
-		while (r->r_conf.c_embed && tidy_step(p))
-			;                       /* the loop may not call soon */
-	} else if (begin >= p->p_period) {
+	if (begin >= p->p_period) {
 		p->p_period = begin + r->r_unused;
 		if (p->p_sched.s_stats.s_launches != p->p_tidied)
 			p->p_periods = PERIODS;
 		p->p_tidied = p->p_sched.s_stats.s_launches;
 		if (p->p_periods > 0) {
 			p->p_periods--;
-			begin_tidying(p, false);
+			begin_tidying(p);
 		}
 		period = LOAD(r->r_period);
-		if (begin >= period && CAS(&r->r_period, &period, begin + r->r_unused))
-			age(r, false);
+		if (begin >= period && CAS(&r->r_period, &period, begin + r->r_unused)) {
+			uproc__age_alones(&r->r_alones);
+			uimage_pool_age(&r->r_images);
+		}
 	}
 	if (tidy_step(p)) {
 		end = when_now();
@@ -166,27 +153,4 @@ bool uproc__tidy_idle(struct uproc *p)
 		return false;
 	tidy(p, PAUSE);
 	return true;
-}
-
-void uprocs_trim(struct uprocs *r)
-{
-	struct uproc *self = uproc_self();
-
-	CALLED("uprocs_trim()");
-	for (size_t i = 0; i < r->r_conf.c_processors; i++) {
-		struct uproc *p = uproc_at(r, i);
-
-		if (p == self) {
-			begin_tidying(p, true);
-			while (p->p_walks)
-				tidy_step(p);
-			continue;
-		}
-		SWAP(&p->p_trim, 1);
-		if (LOAD(p->p_inbox) == PARKED)
-			uproc__unpark(p);
-	}
-	age(r, true);
-	while (uproc__drop_alones(&r->r_alones) || uimage_pool_trim(&r->r_images))
-		;
 }

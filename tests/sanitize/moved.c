@@ -7,10 +7,11 @@
 #include <sched.h>
 
 #include "../../uco.h"
+#include "../../uproc.h"
 #include "../../usync.h"
 #include "plant.h"
 
-enum { THREADS = 8, MOVES = 60, TRIES = 20000, TRIMS = 300, NAP = 100000 };
+enum { THREADS = 8, MOVES = 60, TRIES = 20000, WALKS = 300, NAP = 100000 };
 
 static struct uprocs *rr;
 
@@ -26,6 +27,11 @@ static void *return_at_once(void *arg, void *value)
 {
 	(void)arg;
 	return value;
+}
+
+static void end_at_once(void *unused)
+{
+	(void)unused;
 }
 
 static void make_coroutine(void)
@@ -44,9 +50,9 @@ static __attribute__((noinline)) void go(void *arg)
 		if (n % 4 == 0)
 			check(usync_sleep_until(usync_after(NAP)));
 	}
-	for (int n = 0; n < TRIMS; n++) {
-		if (arg)
-			uprocs_trim(rr);
+	for (int n = 0; n < WALKS; n++) {
+		if (arg)                        /* the walk follows launches */
+			check(rr_start(rr, end_at_once, NULL, NULL));
 		make_coroutine();
 		block();
 		sched_yield();
@@ -91,6 +97,7 @@ int main(int argc, char **argv)
 
 	conf.c_processors = 2;
 	check(rr_create(&conf, &rr));
+	rr->r_unused = 1;
 	for (size_t i = 0; i < THREADS; i++)
 		check(rr_start(rr, thread, i == 0 ? &conf : NULL, &threads[i]));
 	for (size_t i = 0; i < THREADS; i++)

@@ -18,6 +18,8 @@
 #include "../../uco.h"
 #include "../../debug/uframes.h"
 #include "../../debug/uinspect.h"
+#include "../../src/core/core.h"
+#include "../../uimage.h"
 #include "../../usync.h"
 
 enum { THREADS = 8, ROUNDS = 40, LEVELS = 3, LOCAL = 900, MOVES = 20,
@@ -286,6 +288,19 @@ TEST(test_dumps)
 
 /* ---- Memory that is given back ---- */
 
+static int drop(void *low, size_t size, void *unused)
+{
+	(void)unused;
+	uimage_drop(low, size);
+	return 1;
+}
+
+/* Drops the memory of the processor's stacks above all frames. */
+static void drop_unused(void)
+{
+	TEST_EQUAL(usched__unused(usched__here(), 0, drop, NULL), 0);
+}
+
 static void *keep_frames(void *arg, void *value)
 {
 	size_t size = DEEP + (uintptr_t)arg;
@@ -294,7 +309,7 @@ static void *keep_frames(void *arg, void *value)
 	for (size_t i = 0; i < size; i++)
 		local[i] = (char)(i + (uintptr_t)arg);
 	for (unsigned n = 0; n < STEPS; n++) {
-		uprocs_trim(rr);                    /* from inside */
+		drop_unused();                  /* from inside */
 		if (n % 2)
 			TEST_EQUAL(ustack_yield(), 0);
 		TEST_EQUAL(uco_yield(value, NULL), 0);
@@ -317,7 +332,7 @@ static void trim_between(void *unused)
 		TEST_EQUAL(uco_create(keep_frames, (void *)(i * 5000), &co[i]), 0);
 	while (left > 0) {
 		left -= uco_resume(co[test_random(&seed) % 2], NULL, NULL) == 1;
-		uprocs_trim(rr);
+		drop_unused();
 		TEST_EQUAL(ustack_yield(), 0);
 	}
 	for (size_t i = 0; i < 2; i++)

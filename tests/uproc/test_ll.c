@@ -385,8 +385,6 @@ static void mixed(const struct uprocs_conf *conf)
 	finish(m.m_nodes[0]);
 	assert_int_equal(m.m_joined, 2 * SCHEDULERS - 1);
 	for (size_t i = 0; i < SCHEDULERS; i++) {
-		uprocs_trim(m.m_ll[i]);
-		uprocs_trim(m.m_rr[i]);
 		uprocs_hold(m.m_ll[i], 0);
 		uprocs_hold(m.m_rr[i], 0);
 		assert_int_equal(uprocs_destroy(m.m_ll[i], USCHED_NEVER), 0);

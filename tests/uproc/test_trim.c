@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_trim.c: memory that goes back to the system after a peak: at once, and in idle
- * time; handles that are used after that; threads that get the records again.
+ * test_trim.c: memory that goes back to the system after a peak; handles that are used
+ * after that; threads that get the records again.
  */
 #include "../help/procs.h"
 
@@ -15,7 +15,8 @@
 enum {
 	LOCALS = 4096,                  /* bytes */
 	MIB    = 1 << 20,
-	UNUSED = 200000000,             /* ns: less than it is, see r_unused */
+	UNUSED = 200000000,             /* ns: less than it is, see r_unused; */
+	SHORT  = 1000000,               /* or for many periods */
 	WAIT   = 60000,                 /* ms for a peak to go */
 };
 
@@ -126,10 +127,10 @@ static void use_late(const struct uprocs_conf *conf)
 	void *s = make(conf);
 
 	inside = 0;
+	procs(s)->r_unused = UNUSED;
 	over->o_hold(s);
 	peak(s, stales(), stale);
-	uprocs_trim(procs(s));
-	while (count_dropped() < stales() / 2)     /* caches go back soon */
+	while (count_dropped() < stales() / 2)
 		sleep_ms(1);
 	use_stale(NULL);
 	for (size_t i = 0; i < conf->c_processors; i++)
@@ -167,7 +168,7 @@ static void yield_and_count(void *count)
 	count_up(count);
 }
 
-static void *use_and_trim(void *arg)
+static void *use_stale_at_random(void *arg)
 {
 	struct storm *storm = arg;
 	uint32_t seed = 1;
@@ -183,7 +184,7 @@ static void *use_and_trim(void *arg)
 			else if (u)
 				TEST_TRUE(ustack_cancel(u) != -ENOTSUP);
 		}
-		uprocs_trim(procs(storm->s_sched));
+		sched_yield();
 	}
 	return NULL;
 }
@@ -196,8 +197,9 @@ static void storm_over(const struct uprocs_conf *conf)
 
 	memset(stale, 0, sizeof stale);
 	storm.s_sched = make(conf);
+	procs(storm.s_sched)->r_unused = SHORT;
 	over->o_hold(storm.s_sched);
-	assert_int_equal(pthread_create(&native, NULL, use_and_trim, &storm), 0);
+	assert_int_equal(pthread_create(&native, NULL, use_stale_at_random, &storm), 0);
 	for (size_t k = 0; k < rounds; k++) {
 		for (size_t i = k % 7; i < stales() / 10; i++, starts++) {
 			struct ustack *u;
@@ -242,12 +244,6 @@ static void count_known(void *unused)
 		unknown++;
 }
 
-/* By a thread of the only processor: all is given back when it returns. */
-static void trim_here(void *s)
-{
-	uprocs_trim(procs(s));
-}
-
 /*
  * A record of which there may be a handle stays marked, for its next thread gets mail by
  * that; others need no atomic instruction.
@@ -260,6 +256,7 @@ TEST(test_known)
 	for (int told = 0; told < 2; told++) {
 		known = unknown = 0;
 		s = make(&conf);
+		procs(s)->r_unused = SHORT;
 		over->o_hold(s);
 		for (size_t i = 0; i < stales(); i++)
 			assert_int_equal(over->o_start(s, nothing, NULL,
@@ -267,7 +264,7 @@ TEST(test_known)
 		for (size_t i = 0; told && i < stales(); i++)
 			assert_int_equal(ustack_join(stale[i], NULL, USCHED_NEVER), 0);
 		run_to_end(s, nothing, NULL);
-		run_to_end(s, trim_here, s);
+		sleep_ms(100);
 		for (size_t i = 0; i < stales() / 2; i++)
 			assert_int_equal(over->o_start(s, count_known, NULL, NULL), 0);
 		over->o_release(s);
@@ -291,10 +288,10 @@ TEST(test_report)
 	void *s;
 
 	s = begin(&conf);
+	procs(s)->r_unused = UNUSED;
 	over->o_hold(s);
 	start_waiter(s, &t);
 	peak(s, stales(), stale);
-	uprocs_trim(procs(s));
 	while (count_dropped() < stales() / 2)
 		sleep_ms(1);
 	over->o_release(s);
@@ -318,15 +315,13 @@ static void go_on(void *pause)
 			TEST_EQUAL(ustack_yield(), 0);
 }
 
-static void trim_peak(void *s, size_t n, bool at_once)
+static void trim_peak(void *s, size_t n)
 {
 	size_t before, after;
 
 	peak(s, 100, NULL);
 	before = test_resident();
 	peak(s, n, NULL);
-	if (at_once)
-		uprocs_trim(procs(s));
 	if (!tells_memory() || n * LOCALS < 32 * MIB)
 		return;
 	for (int ms = 0; ms < WAIT; ms += 10) {
@@ -338,7 +333,7 @@ static void trim_peak(void *s, size_t n, bool at_once)
 	assert_in_range(after, 0, before + 16 * MIB);
 }
 
-static void give_back(bool at_once, size_t threads, bool pause)
+static void give_back(size_t threads, bool pause)
 {
 	struct uprocs_conf conf = { .c_processors = threads > 0 ? 1 : 2 };
 	void *s = make(&conf);
@@ -349,49 +344,22 @@ static void give_back(bool at_once, size_t threads, bool pause)
 	over->o_hold(s);
 	for (size_t i = 0; i < threads; i++)
 		assert_int_equal(over->o_start(s, go_on, pause ? s : NULL, NULL), 0);
-	trim_peak(s, test_scale(20000, 500), at_once);
+	trim_peak(s, test_scale(20000, 500));
 	stop = 1;
 	over->o_release(s);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
-TEST(test_at_once)
-{
-	give_back(true, 0, false);
-	give_back(true, 4, false);
-}
-
 /* Nothing runs; a few threads sleep, or are always ready. */
 TEST(test_idle)
 {
-	give_back(false, 0, false);
-	give_back(false, 3, true);
+	give_back(0, false);
+	give_back(3, true);
 }
 
 TEST_OVER(OVER_RR, test_busy)
 {
-	give_back(false, 2, false);
-}
-
-/* A thread trims its own processor before the call returns. */
-static void trim_own(void *s)
-{
-	size_t before = test_resident();
-
-	uprocs_trim(procs(s));
-	if (tells_memory() && !test_is_scaled())
-		TEST_TRUE(test_resident() + 20 * MIB < before);
-}
-
-TEST(test_own)
-{
-	struct uprocs_conf conf = { .c_processors = 1 };
-	void *s;
-
-	s = begin(&conf);
-	peak(s, test_scale(20000, 500), NULL);
-	run_to_end(s, trim_own, s);
-	assert_int_equal(over->o_destroy(s), 0);
+	give_back(2, false);
 }
 
 /* In a loop of the program: in uprocs_run(). */
@@ -402,6 +370,7 @@ TEST(test_embed)
 	void *s;
 
 	s = begin(&conf);
+	procs(s)->r_unused = UNUSED;
 	over->o_hold(s);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(over->o_start(s, hold_locals, NULL, NULL), 0);
@@ -412,8 +381,11 @@ TEST(test_embed)
 	while (inside > 0)
 		assert_true(uprocs_run(procs(s)) >= 0);
 	before = test_resident();
-	uprocs_trim(procs(s));
-	assert_true(uprocs_run(procs(s)) >= 0);
+	for (int ms = 0; ms < WAIT && tells_memory() && n * LOCALS > 64 * MIB
+	     && test_resident() > before - n * LOCALS / 2; ms++) {
+		assert_true(uprocs_run(procs(s)) >= 0);
+		sleep_ms(1);
+	}
 	if (tells_memory() && n * LOCALS > 64 * MIB)
 		assert_in_range(test_resident(), 0, before - n * LOCALS / 2);
 	over->o_release(s);

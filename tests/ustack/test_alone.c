@@ -297,39 +297,7 @@ static void touch_and_wait(void *unused)
 	wait_once(unused);
 }
 
-/* Vacant stacks are unmapped. */
-TEST(test_trim)
-{
-	struct uprocs_conf conf = { .c_processors = 2 };
-	struct ustack *threads[MANY];
-	size_t mappings, bytes;
-	void *s;
-
-	begin();
-	s = make(&conf);
-	over->o_hold(s);
-	run_to_end(s, nothing, NULL);
-	mappings = test_mappings();
-	bytes = test_resident();
-	for (int round = 0; round < 2; round++) {
-		for (size_t i = 0; i < MANY; i++)
-			assert_int_equal(start_alone(s, 2 * SIZE, touch_and_wait, NULL,
-						     &threads[i]), 0);
-		for (size_t i = 0; i < MANY; i++)
-			finish(threads[i]);
-		run_to_end(s, nothing, NULL);
-		uprocs_trim(s);
-		if (test_is_sanitized())
-			continue;
-		assert_in_range(test_mappings(), 0, mappings + 20);
-		if (!test_on_valgrind())
-			assert_in_range(test_resident(), 0, bytes + MANY * SIZE / 8);
-	}
-	over->o_release(s);
-	assert_int_equal(over->o_destroy(s), 0);
-}
-
-/* By themselves, after some time without use; those in use stay. */
+/* Vacant stacks are unmapped after some time; stacks in use stay. */
 TEST(test_idle)
 {
 	struct uprocs_conf conf = { .c_processors = 1 };
@@ -346,8 +314,8 @@ TEST(test_idle)
 	run_to_end(s, nothing, NULL);
 	mappings = test_mappings();
 	for (size_t i = 0; i < MANY; i++)
-		assert_int_equal(start_alone(s, USTACK_OWN, wait_once, NULL, &threads[i]),
-				 0);
+		assert_int_equal(start_alone(s, USTACK_OWN, touch_and_wait, NULL,
+					     &threads[i]), 0);
 	sleep_ms(100);                          /* the launches are forgotten */
 	for (size_t i = 10; i < MANY; i++)
 		finish(threads[i]);
