@@ -150,15 +150,6 @@ enum { UPROC_STEPS = 5 };
 /* Private: the number of threads that moved to a processor, and that are noted there. */
 enum { UPROC_NEW = 16 };
 
-/* Private: a note of a thread that joins, and where in the program; for reports. */
-struct uproc_join {
-	const struct uproc_thread *j_thread;     /* NULL: the note is free */
-	__extension__ union {
-		const void        *j_where;
-		size_t             j_next;       /* the next free note; 0: no more */
-	};
-};
-
 /* What a processor has measured of itself, and what came of threads that moved to it. */
 struct uproc_load {
 	int64_t     l_from;             /* ns: begin of a span; see policy_measure() */
@@ -220,9 +211,6 @@ struct uproc {
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
 	unsigned              p_steps;
 	unsigned              p_unused;  /* stacks that are mapped and not used yet */
-	struct uproc_join    *p_joins;   /* notes; the first is not used */
-	size_t                p_join_room;
-	size_t                p_join_free;      /* the first free note */
 	int64_t               p_tidy;    /* ns: see uproc_tidy.c */
 	int64_t               p_period;
 	uint64_t              p_tidied;  /* s_launches when a period ended */

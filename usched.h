@@ -124,14 +124,12 @@ struct usched_calls {
 
 	/*
 	 * For ustack_join(): waits until `u' has ended, puts ustack_value(u) into *value
-	 * unless that is NULL, and frees `u'. `where' is a place in the program, for
-	 * reports. A native thread waits until `deadline' at most. A thread passes 0, not
-	 * to wait at all, or USCHED_NEVER, to wait until s_interrupt is called for it:
-	 * then s_join returns -EDEADLK; or -EAGAIN if the interrupt may have been for an
-	 * earlier join.
+	 * unless that is NULL, and frees `u'. A native thread waits until `deadline' at
+	 * most. A thread passes 0, not to wait at all, or USCHED_NEVER, to wait until
+	 * s_interrupt is called for it: then s_join returns -EDEADLK; or -EAGAIN if the
+	 * interrupt may have been for an earlier join.
 	 */
-	int (*s_join)(struct usched *s, struct ustack *u, const void *where,
-		      void **value, int64_t deadline);
+	int (*s_join)(struct usched *s, struct ustack *u, void **value, int64_t deadline);
 
 	/* Ends the s_join that `u' is in, if any. From any native thread. */
 	void (*s_interrupt)(struct usched *s, struct ustack *u);

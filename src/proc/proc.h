@@ -391,8 +391,8 @@ UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void *
 /* s_done, s_detach and s_join. */
 UPROC_PRIVATE void uproc__done(struct usched *s, struct ustack *u);
 UPROC_PRIVATE int  uproc__detach(struct usched *s, struct ustack *u);
-UPROC_PRIVATE int  uproc__join(struct usched *s, struct ustack *u, const void *where,
-			       void **value, int64_t deadline);
+UPROC_PRIVATE int  uproc__join(struct usched *s, struct ustack *u, void **value,
+			       int64_t deadline);
 
 /* ---- uproc_run.c ---- */
 

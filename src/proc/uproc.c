@@ -145,7 +145,6 @@ void uproc__fini(struct uproc *p)
 		uproc__observer.o_unmap(p->p_alternate);
 	free(p->p_queue);
 	free(p->p_larger);
-	free(p->p_joins);
 	pthread_cond_destroy(&p->p_unparked);
 	pthread_mutex_destroy(&p->p_lock);
 }

@@ -37,7 +37,6 @@
 #include "../base/when.h"
 
 enum {
-	JOINS_MIN = 32,                 /* notes of joins */
 	TURN      = 1000000,            /* ns in uprocs_run() */
 	PARKS     = 1000000,            /* ns for processors to park, between looks */
 };
@@ -124,56 +123,12 @@ static bool take_late_news(struct uproc_thread *me)
 	return some;
 }
 
-/* Doubles the notes. Returns the number of the first new one; 0: no memory. */
-static size_t more_notes(struct uproc *p)
-{
-	size_t first = p->p_join_room ? p->p_join_room : 1;
-	size_t room = p->p_join_room ? 2 * p->p_join_room : JOINS_MIN;
-	struct uproc_join *joins = (struct uproc_join *)realloc(p->p_joins,
-								room * sizeof *joins);
-
-	if (!joins)
-		return 0;
-	for (size_t i = first; i < room; i++)
-		joins[i] = (struct uproc_join){ .j_next = (i + 1) % room };
-	p->p_joins = joins;
-	p->p_join_room = room;
-	return first;
-}
-
-/*
- * Notes where `me' joins. Returns the number of the note; 0: no memory, so a report takes
- * the place from the frame.
- */
-static size_t note_join(struct uproc *p, const struct uproc_thread *me, const void *where)
-{
-	size_t i = p->p_join_free;
-
-	if (i == 0)
-		i = more_notes(p);
-	if (i == 0)
-		return 0;
-	p->p_join_free = p->p_joins[i].j_next;
-	p->p_joins[i] = (struct uproc_join){ me, { where } };
-	return i;
-}
-
-static void drop_note(struct uproc *p, size_t i)
-{
-	if (i == 0)
-		return;
-	p->p_joins[i] = (struct uproc_join){ .j_next = p->p_join_free };
-	p->p_join_free = i;
-}
-
-static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
-			  const void *where)
+static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 {
 	int32_t *tokens = &me->t_stack.u_tokens, had, news;
 	struct uproc_thread *joiner;
 	int rc = ustack_reserve(0);
 	struct uproc *p;
-	size_t note;
 	bool gave_up;
 
 	if (t == me)
@@ -183,7 +138,6 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 	if (rc)
 		return rc < 0 ? rc : 0;
 	p = uproc_of(&me->t_stack);             /* a thread that joins stays */
-	note = note_join(p, me, where);
 	had = *tokens;
 	do {
 		SET(*tokens, UPROC_JOINING);
@@ -197,7 +151,6 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t,
 		gave_up = !(news & UPROC_JOINED)
 			&& CAS(&uproc_rest(t)->t_joiner, &joiner, OPEN);
 	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
-	drop_note(p, note);
 	return gave_up ? -EDEADLK : 0;
 }
 
@@ -361,8 +314,7 @@ int uprocs_run(struct uprocs *r)
 	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
 }
 
-int uproc__join(struct usched *s, struct ustack *u, const void *where, void **value,
-		int64_t deadline)
+int uproc__join(struct usched *s, struct ustack *u, void **value, int64_t deadline)
 {
 	struct uproc *self = uproc_self(), *p = uproc_from(s);
 	struct uproc_thread *t = uproc_thread(u);
@@ -372,7 +324,7 @@ int uproc__join(struct usched *s, struct ustack *u, const void *where, void **va
 	if (!self)
 		return uproc__await(p->p_procs, t, value, deadline);
 	me = uproc_thread(ustack_self());       /* KNOWN: its joined thread sends mail */
-	rc = deadline == 0 ? join_ended(me, t) : join_by_thread(me, t, where);
+	rc = deadline == 0 ? join_ended(me, t) : join_by_thread(me, t);
 	if (rc == 0)
 		put_joined(t, value);
 	return rc;

@@ -5,7 +5,7 @@
  *
  *	usched: deadlock: threads that wait and that nothing can wake: 3
  *	usched:   thread A, function F, waits for mutex M, held by thread B, at W
- *	usched:   thread B "name", function F, joins thread A, at W
+ *	usched:   thread B "name", function F, joins thread A
  *	usched:   thread C, function F, waits for a wake, at W
  *
  * A holder may be an outsider: a native thread, or a thread of another scheduler.
@@ -162,22 +162,12 @@ enum uproc_state uproc__state(const struct uproc_thread *t, struct ustack_why *w
 	return joins(t) ? UPROC_JOINS : UPROC_WAITS;
 }
 
-static const void *find_join(const struct uproc_thread *t)
-{
-	const struct uproc *p = uproc_of(&t->t_stack);
-
-	for (size_t i = 1; i < p->p_join_room; i++)
-		if (p->p_joins[i].j_thread == t)
-			return p->p_joins[i].j_where;
-	return NULL;
-}
-
 static void explain(const struct uproc_thread *t, struct ustack_why *why)
 {
 	ask_attachment(t, why);
-	if (!why->y_where && joins(t))
-		why->y_where = find_join(t);
-	if (!why->y_where)
+	if (joins(t))
+		why->y_where = NULL;            /* the library does not note it */
+	else if (!why->y_where)
 		why->y_where = usched__where(&t->t_stack);
 }
 

@@ -9,8 +9,7 @@
 #include "wait.h"
 
 /* Joins by a thread, with a deadline that is not 0, in scopes, or after a cancel. */
-APART static int join_until(struct ustack *u, const void *where, void **value,
-			    int64_t deadline)
+APART static int join_until(struct ustack *u, void **value, int64_t deadline)
 {
 	struct usched *s = ustack_sched(u);
 	struct uwaiter *w = uwait_prepare_lean(deadline, false);
@@ -27,7 +26,7 @@ APART static int join_until(struct ustack *u, const void *where, void **value,
 		    || w->w_late)
 			rc = -EDEADLK;
 		else
-			rc = s->s_calls.s_join(s, u, where, value, USCHED_NEVER);
+			rc = s->s_calls.s_join(s, u, value, USCHED_NEVER);
 	while (rc == -EAGAIN);
 	__atomic_store_n(&w->w_joins, false, __ATOMIC_RELAXED);
 	uncount(w);
@@ -44,35 +43,28 @@ static int refuse_thread(const struct usched *s, int ended)
 	return s == usched__gone() ? ended : -ENOTSUP;
 }
 
-APART static int join_thread(struct ustack *u, const void *where, void **value,
-			     int64_t deadline)
+BY_THREADS int ustack_join(struct ustack *u, void **value, int64_t deadline)
 {
 	const struct ustack *self = usched__current->s_current;
 	struct usched *s = ustack_sched(u);
 	int rc, error;
 
+	CALLED(__func__);
 	if (!s->s_calls.s_join
 	    || (self && usched__current->s_calls.s_join != s->s_calls.s_join))
 		return refuse_thread(s, -EINVAL);
 	if (!self || deadline <= 0)
 		return budget_give_way(0),
-			s->s_calls.s_join(s, u, where, value,
-					  deadline > 0 ? deadline : 0);
+			s->s_calls.s_join(s, u, value, deadline > 0 ? deadline : 0);
 	do {
 		if (deadline != USCHED_NEVER || (self->u_cancelled && self->u_attached))
-			return join_until(u, where, value, deadline);
+			return join_until(u, value, deadline);
 		if (self->u_cancelled)
 			return -ECANCELED;
-		rc = s->s_calls.s_join(s, u, where, value, USCHED_NEVER);
+		rc = s->s_calls.s_join(s, u, value, USCHED_NEVER);
 	} while (rc == -EAGAIN);
 	error = usched__error(self);
 	return rc == -EDEADLK && error ? error : rc;
-}
-
-BY_THREADS int ustack_join(struct ustack *u, void **value, int64_t deadline)
-{
-	CALLED(__func__);
-	return join_thread(u, __builtin_return_address(0), value, deadline);
 }
 
 int ustack_detach(struct ustack *u)

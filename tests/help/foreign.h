@@ -390,13 +390,12 @@ static inline int foreign_join_by_thread(struct foreign *f, struct foreign_threa
 }
 
 /* Threads of other dispatchers cannot: they would block their own. */
-static inline int foreign_join(struct usched *s, struct ustack *u, const void *where,
-			       void **value, int64_t deadline)
+static inline int foreign_join(struct usched *s, struct ustack *u, void **value,
+			       int64_t deadline)
 {
 	struct foreign *f = (struct foreign *)(void *)s;
 	struct ustack *self = ustack_self();
 
-	(void)where;
 
 	if (!self)
 		return foreign_join_by_native(f, foreign_thread(u), value, deadline);

@@ -78,8 +78,9 @@ void prepare_waits(void);
 void end_waits(void);
 
 /*
- * Checks that a line has the function of `w', the text, and behind it an address in the
- * function. In ustack_wait() only the switch knows the address, so it may be in a callee.
+ * Checks that a line has the function of `w', the text, and behind it, unless it tells of
+ * a join, an address in the function. In ustack_wait() only the switch knows the address,
+ * so it may be in a callee.
  */
 void check_text(const char *line, const struct way *w, const char *text);
 

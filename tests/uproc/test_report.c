@@ -341,7 +341,7 @@ static int way_of(size_t i)
 	return i % WAITS == WAIT_at_select ? WAIT_at_sem : (int)(i % WAITS);
 }
 
-IN(join_next) static void join_next(void *arg)
+static void join_next(void *arg)
 {
 	struct ustack **next = arg;
 	int rc;
@@ -354,7 +354,6 @@ IN(join_next) static void join_next(void *arg)
 	else
 		TEST_EQUAL(rc, -EDEADLK);
 }
-EXTENT(join_next)
 
 static void start_many(void *s)
 {
@@ -409,8 +408,7 @@ static size_t told_of(struct ustack *const *u, const char *line)
 /* Each of the listed threads once, with what it waits for and where. */
 static void check_listed(struct ustack *const *u)
 {
-	static const struct way joining = { "join_next", join_next, __start_in_join_next,
-					    __stop_in_join_next };
+	static const struct way joining = { "join_next", join_next, NULL, NULL };
 	char text[LINE_SIZE];
 
 	snprintf(text, sizeof text, "usched: deadlock: threads that wait and that "

@@ -248,14 +248,14 @@ static void *cancel_ending(void *unused)
 }
 
 /* In place of s_join: the interrupt is mail, and there before it. */
-static int cancel_and_join(struct usched *s, struct ustack *u, const void *where,
-			   void **value, int64_t deadline)
+static int cancel_and_join(struct usched *s, struct ustack *u, void **value,
+			   int64_t deadline)
 {
 	pthread_t native;
 
 	TEST_EQUAL(pthread_create(&native, NULL, cancel_ending, NULL), 0);
 	TEST_EQUAL(pthread_join(native, NULL), 0);
-	return calls_before.s_join(s, u, where, value, deadline);
+	return calls_before.s_join(s, u, value, deadline);
 }
 
 /* While it waits for a time there is no deadlock, which would end the join, too. */
