@@ -161,10 +161,8 @@ int unet_close(int fd);
  * Ends the use of `fd' here, and leaves it open. Threads that wait for it get -EBADF;
  * from then on no call and no event of earlier waits touches it, and no epoll instance
  * of the library has it. O_NONBLOCK is cleared if it was clear at the first call here.
- * The flag belongs to the open file, which may have other numbers, from dup(2). While
- * calls here use one of these the flag stays set, and the last one that is forgotten
- * clears it. unet_close() clears nothing. Where kcmp(2) is refused the flag may stay
- * set.
+ * The flag belongs to the open file: forget all its numbers, from dup(2), and use none of
+ * them here meanwhile. unet_close() clears nothing.
  * 0; -EBADF: it is no descriptor. Does not wait.
  */
 int unet_forget(int fd);

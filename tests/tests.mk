@@ -39,8 +39,7 @@ sleeps := poll epoll_wait syscall $(if $(filter kqueue,$(EVENTS)),kevent)
 
 $(B)/tests/test_close: wrapped := read close $(sleeps)
 $(B)/tests/test_close_step: wrapped := send sendmsg accept4 $(sleeps) nanosleep \
-	sched_yield pthread_mutex_lock pthread_cond_wait \
-	pthread_rwlock_wrlock
+	sched_yield pthread_mutex_lock pthread_cond_wait
 
 $(B)/tests/test_net_limits $(B)/sim/tests/test_net_limits: wrapped := accept4
 $(B)/tests/test_net_line $(B)/sim/tests/test_net_line: wrapped := send

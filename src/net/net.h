@@ -44,7 +44,6 @@
 #define USCHED_PRIVATE_NET_H
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -83,9 +82,8 @@ enum {
 
 /*
  * Values of d_turns. Two bits for each direction have the state of the turn: no thread
- * has the turn, a thread was given the turn and will run, or that thread runs. Two flags
- * tell whether O_NONBLOCK was clear at adoption. With NET_SHARED the flag was set,
- * perhaps through another number of the same open file.
+ * has the turn, a thread was given the turn and will run, or that thread runs. With
+ * NET_BLOCKED O_NONBLOCK was clear at adoption.
  */
 enum {
 	NET_NO_TURN,
@@ -93,7 +91,6 @@ enum {
 	NET_RUNNING,
 	NET_TURNS   = 0xf,
 	NET_BLOCKED = 0x10,
-	NET_SHARED  = 0x20,
 };
 
 /* Values of d_writing: free; in a system call; reserved for the thread with the turn. */
@@ -169,15 +166,10 @@ typedef ssize_t attempt(const struct descriptor *d, const struct op *o);
 /* unet_table.c */
 extern struct descriptor *unet__table[NET_CHUNKS] NET_PRIVATE;  /* of arrays; atomic */
 
-/* The number of descriptors with NET_SHARED; atomic. */
-extern uint32_t unet__shares NET_PRIVATE;
-
-/* Locked for reading to adopt a descriptor, for writing to forget one. */
-extern pthread_rwlock_t unet__adopting NET_PRIVATE;
-
 NET_PRIVATE struct descriptor *unet__find_chunk(int fd);
 NET_PRIVATE int unet__adopt(struct descriptor *d, uint32_t generation);
 NET_PRIVATE int unet__set_nonblocking(int fd);
+NET_PRIVATE int unet__set_blocking(int fd);
 NET_PRIVATE enum kind unet__kind_of(int fd);
 
 /* unet_wait.c */

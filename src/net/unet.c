@@ -4,14 +4,8 @@
  * unet_forget(), a fork. Each ends the waits for the file before. The table and adoption
  * are below, in unet_table.c, and waits in unet_wait.c. Invariants are in src/net/net.h.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* syscall() */
-#endif
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "../base/cancel.h"
 #include "net.h"
@@ -25,8 +19,6 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 	__atomic_store_n(&d->d_kind, (uint8_t)kind, __ATOMIC_RELAXED);
 	__atomic_store_n(&d->d_generation, d->d_generation + 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->d_lasting, 0, __ATOMIC_RELAXED);
-	if (d->d_turns & NET_SHARED)
-		__atomic_fetch_sub(&unet__shares, 1, __ATOMIC_RELAXED);
 	d->d_turns = 0;
 	for (int i = NET_IN; i <= NET_OUT; i++) {
 		__atomic_store_n(&d->d_serial[i], 0, __ATOMIC_RELEASE);
@@ -106,88 +98,20 @@ int unet_close(int fd)
 	return rc;
 }
 
-static bool may_share(struct descriptor *d)
-{
-	bool may;
-
-	if (is_new(d))
-		return false;
-	uwait_lock(&d->d_lock);
-	may = d->d_turns & NET_SHARED;
-	uwait_unlock(&d->d_lock);
-	return may;
-}
-
-/* 0: both numbers are one open file; 1: two files; an error: kcmp(2) cannot tell. */
-static int compare_files(int a, int b)
-{
-#ifdef SYS_kcmp
-	const int file = 0;             /* KCMP_FILE of linux/kcmp.h, which musl lacks */
-	long rc = syscall(SYS_kcmp, getpid(), getpid(), file, a, b);
-
-	return rc < 0 ? -errno : rc > 0;
-#else
-	(void)a;
-	(void)b;
-	return -ENOSYS;
-#endif
-}
-
-/* Whether fd is d's open file, or may be. d_inside keeps d's number from reuse. */
-static bool has_file(struct descriptor *d, int fd)
-{
-	uint32_t generation = generation_of(d);
-	int other = 1;
-
-	if (!may_share(d) || !net_enter(d, generation))
-		return false;
-	other = compare_files(fd, d->d_fd);
-	uwait_lock(&d->d_lock);
-	if (generation_of(d) != generation)
-		other = 1;
-	if (other == 0)
-		d->d_turns |= NET_BLOCKED;
-	uwait_unlock(&d->d_lock);
-	net_leave(d);
-	return other <= 0;
-}
-
-/*
- * Whether another entry has the open file of fd, or may have. That entry then clears
- * O_NONBLOCK when it is forgotten. Under unet__adopting, locked for writing.
- */
-static bool leave_to_other(int fd)
-{
-	for (size_t i = 0;
-	     i < NET_CHUNKS && __atomic_load_n(&unet__shares, __ATOMIC_RELAXED); i++) {
-		struct descriptor *chunk = chunk_at(i);
-
-		for (size_t k = 0; chunk && k < NET_CHUNK; k++)
-			if (has_file(&chunk[k], fd))
-				return true;
-	}
-	return false;
-}
-
 int unet_forget(int fd)
 {
 	struct told told;
 	uint32_t generation;
 	struct descriptor *d;
-	int flags, rc = net_find(fd, &d);
+	int rc = net_find(fd, &d);
 	bool blocked;
 
 	if (rc)
 		return rc;
 	budget_give_way(0);
-	pthread_rwlock_wrlock(&unet__adopting);
 	generation = begin_close(d, &told, &blocked);
 	uevents_forget(fd);
-	flags = fcntl(fd, F_GETFL);
-	rc = flags < 0 ? -errno : 0;
-	if (rc == 0 && blocked && !leave_to_other(fd))
-		fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
-	pthread_rwlock_unlock(&unet__adopting);
+	rc = blocked ? unet__set_blocking(fd) : fcntl(fd, F_GETFD) < 0 ? -errno : 0;
 	end_close(d, generation, &told);
 	return rc;
 }
@@ -224,8 +148,6 @@ void unet__forked(void)
 {
 	for (size_t i = 0; i < NET_CHUNKS; i++)
 		__atomic_store_n(&unet__table[i], NULL, __ATOMIC_RELAXED);
-	__atomic_store_n(&unet__shares, 0, __ATOMIC_RELAXED);
-	unet__adopting = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
 }
 
 /* A full UNIX socket gives no event when its output or the peer's input is shut. So all

@@ -5,9 +5,6 @@
  * what empties an entry is in unet.c. What a descriptor is, and the invariants, are in
  * src/net/net.h.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_rwlock_t */
-#endif
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -17,8 +14,6 @@
 #include "net.h"
 
 struct descriptor *unet__table[NET_CHUNKS];
-uint32_t unet__shares;
-pthread_rwlock_t unet__adopting = PTHREAD_RWLOCK_INITIALIZER;
 
 /* Makes the chunk of fd. Returns the entry; NULL: no memory, or beyond the table. */
 struct descriptor *unet__find_chunk(int fd)
@@ -101,6 +96,14 @@ int unet__set_nonblocking(int fd)
 	return 1;
 }
 
+/* Clears O_NONBLOCK. 0, or an error. */
+int unet__set_blocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0 ? -errno : 0;
+}
+
 /*
  * Records an adoption, under d_lock. Of several concurrent adoptions one finds O_NONBLOCK
  * clear. During NET_CLOSING only that is recorded, since the number may still belong to
@@ -112,30 +115,29 @@ static void found(struct descriptor *d, bool blocked)
 		d->d_turns |= NET_BLOCKED;
 	if (get_kind(d) != NET_NEW)
 		return;
-	if (!(d->d_turns & NET_BLOCKED)) {
-		d->d_turns |= NET_SHARED;
-		__atomic_fetch_add(&unet__shares, 1, __ATOMIC_RELAXED);
-	}
 	set_ready(d, NET_IN, true);
 	set_ready(d, NET_OUT, true);
 	__atomic_store_n(&d->d_kind, (uint8_t)unet__kind_of(d->d_fd), __ATOMIC_RELEASE);
 }
 
-/* Adopts the file. d_inside keeps the number from another file meanwhile. */
+/*
+ * Adopts the file. d_inside keeps the number from another file meanwhile. If the
+ * descriptor is closed or forgotten in between, the flag is as it was.
+ */
 int unet__adopt(struct descriptor *d, uint32_t generation)
 {
 	int rc = -EBADF;
 
-	pthread_rwlock_rdlock(&unet__adopting);
 	if (net_enter(d, generation)) {
 		rc = unet__set_nonblocking(d->d_fd);
 		uwait_lock(&d->d_lock);
 		if (rc >= 0 && generation_of(d) == generation)
 			found(d, rc > 0);
 		uwait_unlock(&d->d_lock);
+		if (rc > 0 && generation_of(d) != generation)
+			unet__set_blocking(d->d_fd);
 		net_leave(d);
 	}
-	pthread_rwlock_unlock(&unet__adopting);
 	return rc < 0 ? rc : 0;
 }
 

@@ -8,9 +8,6 @@
  * part to part.
  */
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_rwlock_t, of net.h */
-#endif
 #include <signal.h>
 #include <string.h>
 #include <time.h>

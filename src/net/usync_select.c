@@ -8,9 +8,6 @@
  * whole call uses. That place is a poll's in the queue of the descriptor: its grant
  * transfers nothing, and all cases are tried again.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_rwlock_t, of net.h */
-#endif
 #include <stdio.h>
 
 #include "../sync/chan.h"

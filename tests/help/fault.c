@@ -343,10 +343,6 @@ static bool number_fails(long number, const long *a)
 	case SYS_epoll_pwait2:
 		return (!t || t[0] || t[1]) && fails("epoll_pwait2", 0, ENOSYS, EINTR, 0);
 #endif
-#ifdef SYS_kcmp
-	case SYS_kcmp:
-		return fails("kcmp", 0, EPERM, 0, 0);
-#endif
 #ifdef SYS_openat2
 	case SYS_openat2:
 		return fails("openat2", EMFILE, ENOSYS, EAGAIN, 0);

@@ -38,17 +38,6 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *m)
 	return __real_pthread_mutex_lock(m);
 }
 
-int __real_pthread_rwlock_wrlock(pthread_rwlock_t *l);
-int __wrap_pthread_rwlock_wrlock(pthread_rwlock_t *l);
-int __wrap_pthread_rwlock_wrlock(pthread_rwlock_t *l)
-{
-	if (closes && pthread_rwlock_trywrlock(l) == 0)
-		return 0;
-	if (closes)
-		stop.s_awaited = true;
-	return __real_pthread_rwlock_wrlock(l);
-}
-
 int __real_nanosleep(const struct timespec *t, struct timespec *left);
 
 /* Stops until the number has a new owner, or the close waits. Not in libc. */

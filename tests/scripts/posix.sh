@@ -261,7 +261,6 @@ END {
 	sort -u >"$dir/locks"
 # How it is taken, its name, and the bytes from one to the next in an array.
 cat >"$dir/kinds" <<'END'
-rwlock unet__adopting
 spin   buckets 64
 mutex  installing
 mutex  inspector

@@ -112,18 +112,9 @@ int __wrap_close(int fd)
 	return rc == 0 && interrupted(CLOSE) ? -1 : rc;
 }
 
-/* epoll_pwait2(), which has no function in old C libraries. kcmp() cannot sleep. */
+/* epoll_pwait2(), which has no function in old C libraries. */
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
-
-static bool may_sleep(long number)
-{
-#ifdef SYS_kcmp
-	return number != SYS_kcmp;
-#else
-	return number >= 0;
-#endif
-}
 
 long __wrap_syscall(long number, ...)
 {
@@ -134,7 +125,7 @@ long __wrap_syscall(long number, ...)
 	for (size_t i = 0; i < 6; i++)
 		a[i] = va_arg(args, long);
 	va_end(args);
-	if (may_sleep(number) && interrupted(SLEEP))
+	if (interrupted(SLEEP))
 		return -1;
 	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

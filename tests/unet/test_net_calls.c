@@ -331,39 +331,6 @@ NET_TEST(forgets)
 	TEST_EQUAL(close(listener) + close(fds[0]) + close(fd), 0);
 }
 
-/* Another number of the open file is in use; the last one clears the flag. */
-NET_TEST(forgets_shared)
-{
-	int fds[2], other[2], copies[3], last = -1;
-	char c;
-
-	unix_pair(other);
-	do_not_wait(other[0]);
-	TEST_EQUAL(unet__adopt_fd(other[0]), 0);        /* of another file */
-	for (int first = 0; first < 3; first++) {
-		unix_pair(fds);
-		copies[0] = fds[0];
-		for (int i = 1; i < 3; i++)
-			copies[i] = dup(fds[0]);
-		for (int i = 0; i < 3; i++)
-			TEST_EQUAL(unet__adopt_fd(copies[i]), 0);
-		for (int i = 0; i < 3; i++) {
-			TEST_TRUE(!blocks(fds[0]));
-			last = copies[(first + i) % 3];
-			TEST_EQUAL(unet_read(last, &c, 1, usync_after(1)), -ETIMEDOUT);
-			TEST_EQUAL(unet_forget(last), 0);
-		}
-		TEST_TRUE(blocks(fds[0]));
-		put(fds[1], "x");
-		expect(last, "x");
-		for (int i = 0; i < 3; i++)
-			close(copies[i]);
-		close(fds[1]);
-	}
-	TEST_TRUE(!blocks(other[0]));
-	close_both(other);
-}
-
 /* Events of waits before do not reach the number's next user. */
 NET_TEST(forgets_events)
 {
