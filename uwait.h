@@ -8,7 +8,8 @@
  * pushes nodes to queues, under their locks, and blocks. It is granted once: when a node
  * is popped, when its deadline comes, or when it is cancelled.
  *
- *	rc = uwait_prepare(&w, deadline);       may fail; nothing is published yet
+ *	w = uwait_prepare(deadline, false);
+ *	rc = uwait_error(w);                    nothing is published yet
  *	if (rc)
  *		return rc;
  *	lock the queue
@@ -220,30 +221,17 @@ struct uwaiter *uwait_self(void);
 uintptr_t uwait_name(void);
 
 /*
- * Reserves all that uwait_block() needs, so that cannot fail, if it is called in the
- * same function or in a small callee. *w is the caller's waiter.
- * 0; -ENOMEM: no memory for a waiter, or for the thread's image; -ECANCELED: the thread
- * was cancelled, and is not shielded; -ETIMEDOUT: the deadline is 0 or less: the caller
- * does not want to wait; -ENOTSUP: there is a deadline and the scheduler has no events;
- * -EFAULT as ustack_block().
+ * Prepares a wait of the caller. `outside': the kernel or a native thread will end the
+ * wait, so the thread is not taken for deadlocked; that needs events even without a
+ * deadline. No image is reserved: uwait_block() may fail with -ENOMEM, which has to do no
+ * more harm than a deadline. Otherwise call ustack_reserve() next.
+ * Returns the caller's waiter; or an error, see uwait_error(): -ENOMEM: no memory for a
+ * waiter; -ECANCELED: the thread was cancelled, and is not shielded; -ETIMEDOUT: the
+ * deadline is 0 or less: the caller does not want to wait; -ENOTSUP: the wait needs
+ * events and the scheduler has none.
  * Does not switch.
  */
-int uwait_prepare(struct uwaiter **w, int64_t deadline);
-
-/*
- * As uwait_prepare(), for a wait that the kernel or a native thread will end. The thread
- * is not taken for deadlocked. It needs events even without a deadline.
- */
-int uwait_prepare_outside(struct uwaiter **w, int64_t deadline);
-
-/*
- * As one of the two, except that it reserves no image, so the thread gets the smallest
- * that will do. uwait_block() may fail with -ENOMEM then, which has to do no more harm
- * than a deadline. No pointer to a local is passed, so what the caller calls last can be
- * a jump, and its frame gone.
- * Returns the caller's waiter, or an error: see uwait_error().
- */
-struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside);
+struct uwaiter *uwait_prepare(int64_t deadline, bool outside);
 
 enum { UWAIT_ERRORS = 4095 };           /* the largest of errno, as the kernel has it */
 
@@ -272,15 +260,6 @@ static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 #define UWAIT_CALL __attribute__((noinline))
 
 /*
- * Sets *e to the events that will end the prepared wait: those of the thread's
- * dispatcher. A native thread has events of its own, made if there are none, and waits
- * for those.
- * 0; -ENOMEM: no memory.
- * Does not switch. After uwait_prepare_outside().
- */
-int uwait_events(struct uwaiter *w, struct uevents **e);
-
-/*
  * Returns memory for nodes, at least `size' bytes, aligned to 16, owned by `w'. NULL: no
  * memory.
  * Not while `w' waits.
@@ -294,27 +273,10 @@ void *uwait_room(struct uwaiter *w, size_t size);
 void uwait_begin(struct uwaiter *w);
 
 /*
- * As uwait_begin(), for a wait that another processor is likely to end soon. After it the
- * caller calls uwait_linger().
- */
-void uwait_begin_awake(struct uwaiter *w);
-
-/*
- * Waits for some microseconds without a block, after uwait_begin_awake() and the unlock,
- * if the scheduler has nothing else to do. Then a grant costs no wake.
- * Returns true: the wait was granted, w_result is the result, and it is over; false: it
- * goes on as after uwait_begin(), and the caller calls uwait_block().
- * Does not switch.
- */
-bool uwait_linger(struct uwaiter *w);
-
-/*
  * Blocks until the wait has been granted. After an error, too, the wait has ended. Nodes
  * that were not popped are still in their queues then.
  * Returns the result of the grant, at least 0; -ETIMEDOUT: the deadline has come;
- * -ECANCELED: the thread was cancelled; -ENOMEM: the frames are much deeper than those
- * of uwait_prepare() were, or it was uwait_prepare_lean(), and there is no image for
- * them.
+ * -ECANCELED: the thread was cancelled; -ENOMEM: no image for the thread's frames.
  * Switches.
  */
 int uwait_block(struct uwaiter *w);
@@ -342,9 +304,6 @@ void uwait__uncancel(void);
 /* Private: see usched__forked(). */
 void uwait__forked(void);
 
-/* As ustack_shield(), for the caller's waiter. */
-bool uwait_shield(struct uwaiter *w, bool on);
-
 /*
  * Claims the wait of `w' for the caller to end. Until uwait_finish() the waiter stays,
  * so its nodes can be written to.
@@ -355,14 +314,8 @@ bool uwait_shield(struct uwaiter *w, bool on);
 bool uwait_claim(struct uwaiter *w);
 
 /*
- * Returns whether `w', which the caller has claimed, is of another processor, or of
- * none. Does not switch.
- */
-bool uwait_is_far(const struct uwaiter *w);
-
-/*
- * Has uwait_block() return `result', at least 0; or uwait_linger() true. After
- * uwait_claim() or uwait_pop(), which claims.
+ * Has uwait_block() return `result', at least 0. After uwait_claim() or uwait_pop(),
+ * which claims.
  * From any native thread. Does not switch.
  */
 void uwait_finish(struct uwaiter *w, int result);
@@ -376,12 +329,11 @@ void uwait_push(struct uwait_queue *q, struct uwait_node *n);
 void uwait_remove(struct uwait_queue *q, struct uwait_node *n);
 
 /*
- * Takes out the first node whose waiter can be claimed, of a queue of w_nodes or of
- * places, and the nodes before it.
- * Returns the waiter or the place; NULL: there is none.
+ * Takes out the first node whose waiter can be claimed, of a queue of w_nodes, and the
+ * nodes before it.
+ * Returns the waiter; NULL: there is none.
  */
 struct uwaiter *uwait_pop(struct uwait_queue *q);
-struct uwait_place *uwait_pop_place(struct uwait_queue *q);
 
 /* Private: the attachments that are waiters have these. */
 extern const struct ustack_attachment_ops uwait__ops

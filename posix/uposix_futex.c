@@ -86,7 +86,7 @@ static int wait_once(const struct wish *f, int64_t deadline)
 
 	if (__atomic_load_n(f->f_word, __ATOMIC_RELAXED) != f->f_value)
 		return rc;
-	w = uwait_prepare_lean(deadline, false);
+	w = uwait_prepare(deadline, false);
 	if (uwait_error(w))
 		return uwait_error(w);
 	bits = uwait_room(w, sizeof *bits);

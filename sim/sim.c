@@ -583,7 +583,8 @@ int sim__leaves(int64_t deadline)
 	struct uwaiter *w;
 
 	while (rc == 0 && r->r_plain > sim__self()->t_plain) {
-		rc = uwait_prepare(&w, deadline);
+		w = uwait_prepare(deadline, false);
+		rc = uwait_error(w);
 		if (rc)
 			break;
 		uwait_begin(w);

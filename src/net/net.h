@@ -387,7 +387,7 @@ static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 {
 	int rc;
 
-	t->t_waiter = uwait_prepare_lean(deadline, true);
+	t->t_waiter = uwait_prepare(deadline, true);
 	rc = uwait_error(t->t_waiter);
 	if (rc == 0)
 		rc = unet__begin_wait(d, direction, t);

@@ -317,8 +317,8 @@ static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {
 	struct net_place *places, *end;
-	struct uwaiter *w;
-	int rc = uwait_prepare_outside(&w, deadline);
+	struct uwaiter *w = uwait_prepare(deadline, true);
+	int rc = uwait_error(w);
 
 	if (rc)
 		return rc;

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "../base/cancel.h"
+#include "../wait/wait.h"
 #include "net.h"
 
 /* Keeps a rare path out of line, so that the usual path saves no registers. */
@@ -423,7 +424,7 @@ static inline int add_interest(struct descriptor *d, int direction,
 			       uint32_t generation, struct uwaiter *w)
 {
 	struct uevents *e;
-	int rc = uwait_events(w, &e);
+	int rc = uwait__events(w, &e);
 
 	unet__check_file(d, generation);
 	if (rc)
@@ -593,7 +594,7 @@ int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline)
 	if (deadline <= 0 || until - NET_RETRY >= deadline)
 		return -ETIMEDOUT;
 	if (ustack_self()) {
-		w = uwait_prepare_lean(until < deadline ? until : deadline, false);
+		w = uwait_prepare(until < deadline ? until : deadline, false);
 		if (uwait_error(w))
 			return uwait_error(w);
 		uwait_note(w, kind, (void *)(intptr_t)fd, __builtin_return_address(0));

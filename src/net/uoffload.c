@@ -31,6 +31,7 @@
 enum {
 	IDLE_SECONDS = 10,              /* seconds: then a native thread ends */
 	MOMENT       = 1000000,         /* ns for native threads to end, between looks */
+	BLOCK_ROOM   = 256,             /* bytes: frames of uwait_block(), at -O0 */
 };
 
 struct crew {
@@ -214,7 +215,10 @@ int uoffload__begin(struct job *job, int64_t deadline, struct uwaiter **w,
 		job->j_func(job->j_data);
 		return 0;
 	}
-	rc = uwait_prepare_outside(w, deadline);
+	*w = uwait_prepare(deadline, true);
+	rc = uwait_error(*w);
+	if (rc == 0 && !(*w)->w_outside)
+		rc = ustack_reserve(BLOCK_ROOM);        /* -ENOMEM: `func' does not run */
 	if (rc == 0) {
 		job->j_waiter = *w;
 		uwait_note(*w, &in_pool, NULL, where);

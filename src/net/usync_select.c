@@ -13,6 +13,7 @@
 #include "../sync/chan.h"
 #include "../base/check.h"
 #include "../base/sim.h"
+#include "../wait/wait.h"
 #include "net.h"
 
 enum {
@@ -352,12 +353,12 @@ static int end_select(struct chan_place *p, struct usync_case *cases, int result
 static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t deadline,
 		    bool mixed, const void *where)
 {
-	struct uwaiter *w = uwait_prepare_lean(deadline, mixed);
+	struct uwaiter *w = uwait_prepare(deadline, mixed);
 	struct uevents *e;
 	int rc = uwait_error(w);
 
 	if (rc == 0 && mixed)
-		rc = uwait_events(w, &e);       /* made before the wait can be granted */
+		rc = uwait__events(w, &e);       /* made before the wait can be granted */
 	if (rc)
 		return rc;
 	note(w, first, where);

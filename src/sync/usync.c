@@ -221,7 +221,7 @@ int64_t usync_after(int64_t ns)
 
 UWAIT_CALL int usync_sleep_until(int64_t deadline)
 {
-	struct uwaiter *w = uwait_prepare_lean(deadline > 0 ? deadline : 1, false);
+	struct uwaiter *w = uwait_prepare(deadline > 0 ? deadline : 1, false);
 	int rc = uwait_error(w);
 
 	if (rc)
@@ -321,7 +321,7 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	if (__atomic_load_n(&m->m_far, __ATOMIC_RELAXED) && deadline > 0
 	    && look_longer(m, self))
 		return 0;
-	w = uwait_prepare_lean(deadline, false);
+	w = uwait_prepare(deadline, false);
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
@@ -338,7 +338,7 @@ static bool pass_mutex(struct usync_mutex *m, uintptr_t self)
 
 	uwait_lock(&m->m_lock);
 	w = uwait_pop(&m->m_queue);
-	far = w && !w->w_tag && uwait_is_far(w);
+	far = w && !w->w_tag && uwait__is_far(w);
 	owner = !w ? self : far ? WOKEN : w->w_name;
 	if (w)
 		m->m_passed = far;
@@ -408,7 +408,7 @@ static inline int take_or_wait(void *object, struct uwait_lock *lock,
 	uwait_unlock(lock);
 	if (rc != BUSY)
 		return rc;
-	w = uwait_prepare_lean(deadline, false);
+	w = uwait_prepare(deadline, false);
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
@@ -496,18 +496,18 @@ static struct uwait_queue pop_all(struct uwait_queue *q)
 APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 {
 	uintptr_t owner = 0;
-	bool shield;
+	int shield;
 
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, w->w_name, 0,
 					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return rc;
-	shield = uwait_shield(w, true);
+	shield = ustack_shield(1);
 	w->w_deadline = USCHED_NEVER;
 	w->w_counts = false;
 	uwait_note(w, &mutex, m, w->w_where);
 	while (mutex_wait(w, m))
 		;
-	uwait_shield(w, shield);
+	ustack_shield(shield);
 	return rc;
 }
 
@@ -533,7 +533,7 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 	check(m, CHECK_OBJECT, __func__);
 	if ((__atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS) != uwait_name())
 		return -EPERM;
-	w = uwait_prepare_lean(deadline, false);
+	w = uwait_prepare(deadline, false);
 	rc = uwait_error(w);
 	if (rc == 0 && !w->w_outside)
 		rc = ustack_reserve(COND_ROOM);

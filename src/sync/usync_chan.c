@@ -7,6 +7,7 @@
 
 #include "chan.h"
 #include "../base/check.h"
+#include "../wait/wait.h"
 
 #define CHAN_MAX ((size_t)1 << 30)      /* bytes */
 
@@ -72,7 +73,7 @@ static int try_send(struct usync_chan *c, const void *value, struct chan_place *
 {
 	if (c->c_closed)
 		return -EPIPE;
-	*peer = (struct chan_place *)(void *)uwait_pop_place(&c->c_receivers);
+	*peer = (struct chan_place *)(void *)uwait__pop_place(&c->c_receivers);
 	if (*peer)
 		copy_value((*peer)->p_value, value, c->c_size);
 	else if (c->c_count == c->c_capacity)
@@ -91,7 +92,7 @@ static int try_recv(struct usync_chan *c, void *value, struct chan_place **peer)
 		c->c_first = (c->c_first + 1) % c->c_capacity;
 		c->c_count--;
 	}
-	*peer = (struct chan_place *)(void *)uwait_pop_place(&c->c_senders);
+	*peer = (struct chan_place *)(void *)uwait__pop_place(&c->c_senders);
 	if (*peer)
 		copy_value(kept ? slot(c, c->c_count++) : value, (*peer)->p_value,
 			   c->c_size);
@@ -125,7 +126,7 @@ int usync__try(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 	if (rc == SELECT_BUSY)
 		return SELECT_BUSY;
 	if (peer && !c->c_far)
-		c->c_far = uwait_is_far(peer->p_place.p_base.p_waiter);
+		c->c_far = uwait__is_far(peer->p_place.p_base.p_waiter);
 	uwait_unlock(&c->c_lock);
 	if (peer)
 		finish_place(peer);
@@ -173,14 +174,14 @@ APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 	far = c->c_far;
 	if (far) {
 		c->c_far = false;
-		uwait_begin_awake(w);
+		uwait__begin_awake(w);
 	} else {
 		budget_renew(&c->c_budgets[op]);
 		uwait_begin(w);
 	}
 	uwait_push(queue_of(c, op), &p->p_place.p_base.p_node);
 	uwait_unlock(&c->c_lock);
-	if (far && uwait_linger(w))
+	if (far && uwait__linger(w))
 		return usync__end(p, value);
 	return block_one(w, c, value);
 }
@@ -200,7 +201,7 @@ APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 			return rc;
 	}
 	uwait_unlock(&c->c_lock);
-	w = uwait_prepare_lean(deadline, false);
+	w = uwait_prepare(deadline, false);
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
@@ -249,7 +250,7 @@ int usync_chan_close(struct usync_chan *c)
 		rc = -EPIPE;
 	c->c_closed = true;
 	for (int i = 0; i < 2; i++)
-		while ((p = uwait_pop_place(queues[i]))) {
+		while ((p = uwait__pop_place(queues[i]))) {
 			((struct chan_place *)(void *)p)->p_closed = 1;
 			uwait_push(&popped, &p->p_node);
 		}

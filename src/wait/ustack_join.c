@@ -12,7 +12,7 @@
 APART static int join_until(struct ustack *u, void **value, int64_t deadline)
 {
 	struct usched *s = ustack_sched(u);
-	struct uwaiter *w = uwait_prepare_lean(deadline, false);
+	struct uwaiter *w = uwait_prepare(deadline, false);
 	int rc = uwait_error(w), error;
 
 	if (rc)

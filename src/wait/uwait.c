@@ -8,8 +8,8 @@
  *
  * A waiter that may not have to block is AWAKE at first, and looks at w_state:
  *
- *	IDLE --uwait_begin_awake()--> AWAKE --claim--> GIVING --finish--> IDLE
- *	                              AWAKE --uwait_linger()--> WAITING
+ *	IDLE --uwait__begin_awake()--> AWAKE --claim--> GIVING --finish--> IDLE
+ *	                              AWAKE --uwait__linger()--> WAITING
  *
  * The thread of a waiter goes on, and may end, only when w_state is IDLE: from then on no
  * other thread uses the waiter.
@@ -51,13 +51,6 @@ enum {
 	FEW   = 8,                      /* waiters, of which a simulation wakes one */
 	ROUNDS = 4,                     /* of destructors of keys, the least of POSIX */
 };
-
-/* Bytes of frames of a block, beyond what ustack_reserve() adds for those of callers. */
-#ifdef __OPTIMIZE__
-enum { ROOM = 0 };
-#else
-enum { ROOM = 128 };
-#endif
 
 /* Not inlined, so that the caller saves no registers for it. */
 #define APART __attribute__((noinline))
@@ -458,7 +451,7 @@ static struct uwaiter *no_waiter(int rc)
 	return (struct uwaiter *)(intptr_t)rc;
 }
 
-struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
+struct uwaiter *uwait_prepare(int64_t deadline, bool outside)
 {
 	struct uevents *e;
 	struct uwaiter *w;
@@ -494,26 +487,7 @@ struct uwaiter *uwait_prepare_lean(int64_t deadline, bool outside)
 	return w;
 }
 
-static int prepare(struct uwaiter **w, int64_t deadline, bool outside)
-{
-	int rc;
-
-	*w = uwait_prepare_lean(deadline, outside);
-	rc = uwait_error(*w);
-	return rc || (*w)->w_outside ? rc : ustack_reserve(ROOM);
-}
-
-int uwait_prepare(struct uwaiter **w, int64_t deadline)
-{
-	return prepare(w, deadline, false);
-}
-
-int uwait_prepare_outside(struct uwaiter **w, int64_t deadline)
-{
-	return prepare(w, deadline, true);
-}
-
-int uwait_events(struct uwaiter *w, struct uevents **e)
+int uwait__events(struct uwaiter *w, struct uevents **e)
 {
 	struct uwait_native *n = native_of(w);
 	int rc = 0;
@@ -538,13 +512,13 @@ void uwait_begin(struct uwaiter *w)
 	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
-void uwait_begin_awake(struct uwaiter *w)
+void uwait__begin_awake(struct uwaiter *w)
 {
 	__atomic_store_n(&w->w_state, w->w_outside ? WAIT_WAITING : WAIT_AWAKE,
 			 __ATOMIC_RELEASE);
 }
 
-bool uwait_linger(struct uwaiter *w)
+bool uwait__linger(struct uwaiter *w)
 {
 	uint8_t state = WAIT_AWAKE;
 	unsigned spins = 0;
@@ -734,25 +708,22 @@ UWAIT_CALL int uwait__queue_first(struct uwaiter *w, struct uwait_lock *lock,
 	return block_waiter(w, lock, q);
 }
 
-bool uwait_shield(struct uwaiter *w, bool on)
+int ustack_shield(int on)
 {
-	struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
-	bool before = w->w_shield;
+	struct uwaiter *w = uwait_self();
+	struct uwait_member *m;
+	int before;
 
-	for (; m; m = m->e_outer) {
+	if (!w)
+		return -ENOMEM;
+	before = w->w_shield;
+	for (m = w->w_scoped ? w->w_more->m_inner : NULL; m; m = m->e_outer) {
 		uwait_lock(&m->e_scope->p_lock);
 		m->e_shield = on;
 		uwait_unlock(&m->e_scope->p_lock);
 	}
 	w->w_shield = on;
 	return before;
-}
-
-int ustack_shield(int on)
-{
-	struct uwaiter *w = uwait_self();
-
-	return w ? uwait_shield(w, on) : -ENOMEM;
 }
 
 void uwait__uncancel(void)
@@ -766,7 +737,7 @@ void uwait__uncancel(void)
 		u->u_cancelled = w && w->w_scoped;
 }
 
-bool uwait_is_far(const struct uwaiter *w)
+bool uwait__is_far(const struct uwaiter *w)
 {
 	return __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) == WAIT_GIVING
 		|| w->w_outside || usched__of(w->w_thread) != usched__here();
@@ -801,7 +772,7 @@ struct uwaiter *uwait_pop(struct uwait_queue *q)
 	return uwait_of(n);
 }
 
-struct uwait_place *uwait_pop_place(struct uwait_queue *q)
+struct uwait_place *uwait__pop_place(struct uwait_queue *q)
 {
 	struct uwait_place *p;
 

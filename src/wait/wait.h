@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.h: what uwait.c, uwait_native.c, uwait_scope.c and ustack_join.c share, and what
- * only usync.c and usync_scope.c need of them. Private. The states are drawn in uwait.c.
+ * wait.h: what the files of src/wait/ share, and what only primitives of the library need
+ * of these files. Private. The states are drawn in uwait.c.
  */
 #ifndef USCHED_PRIVATE_WAIT_H
 #define USCHED_PRIVATE_WAIT_H
@@ -43,6 +43,34 @@ static inline void uncount(struct uwaiter *w)
 	w->w_counted = false;
 	uevents_count(usched__of(w->w_thread)->s_events, -1);
 }
+
+/*
+ * As uwait_begin(), for a wait that another processor is likely to end soon. After the
+ * unlock the caller calls uwait__linger().
+ */
+WAIT_PRIVATE void uwait__begin_awake(struct uwaiter *w);
+
+/*
+ * Waits for some microseconds without a block, if the scheduler has nothing else to do.
+ * A grant in that time costs no wake.
+ * Returns true: the wait is over, and w_result is the result; false: the wait goes on as
+ * after uwait_begin(), and the caller calls uwait_block().
+ */
+WAIT_PRIVATE bool uwait__linger(struct uwaiter *w);
+
+/* Returns whether `w', which the caller has claimed, is of another processor, or of no
+   processor. */
+WAIT_PRIVATE bool uwait__is_far(const struct uwaiter *w);
+
+/* As uwait_pop(), for a queue of places. Returns the place, or NULL. */
+WAIT_PRIVATE struct uwait_place *uwait__pop_place(struct uwait_queue *q);
+
+/*
+ * Sets *e to the events that will end a wait prepared as one from outside: the events of
+ * the thread's dispatcher. A native thread has events of its own, made by the first such
+ * wait. 0; -ENOMEM: no memory.
+ */
+WAIT_PRIVATE int uwait__events(struct uwaiter *w, struct uevents **e);
 
 /* uwait_native.c: the waiters of native threads. */
 struct uwait_native {

@@ -270,7 +270,8 @@ static UWAIT_CALL int wait_slowly(struct object *o)
 {
 	struct uwaiter *w;
 
-	TEST_EQUAL(uwait_prepare(&w, USCHED_NEVER), 0);
+	w = uwait_prepare(USCHED_NEVER, false);
+	TEST_EQUAL(uwait_error(w), 0);
 	uwait_note(w, &slow, o, __builtin_return_address(0));
 	uwait_lock(&o->o_lock);
 	if (o->o_value == 0) {

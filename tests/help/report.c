@@ -72,7 +72,8 @@ static inline __attribute__((always_inline)) int on_grant(void)
 {
 	struct uwaiter *w;
 
-	TEST_EQUAL(uwait_prepare(&w, USCHED_NEVER), 0);
+	w = uwait_prepare(USCHED_NEVER, false);
+	TEST_EQUAL(uwait_error(w), 0);
 	uwait_begin(w);
 	return uwait_block(w);
 }

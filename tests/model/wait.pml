@@ -8,7 +8,7 @@
  * thread may be cancelled, and threads get tokens that do not belong to the mutex: all of
  * these must be left at the end. An unlock hands over to the first waiter, as on one
  * processor, or wakes it, and others may overtake it, up to OVERTAKES times. A thread may
- * wait awake at first, as those that wait for channels do: uwait_linger() gives that up at
+ * wait awake at first, as those that wait for channels do: uwait__linger() gives that up at
  * any time.
  *
  * mail.pml shows how tokens get to another processor. Here it is one step.
@@ -120,7 +120,7 @@ inline uwait_begin(w)
 	w_state[w] = WAITING
 }
 
-inline uwait_begin_awake(w)
+inline uwait__begin_awake(w)
 {
 	assert(w_state[w] == IDLE);
 	w_state[w] = AWAKE
@@ -199,7 +199,7 @@ inline end_wait(w, result)
 }
 
 /* awake: the wait was granted meanwhile, and is over. */
-inline uwait_linger(w)
+inline uwait__linger(w)
 {
 #ifdef BREAK_LINGER_WITHOUT_CAS
 	awake = w_state[w] != AWAKE;
@@ -455,12 +455,12 @@ inline usync_mutex_lock(w)
 			w_tag[w] = false;
 			if
 			:: uwait_begin(w)
-			:: !is_native(w) -> uwait_begin_awake(w); awake = true
+			:: !is_native(w) -> uwait__begin_awake(w); awake = true
 			fi;
 			uwait_push(w);
 			uwait_unlock();
 			if
-			:: awake -> uwait_linger(w)
+			:: awake -> uwait__linger(w)
 			:: else
 			fi;
 			do

@@ -279,7 +279,8 @@ static void block_in_vain(void *unused)
 	for (int i = 0; i < 3; i++) {
 		pthread_t native;
 
-		TEST_EQUAL(uwait_prepare(&w, USCHED_NEVER), 0);
+		w = uwait_prepare(USCHED_NEVER, false);
+		TEST_EQUAL(uwait_error(w), 0);
 		uwait_begin(w);
 		TEST_TRUE(uwait_claim(w));
 		TEST_EQUAL(pthread_create(&native, NULL, grant_late, w), 0);

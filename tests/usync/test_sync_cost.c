@@ -280,13 +280,14 @@ static void wait_own(void *unused)
 	struct uwaiter *w;
 
 	(void)unused;
-	TEST_EQUAL(uwait_prepare(&w, usync_after(1000)), 0);
+	w = uwait_prepare(usync_after(1000), false);
+	TEST_EQUAL(uwait_error(w), 0);
 	uwait_lock(&own_lock);
 	TEST_EQUAL(uwait_queue_up(w, &own_lock, &own_queue), -ETIMEDOUT);
 	TEST_TRUE(!own_queue.q_first);
-	w = uwait_prepare_lean(USCHED_NEVER, false);
+	w = uwait_prepare(USCHED_NEVER, false);
 	TEST_EQUAL(uwait_error(w), 0);
-	TEST_EQUAL(uwait_error(uwait_prepare_lean(0, false)), -ETIMEDOUT);
+	TEST_EQUAL(uwait_error(uwait_prepare(0, false)), -ETIMEDOUT);
 	uwait_lock(&own_lock);
 	TEST_EQUAL(uwait_queue_up(w, &own_lock, &own_queue), 7);
 }

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../../src/wait/wait.h"
 #include "../../unet.h"
 #include "../../uoffload.h"
 
@@ -292,7 +293,8 @@ static void begin_late(struct worker *w)
 	struct uwaiter *waiter;
 
 	(void)w;
-	TEST_EQUAL(uwait_prepare(&waiter, USCHED_NEVER), 0);
+	waiter = uwait_prepare(USCHED_NEVER, false);
+	TEST_EQUAL(uwait_error(waiter), 0);
 	usync_scope_cancel(ending, -ECANCELED);
 	uwait_begin(waiter);
 	TEST_EQUAL(uwait_block(waiter), -ECANCELED);
@@ -304,10 +306,11 @@ static void begin_awake(struct worker *w)
 	struct uwaiter *waiter;
 
 	(void)w;
-	TEST_EQUAL(uwait_prepare(&waiter, USCHED_NEVER), 0);
-	uwait_begin_awake(waiter);
+	waiter = uwait_prepare(USCHED_NEVER, false);
+	TEST_EQUAL(uwait_error(waiter), 0);
+	uwait__begin_awake(waiter);
 	usync_scope_cancel(ending, -ECANCELED);
-	TEST_TRUE(!uwait_linger(waiter));
+	TEST_TRUE(!uwait__linger(waiter));
 	TEST_EQUAL(uwait_block(waiter), -ECANCELED);
 }
 
