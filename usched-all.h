@@ -29,7 +29,6 @@
 #include "uwait.h"
 
 #ifdef USCHED_DEBUG
-#include "debug/uframes.h"
 #include "debug/uinspect.h"
 #include "debug/uoverflow.h"
 #include "debug/ustall.h"

@@ -80,7 +80,7 @@ ARCH_PRIVATE int usched__handover_plain(struct ustack *u, struct ustack *self,
 					struct usched *s);
 
 /*
- * For uframes.c: calls f(arg) below the top of `u', a blocked thread of the dispatcher
+ * For uinspect.c: calls f(arg) below the top of `u', a blocked thread of the dispatcher
  * that runs here. The calling thread blocks meanwhile.
  * 0; as ustack_block().
  */

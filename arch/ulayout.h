@@ -419,16 +419,6 @@ USCHED_INLINE void (*ustack_func(const struct ustack *u))(void *)
 	return u->u_attached ? u->u_attachment->a_func : u->u_func;
 }
 
-/* The place of an address among stacks, as usched_onstack() of uframes.h returns it. */
-enum usched_place {
-	USCHED_ELSEWHERE,       /* on none of the stacks */
-	USCHED_MINE,            /* in the frames of the thread that runs */
-	USCHED_THEIRS,          /* in the frames of a blocked thread that is resident */
-	USCHED_STALE,           /* on a stack, but in no frames: a thread was evicted, has
-				   returned, or has ended */
-	USCHED_REMOTE,          /* on a stack of another processor of rr or ll */
-};
-
 #ifdef __cplusplus
 }
 #endif

@@ -47,7 +47,6 @@
 #include "../src/base/where.h"
 #include "dump.h"
 #include "snap.h"
-#include "uframes.h"
 #include "../uproc.h"
 #include "../usync.h"
 
@@ -58,6 +57,13 @@ enum {
 	LOOK_EVERY   = 20,              /* ms between looks at processors */
 	ANSWER_IN    = 1000,            /* ms until an answer, also to a signal */
 };
+
+/* Bytes below the top of a thread, for the unwinder and a signal. */
+#if defined(USCHED_ASAN) || defined(USCHED_TSAN)
+enum { VISIT_ROOM = 64 << 10 };         /* sanitizers make frames larger */
+#else
+enum { VISIT_ROOM = 16 << 10 };
+#endif
 
 /* The state of uinspect_install(). */
 static struct {
@@ -150,7 +156,8 @@ static void find_frames(struct task *k, struct ustack *u)
 		return;
 	k->k_top = usched__top(u);
 	k->k_bottom = u->u_stack->k_bottom;
-	if (ustack_visit(u, trace_frames, k) == 0 && k->k_key.e_depth > 0)
+	if (u->u_stack->k_size - stack_depth(k->k_bottom, k->k_top) >= VISIT_ROOM
+	    && usched__visit(u, trace_frames, k) == 0 && k->k_key.e_depth > 0)
 		return;
 	where = k->k_why.y_where ? k->k_why.y_where : usched__where(u);
 	k->k_frames[0] = (uintptr_t)where;

@@ -27,13 +27,13 @@
  *   joins       It waits for the end of the thread that says "joined by".
  *
  * A processor is asked in pieces of 256 threads or a third of a millisecond, between
- * which its threads run: a thread of the library's visits them (uframes.h). So each is
+ * which its threads run: a thread of the library visits them. So each is
  * shown as it is at one time, but not all at the same time: a thread may join one that
  * was looked at before. A processor that sleeps is woken. One that does not answer for a
  * second is kept by a thread that computes, or blocks natively. That is said, with this
  * thread and its calls after uinspect_install(), and its other threads are only counted.
- * With less than USTACK_VISIT_ROOM below the top of a thread, its last call is shown and
- * no more.
+ * With less than 16 KiB left on the stack of a thread, its last call is shown and no
+ * more.
  *
  * Names are those of ustack_name(). Readers from outside of the process find them, as
  * all else, through usched__layout: see src/proc/layout.h.

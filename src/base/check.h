@@ -3,7 +3,7 @@
  * check.h: the owner of an address, and a check of pointers in debug builds: pointers
  * passed to calls of usync.h, unet.h and uoffload.h, and pointers that a thread gives to
  * another thread, as the argument of a new thread or a value of a channel. So mistakes
- * are found where they are made. uframes.h says what is wrong. Private; in other builds
+ * are found where they are made. usched(7) says which are wrong. Private; in other builds
  * check() is empty.
  *
  * An object that threads share must not be on any thread's stack, nor on the caller's:
@@ -29,6 +29,16 @@
 #include "../core/observer.h"
 #include "sim.h"
 
+/* The place of an address among the stacks of the dispatcher that runs here. */
+enum usched_place {
+	USCHED_ELSEWHERE,       /* on none of the stacks, or outside of usched_run() */
+	USCHED_MINE,            /* in the frames of the thread that runs */
+	USCHED_THEIRS,          /* in the frames of a blocked thread that is resident */
+	USCHED_STALE,           /* on a stack, but in no frames: a thread was evicted, has
+				   returned, or has ended */
+	USCHED_REMOTE,          /* on a stack of another processor of rr or ll */
+};
+
 /*
  *       | bottom          top or SP |        limit |
  *       | the resident's frames     |    stale     |
@@ -53,7 +63,12 @@ usched__look(const struct usched *s, const struct usched_stack *k, const void *a
 	return USCHED_STALE;
 }
 
-/* Returns what usched_onstack() does. `here' is about the stack pointer of the caller. */
+/*
+ * Returns the place of an address; of nested dispatchers, the innermost looks. `whose',
+ * unless NULL, gets the thread of MINE and THEIRS, else NULL. The native stack is known
+ * as far down as threads have blocked on it, and in the frames of the running thread; the
+ * rest of it is ELSEWHERE. `here' is about the stack pointer of the caller.
+ */
 static inline enum usched_place
 usched__onstack(const void *address, struct ustack **whose, const void *here)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * where.h: the place of a blocked thread's frames, and of its call. Private to
- * uframes.c, uinspect.c and uproc_report.c, which needs no uframes.c.
+ * uinspect.c and uproc_report.c.
  */
 #ifndef USCHED_WHERE_H
 #define USCHED_WHERE_H
@@ -47,8 +47,9 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 #endif
 
 /*
- * Returns what ustack_where() does: where the thread goes on, or the return address of
- * the function in which the thread has blocked. AArch64 may save addresses with a
+ * Returns where a blocked thread goes on, or the return address of the function in which
+ * the thread has blocked. NULL: the thread is new or has ended; or, with the portable
+ * switch, always. AArch64 may save addresses with a
  * signature, which is above the 48 bits of an address.
  */
 WHERE_UNSEEN static inline const void *usched__where(const struct ustack *u)

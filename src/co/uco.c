@@ -47,7 +47,7 @@
  *    the resumer's frames. ustack_reserve() and visits come the same way;
  *  - ustack_abort() of the running thread settles, without an image for the resumer, and
  *    so does the end of a coroutine;
- *  - the handler of stack overflows, usched_onstack() and dumps of stacks ask;
+ *  - the handler of stack overflows, usched__onstack() and dumps of stacks ask;
  *  - usched__fits() says no, so that a signal does not interrupt the thread. A region of
  *    ustack_preemptible() begins with ustack_reserve(), anyway;
  *  - other threads that are resident have true records, and what runs has SP:

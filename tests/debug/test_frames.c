@@ -13,7 +13,8 @@
 
 #include "../../src/core/direction.h"
 #include "../../rr.h"
-#include "../../debug/uframes.h"
+#include "../../src/base/check.h"
+#include "../../src/base/where.h"
 
 enum {
 	STACK   = 64 << 10,
@@ -53,14 +54,21 @@ static void each_count(void (*test)(unsigned stacks))
 
 static char *deep, *shallow;
 
+/* Not inlined, so the frame is below the frames of all callers. */
+__attribute__((noinline)) static enum usched_place onstack(const void *address,
+							   struct ustack **whose)
+{
+	return usched__onstack(address, whose, __builtin_frame_address(0));
+}
+
 static void expect(const void *address, enum usched_place place,
 		   const struct ustack *owner)
 {
 	struct ustack *found = &thread[3];
 
-	TEST_EQUAL(usched_onstack(address, &found), place);
+	TEST_EQUAL(onstack(address, &found), place);
 	TEST_TRUE(found == owner);
-	TEST_EQUAL(usched_onstack(address, NULL), place);
+	TEST_EQUAL(onstack(address, NULL), place);
 }
 
 /* The byte of a stack with n between it and the bottom. */
@@ -165,10 +173,10 @@ static void see(void *unused)
 	(void)unused;
 	while (!remote)
 		;
-	TEST_EQUAL(usched_onstack(remote, &owner), USCHED_REMOTE);
+	TEST_EQUAL(onstack(remote, &owner), USCHED_REMOTE);
 	TEST_TRUE(!owner);
-	TEST_EQUAL(usched_onstack(&plain, NULL), USCHED_ELSEWHERE);
-	TEST_EQUAL(usched_onstack(ustack_self()->u_stack, NULL), USCHED_ELSEWHERE);
+	TEST_EQUAL(onstack(&plain, NULL), USCHED_ELSEWHERE);
+	TEST_EQUAL(onstack(ustack_self()->u_stack, NULL), USCHED_ELSEWHERE);
 }
 
 TEST(test_remote)
@@ -201,7 +209,7 @@ EXTENT(block_here)
 
 static void check_where(void)
 {
-	const void *where = ustack_where(&thread[0]);
+	const void *where = usched__where(&thread[0]);
 
 	if (test_has_stacks()) {
 		TEST_TRUE(where);
@@ -214,8 +222,7 @@ static void check_where(void)
 static void look_where(void *unused)
 {
 	(void)unused;
-	TEST_TRUE(!ustack_where(ustack_self()));
-	TEST_TRUE(!ustack_where(&thread[2]));           /* new */
+	TEST_TRUE(!usched__where(&thread[2]));           /* new */
 	check_where();
 	TEST_EQUAL(ustack_block(), 0);
 	check_where();                                  /* it is in ustack_switch() now */
@@ -230,7 +237,7 @@ static void where(unsigned stacks)
 	TEST_EQUAL(ustack_init(&plain.p_sched, &thread[2], look_where, NULL), 0);
 	run();
 	assert_int_equal(plain.p_dones, 2);
-	assert_null(ustack_where(&thread[0]));
+	assert_null(usched__where(&thread[0]));
 }
 
 TEST_CASE(test_where, each_count, where)

@@ -11,7 +11,7 @@
 #include "../help/calls.h"
 #include "../help/mini.h"
 
-#include "../../debug/uframes.h"
+#include "../../arch/arch.h"
 
 enum {
 	THREADS = 8,
@@ -85,7 +85,7 @@ static void visit(struct one *o)
 
 	seen->s_one = o;
 	errno = 77;
-	TEST_EQUAL(ustack_visit(&o->o_thread, look, NULL), 0);
+	TEST_EQUAL(usched__visit(&o->o_thread, look, NULL), 0);
 	TEST_EQUAL(errno, 77);
 	TEST_EQUAL(seen->s_visits, calls + 1);
 	compare(o);
@@ -138,7 +138,7 @@ static void each_count(void (*test)(unsigned stacks))
 
 TEST_CASE(test_visit_finds_frames, each_count, frames)
 
-/* ---- What is refused ---- */
+/* ---- Without memory ---- */
 
 static void count_call(void *unused)
 {
@@ -146,52 +146,11 @@ static void count_call(void *unused)
 	seen->s_visits++;
 }
 
-static void be_deep(void *size)
+static void be_shallow(void *unused)
 {
-	volatile char *local = alloca(*(size_t *)size);
-
-	local[0] = 1;
+	(void)unused;
 	TEST_EQUAL(ustack_block(), 0);
 	TEST_EQUAL(ustack_block(), 0);
-	local[0] = 2;
-}
-
-static void be_refused(void *arg)
-{
-	struct mini *other = arg;
-	struct ustack *foreign = other->p_ring[0];
-	int deep = test_has_stacks() ? -ENOSPC : 0;
-
-	TEST_EQUAL(ustack_visit(&one[0].o_thread, count_call, NULL), 0);
-	TEST_EQUAL(ustack_visit(&one[1].o_thread, count_call, NULL), deep);
-	TEST_EQUAL(ustack_visit(&one[2].o_thread, count_call, NULL), -EINVAL);  /* new */
-	TEST_EQUAL(ustack_visit(foreign, count_call, NULL), -EINVAL);
-	TEST_EQUAL(ustack_visit(ustack_self(), count_call, NULL), -EBUSY);
-	while (ustack_func(&one[0].o_thread))
-		TEST_EQUAL(ustack_block(), 0);
-	TEST_EQUAL(ustack_visit(&one[0].o_thread, count_call, NULL), -EINVAL);
-	TEST_EQUAL(seen->s_visits, deep ? 1 : 2);
-}
-
-TEST(test_refused)
-{
-	static struct mini other;
-	size_t shallow = 100, depth = STACK - USTACK_VISIT_ROOM / 2;
-	struct ustack visitor;
-
-	seen = calloc(1, sizeof *seen);
-	mini_init(&plain, 2, STACK);
-	mini_init(&other, 0, 0);
-	mini_start(&other, &one[3].o_thread, be_deep, &shallow);
-	assert_int_equal(ustack_visit(&one[3].o_thread, count_call, NULL), -EPERM);
-	mini_start(&plain, &one[0].o_thread, be_deep, &shallow);
-	mini_start(&plain, &one[1].o_thread, be_deep, &depth);
-	mini_start(&plain, &visitor, be_refused, &other);
-	TEST_EQUAL(ustack_init(&plain.p_sched, &one[2].o_thread, be_deep, &shallow), 0);
-	TEST_EQUAL(usched_run(&plain.p_sched), 0);
-	assert_int_equal(plain.p_dones, 3);
-	mini_fini(&plain);
-	free(seen);
 }
 
 /* The visitor has no image for its frames, so it does not block. */
@@ -202,21 +161,20 @@ static void run_out(void *unused)
 
 	(void)unused;
 	plain.p_no_memory = true;
-	rc = ustack_visit(&one[0].o_thread, count_call, NULL);
+	rc = usched__visit(&one[0].o_thread, count_call, NULL);
 	plain.p_no_memory = false;
 	TEST_TRUE(rc == -ENOMEM || rc == 0);    /* or its frames are in the record */
 	TEST_EQUAL(seen->s_visits, calls + (rc == 0));
-	TEST_EQUAL(ustack_visit(&one[0].o_thread, count_call, NULL), 0);
+	TEST_EQUAL(usched__visit(&one[0].o_thread, count_call, NULL), 0);
 }
 
 TEST(test_no_memory)
 {
-	size_t shallow = 100;
 	struct ustack visitor;
 
 	seen = calloc(1, sizeof *seen);
 	mini_init(&plain, 1, STACK);
-	mini_start(&plain, &one[0].o_thread, be_deep, &shallow);
+	mini_start(&plain, &one[0].o_thread, be_shallow, NULL);
 	mini_start(&plain, &visitor, run_out, NULL);
 	TEST_EQUAL(usched_run(&plain.p_sched), 0);
 	assert_int_equal(plain.p_dones, 2);

@@ -9,7 +9,7 @@
 #include "../help/mini.h"
 
 #include "../../uco.h"
-#include "../../debug/uframes.h"
+#include "../../src/base/check.h"
 
 enum { PAIRS = 5, CHAIN = 4, SIZE = 64 << 10, DEEP = 6000, SHARED = 64 };
 
@@ -408,6 +408,13 @@ TEST(test_ways)
 
 static const void *above;
 
+/* Not inlined, so the frame is below the frames of all callers. */
+__attribute__((noinline)) static enum usched_place onstack(const void *address,
+							   struct ustack **whose)
+{
+	return usched__onstack(address, whose, __builtin_frame_address(0));
+}
+
 static void *look_at_places(void *unused, void *value)
 {
 	volatile size_t size = 100;
@@ -417,9 +424,9 @@ static void *look_at_places(void *unused, void *value)
 	own[0] = 1;
 	for (int i = 0; i < 3; i++)
 		yield_value(unused);
-	TEST_EQUAL(usched_onstack(own, &whose), USCHED_MINE);
+	TEST_EQUAL(onstack(own, &whose), USCHED_MINE);
 	TEST_TRUE(whose == ustack_self());
-	TEST_EQUAL(usched_onstack(above, NULL), USCHED_THEIRS);
+	TEST_EQUAL(onstack(above, NULL), USCHED_THEIRS);
 	TEST_EQUAL(own[0], 1);
 	return value;
 }
@@ -434,7 +441,7 @@ static void look_from_outside(void *unused)
 	above = own;
 	TEST_EQUAL(uco_create(look_at_places, NULL, &co), 0);
 	while (uco_resume(co, NULL, NULL) == 0)
-		TEST_EQUAL(usched_onstack(own, NULL), USCHED_MINE);
+		TEST_EQUAL(onstack(own, NULL), USCHED_MINE);
 	TEST_EQUAL(uco_close(co), 0);
 }
 

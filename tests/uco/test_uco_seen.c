@@ -16,7 +16,7 @@
 
 #include "../../rr.h"
 #include "../../uco.h"
-#include "../../debug/uframes.h"
+#include "../../arch/arch.h"
 #include "../../debug/uinspect.h"
 #include "../../src/core/core.h"
 #include "../../uimage.h"
@@ -128,7 +128,7 @@ static void visit_all(void *unused)
 			struct one *o = &one[test_random(&seed) % THREADS];
 
 			seen->s_one = o;
-			TEST_EQUAL(ustack_visit(&o->o_thread, look, NULL), 0);
+			TEST_EQUAL(usched__visit(&o->o_thread, look, NULL), 0);
 			compare(o);
 		}
 		TEST_EQUAL(ustack_block(), 0);

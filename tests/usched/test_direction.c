@@ -15,7 +15,8 @@
 #endif
 #include "../../usched.c"
 #include "../../src/core/usched_stack.c"
-#include "../../debug/uframes.c"
+#include "../../src/base/check.h"
+#include "../../src/base/where.h"
 
 #include "../help/mini.h"
 
