@@ -82,9 +82,7 @@ int ll_create(const struct uprocs_conf *conf, struct uprocs **ll)
 
 struct ll_group *ll_group(struct uprocs *ll, unsigned processor)
 {
-	struct uproc *p = processor ? uprocs_on(ll, processor) : uprocs_next(ll);
-
-	return (struct ll_group *)(void *)p;
+	return (struct ll_group *)(void *)uprocs_on(ll, processor);
 }
 
 int ll_start(struct ll_group *group, void (*func)(void *), void *arg,

@@ -262,7 +262,7 @@ struct uprocs {
 	uint64_t          *r_asking;     /* atomic: bits of processors that ask for
 					    threads */
 	uint64_t           r_place;      /* atomic: see uprocs_place() */
-	uint32_t           r_next;       /* atomic: the count of uprocs_next() */
+	uint32_t           r_next;       /* atomic: the count of uprocs_on(r, 0) */
 	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
 	uint32_t           r_parks;      /* atomic: times that a processor parked */
 	uint32_t           r_unparks;    /* atomic: times that a processor was unparked */
@@ -367,12 +367,9 @@ bool uproc_look(struct uproc *p);
  */
 struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 
-/* Returns the processors in turn. From any native thread. */
-struct uproc *uprocs_next(struct uprocs *r);
-
 /*
- * Returns the processor that h_processor of a struct ustack_how means, if that is not 0.
- * NULL: there is none.
+ * Returns the processor that h_processor of a struct ustack_how means; with 0, each
+ * processor in turn. NULL: there is no such processor.
  * From any native thread.
  */
 struct uproc *uprocs_on(struct uprocs *r, unsigned processor);

@@ -67,17 +67,14 @@ struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how)
 	return (struct uproc_place){ spread(r), false };
 }
 
-struct uproc *uprocs_next(struct uprocs *r)
-{
-	return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
-}
-
 struct uproc *uprocs_on(struct uprocs *r, unsigned processor)
 {
 	struct uproc *self;
 
 	if (SIMULATED)
 		return uproc_at(r, 0);
+	if (processor == 0)
+		return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
 	if (processor != USCHED_BESIDE)
 		return processor <= r->r_conf.c_processors ? uproc_at(r, processor - 1) :
 			NULL;
