@@ -16,16 +16,10 @@ static struct ustack *rr_pick(struct usched *s, struct ustack *self)
 	return uproc_wait(s, self, uproc_pop);
 }
 
-static void rr_ready(struct usched *s, struct ustack *u)
-{
-	uproc_push(uproc_from(s), uproc_thread(u));
-}
-
 static const struct uproc_policy rr_policy = {
 	.y_size  = sizeof(struct uproc),
 	.y_next  = rr_next,
 	.y_pick  = rr_pick,
-	.y_ready = rr_ready,
 	.y_moves = 1,
 };
 

@@ -299,7 +299,8 @@ struct uprocs {
 struct uproc_policy {
 	size_t           y_size;        /* bytes of an element, see uprocs_create() */
 	/* s_next, by uproc_next(); s_pick, by uproc_wait(); and s_ready, which puts a
-	   thread where the pick function of these two finds the thread. */
+	   thread where the pick function of these two finds the thread. Without y_ready
+	   uproc_push() does. */
 	struct ustack *(*y_next)(struct usched *s);
 	struct ustack *(*y_pick)(struct usched *s, struct ustack *self);
 	void           (*y_ready)(struct usched *s, struct ustack *u);

@@ -73,7 +73,7 @@ static struct uproc_thread *choose(struct uproc *p)
 	return NULL;
 }
 
-/* Call-backs: s_next, s_pick, s_ready. */
+/* Call-backs: s_next, s_pick. */
 
 static struct ustack *next(struct usched *s)
 {
@@ -85,17 +85,11 @@ static struct ustack *pick(struct usched *s, struct ustack *self)
 	return uproc_wait(s, self, choose);
 }
 
-static void ready(struct usched *s, struct ustack *u)
-{
-	uproc_push(uproc_from(s), uproc_thread(u));
-}
-
 static const struct uproc_policy policy = {
-	.y_size  = sizeof(struct processor),
-	.y_room  = sizeof(struct room),
-	.y_next  = next,
-	.y_pick  = pick,
-	.y_ready = ready,
+	.y_size = sizeof(struct processor),
+	.y_room = sizeof(struct room),
+	.y_next = next,
+	.y_pick = pick,
 };
 
 /* The program: on each processor nine threads, each of which notes that it runs. */

@@ -527,16 +527,10 @@ static struct ustack *pick_next(struct usched *s, struct ustack *self)
 	return uproc_wait(s, self, pick);
 }
 
-static void make_ready(struct usched *s, struct ustack *u)
-{
-	uproc_push(uproc_from(s), uproc_thread(u));
-}
-
 static const struct uproc_policy policy = {
-	.y_size  = sizeof(struct uproc),
-	.y_next  = next,
-	.y_pick  = pick_next,
-	.y_ready = make_ready,
+	.y_size = sizeof(struct uproc),
+	.y_next = next,
+	.y_pick = pick_next,
 };
 
 /* ---- What the library asks ---- */

@@ -24,6 +24,11 @@ enum {
 	NUMBER_MAX = UINT16_MAX,        /* the highest s_number */
 };
 
+static void queue_up(struct usched *s, struct ustack *u)
+{
+	uproc_push(uproc_from(s), uproc_thread(u));
+}
+
 static struct usched_calls calls_of(const struct uproc *p,
 				    const struct uproc_policy *policy)
 {
@@ -43,7 +48,7 @@ static struct usched_calls calls_of(const struct uproc *p,
 		.s_interrupt    = uproc__interrupt,
 		.s_pick         = policy->y_pick,
 		.s_unpick       = uproc__unpick,
-		.s_ready        = policy->y_ready,
+		.s_ready        = policy->y_ready ? policy->y_ready : queue_up,
 		.s_mail         = (const usched_mail *)&p->p_inbox,
 		.s_record       = offsetof(struct ustack, u_image) + conf->c_image,
 		.s_polls        = 1,

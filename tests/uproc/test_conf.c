@@ -339,11 +339,6 @@ static struct ustack *pick_of_room(struct usched *s, struct ustack *self)
 	return uproc_wait(s, self, uproc_pop);
 }
 
-static void ready_of_room(struct usched *s, struct ustack *u)
-{
-	uproc_push(uproc_from(s), uproc_thread(u));
-}
-
 static struct room *room_of_self(void)
 {
 	return uproc_room(uproc_thread(ustack_self()));
@@ -381,7 +376,7 @@ TEST_ONCE(test_room)
 {
 	struct uproc_policy policy = {
 		.y_size = sizeof(struct uproc), .y_room = UPROC_ROOM_MAX + 1,
-		.y_next = next_of_room, .y_pick = pick_of_room, .y_ready = ready_of_room,
+		.y_next = next_of_room, .y_pick = pick_of_room,
 	};
 	struct uprocs *r;
 
