@@ -51,7 +51,6 @@ enum {
 				   most: a look then costs 1 ns for each call */
 	OFTEN       = 32,       /* looks at the clock in a slice, at most, */
 	SELDOM      = 8,        /* and at least */
-	SHORT_TURN  = 100000,   /* ns */
 	STALL_LOOKS = 2,        /* looks in the time of a stall */
 };
 
@@ -383,34 +382,12 @@ static void wait_period(struct upreempt_monitor *m)
 		;
 }
 
-/*
- * Asks Linux, from 6.12 on, for short turns: the monitor then gets a CPU sooner while
- * other native threads compute. The nice value and the policy stay.
- */
-static void ask_for_short_turns(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t  nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr;
-
-	memset(&attr, 0, sizeof attr);
-	if (syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0) || attr.policy != 0)
-		return;
-	attr.runtime = SHORT_TURN;
-	syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 static void *monitor(void *arg)
 {
 	struct upreempt_monitor *m = (struct upreempt_monitor *)arg;
 	unsigned quiet = 0;
 
 	name_native("usched monitor");
-	ask_for_short_turns();
 	pthread_mutex_lock(&m->m_lock);
 	while (!m->m_stop) {
 		quiet = look(m) ? 0 : quiet + 1;
