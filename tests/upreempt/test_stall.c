@@ -5,12 +5,10 @@
  * a thread keeps its processor until the message has come.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,7 +26,6 @@ enum {
 	SELDOM  = 10000000,             /* ns: a limit that short turns do not come to, */
 	TURNS   = 8,                    /* in as many times that */
 	STRETCHES = 10,
-	WAITED  = 500000000,            /* ns, half of them for a CPU */
 };
 
 #define PATIENCE ((int64_t)60 * 1000000000)      /* ns: machines are busy */
@@ -298,72 +295,6 @@ TEST(test_shares)
 	TEST_TRUE(told >= STRETCHES);
 }
 
-/* The time in ms that the last message tells. */
-static int64_t told_time(void)
-{
-	unsigned i = lines;
-
-	while (i > 0 && !strstr(said_lines[i - 1], "usched: stall: "))
-		i--;
-	return i > 0 ? strtol(strstr(said_lines[i - 1], " for ") + 5, NULL, 10) : 0;
-}
-
-/* Has no descriptors left until the next message. */
-static void compute_without(void)
-{
-	unsigned said = count("usched: stall: ", "");
-	struct rlimit before, none;
-
-	TEST_EQUAL(getrlimit(RLIMIT_NOFILE, &before), 0);
-	none = before;
-	none.rlim_cur = 0;
-	TEST_EQUAL(setrlimit(RLIMIT_NOFILE, &none), 0);
-	while (count("usched: stall: ", "") == said && is_in_time())
-		compute();
-	TEST_EQUAL(setrlimit(RLIMIT_NOFILE, &before), 0);
-}
-
-/* The message may be that of the stretch before. */
-static void lose_descriptors(void *unused)
-{
-	int64_t last, began = now();
-
-	(void)unused;
-	share_cpu();
-	while (now() < began + WAITED) {
-		compute();
-		TEST_EQUAL(ustack_yield(), 0);
-	}
-	began = now();
-	for (unsigned i = 0; i < STRETCHES; i++) {
-		last = began;
-		began = now();
-		TEST_EQUAL(ustack_yield(), 0);
-		while (now() < began + SELDOM / 2)
-			compute();
-		compute_without();
-		TEST_TRUE(told_time() <= (now() - last) / 1000000);
-	}
-}
-
-/* A wait for a CPU that was known at the beginning of a stretch only is no part of it. */
-TEST(test_without_descriptors)
-{
-	pthread_t native;
-	void *s;
-
-	must_be_told();
-	if (!knows_waits())
-		skip();
-	hog_ends = false;
-	TEST_EQUAL(pthread_create(&native, NULL, hog, NULL), 0);
-	s = begin(1, SELDOM);
-	run(s, lose_descriptors, NULL, "without");
-	TEST_EQUAL(over->o_destroy(s), 0);
-	hog_ends = true;
-	TEST_EQUAL(pthread_join(native, NULL), 0);
-}
-
 TEST(test_sleeps)
 {
 	struct until until = { is_emulated() ? "\"lazy\"" : ": it sleeps in ", 1 };
@@ -374,19 +305,6 @@ TEST(test_sleeps)
 	run(s, sleep_native, &until, "lazy");
 	TEST_EQUAL(over->o_destroy(s), 0);
 	TEST_TRUE(count("\"lazy\"", until.u_text) > 0);
-}
-
-TEST(test_unnamed)
-{
-	struct until until = { "stall", 1 };
-	void *s;
-
-	must_be_told();
-	s = begin(2, LIMIT);
-	run(s, compute_until, &until, NULL);
-	TEST_EQUAL(over->o_destroy(s), 0);
-	TEST_TRUE(messages() >= 1);
-	TEST_EQUAL(count("stall", "\""), 0);
 }
 
 /* Each message of a stretch comes after twice the time of the one before at least. */
@@ -722,64 +640,13 @@ TEST(test_embedded)
 {
 	struct uprocs_conf conf = { .c_processors = 1, .c_stall = LIMIT, .c_embed = 1,
 				    .c_log = keep_line };
-	size_t before, n;
 	void *s;
 
-	begin_test();
-	do {
-		before = natives();
-		s = create(&conf);
-		run(s, short_turns, NULL, NULL);
-		n = natives();
-		TEST_EQUAL(over->o_destroy(s), 0);
-	} while (n != before && is_in_time());
-	TEST_EQUAL(n, before);
-	TEST_EQUAL(lines, 0);
-}
-
-/* Of the native thread of that name: the times that it slept. -1: there is none. */
-static long long slept(const char *name)
-{
-	DIR *tasks = opendir("/proc/self/task");
-	long long n = -1;
-
-	TEST_TRUE(tasks);
-	for (struct dirent *d = readdir(tasks); d; d = readdir(tasks)) {
-		char path[300], text[4096], *at;
-		FILE *file;
-
-		snprintf(path, sizeof path, "/proc/self/task/%s/status", d->d_name);
-		file = fopen(path, "r");
-		if (!file)
-			continue;
-		text[fread(text, 1, sizeof text - 1, file)] = '\0';
-		fclose(file);
-		at = strstr(text, "\nvoluntary_ctxt_switches:");
-		if (at && strstr(text, name))
-			n = strtoll(at + 25, NULL, 10);
-	}
-	closedir(tasks);
-	return n;
-}
-
-/* The monitor sleeps while all processors are parked. */
-TEST(test_quiet)
-{
-	struct uprocs_conf conf = { .c_processors = 2, .c_stall = LIMIT };
-	long long before, after;
-	void *s;
-
-	must_be_told();
-	begin_test();
+	TEST_EQUAL(natives_of(&conf, 0), 0);
 	s = create(&conf);
-	run(s, nothing, NULL, NULL);
-	do {
-		before = slept("Name:\tusched monitor\n");
-		sleep_ms(50 * LIMIT / 1000000);
-		after = slept("Name:\tusched monitor\n");
-	} while ((before < 0 || after != before) && is_in_time());
-	TEST_TRUE(before >= 0 && after == before);
+	run(s, short_turns, NULL, NULL);
 	TEST_EQUAL(over->o_destroy(s), 0);
+	TEST_EQUAL(lines, 0);
 }
 
 int main(void)
