@@ -237,11 +237,11 @@ APART static ssize_t receive_beside(int fd, const struct op *o)
 
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline)
 {
-	const struct op o = { .o_message = message, .o_flags = flags,
-			      .o_short = flags ? 0 : size_of(message->msg_iov,
-							     message->msg_iovlen) };
+	struct op o = { .o_message = message, .o_flags = flags };
 
 	check_message(message, __func__);
+	if (flags == 0)
+		o.o_short = size_of(message->msg_iov, message->msg_iovlen);
 	return flags & (MSG_OOB | MSG_ERRQUEUE) ? receive_beside(fd, &o)
 		: net_perform_at(try_recvmsg, fd, NET_IN, &o, deadline);
 }
