@@ -125,10 +125,8 @@ test_uco 10
 test_net_calls 20
 	descriptors_are_sent    SCM_RIGHTS
 	full_receiver           UNIX datagrams do not wait for a receiver
-	files                   offsets of sendfile()
 	system_times_out        TCP_USER_TIMEOUT
 	forgets                 O_NONBLOCK, which posix/ hides
-	forgets_shared          O_NONBLOCK, which posix/ hides
 test_net_fair 20
 test_net_kinds 20
 	pipes                   O_NONBLOCK, which posix/ hides
