@@ -355,7 +355,7 @@ ablate() {
 	for hook in $(hooks_of "$file"); do
 		rm -rf "$dir/src"
 		mkdir "$dir/src"
-		cp -r ./*.[ch] arch private debug "$dir/src"
+		cp -r ./*.[ch] arch src debug "$dir/src"
 		sed -i "/ $hook(/,/^{/ s/^{/{ return;/" "$dir/src/$file"
 		before=$failed noticed=''
 		for ablated in $2; do
