@@ -8,8 +8,7 @@
 #   bench/adopt/adopt.sh [PROGRAM]...
 #
 #   PROGRAM   microsocks tinyproxy stunnel httpd, and the modes of clients.c: pq redis curl
-#             ssl sqlite sqlite-pool zlib; default: all. Those that are not there are left
-#             out
+#             ssl sqlite zlib; default: all. Those that are not there are left out
 #   COLUMNS   default: native preload shared, see tests/scripts/adopt.lib; linked: clients.c linked
 #             with libusched-posix.so before other libraries; compiled: compiled with
 #             uposix.h, for the modes that wait in no library
@@ -40,7 +39,7 @@ need_posix
 runs=${RUNS:-5}
 threads=${THREADS:-200}
 raw=${RAW:-$dir/raw}
-wanted=${*:-microsocks tinyproxy stunnel httpd pq redis curl ssl sqlite sqlite-pool zlib}
+wanted=${*:-microsocks tinyproxy stunnel httpd pq redis curl ssl sqlite zlib}
 servers_pinned= others_pinned=
 if [ "$(nproc)" -gt 1 ] && command -v taskset >/dev/null; then
 	servers_pinned='taskset -c 0' others_pinned="taskset -c 1-$(($(nproc) - 1))"

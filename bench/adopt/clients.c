@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * clients.c: libraries that block, called by many threads of pthreads at once. What they
- * get is checked. It knows nothing of usched, except for sqlite-pool: adopt.sh runs it
- * natively, with libusched-posix.so preloaded, linked with that, and compiled with
- * uposix.h.
+ * get is checked. It knows nothing of usched: adopt.sh runs it natively, with
+ * libusched-posix.so preloaded, linked with that, and compiled with uposix.h.
  *
  *   clients MODE THREADS ROUNDS PORT [FILE]
  *
@@ -12,12 +11,10 @@
  *   curl          libcurl: GET /large by the name localhost; FILE is the same file
  *   ssl           OpenSSL: messages to an echo server behind TLS; FILE is its certificate
  *   sqlite        SQLite: rows into FILE, by a connection of each thread and one of all
- *   sqlite-pool   the same; compiled with uposix.h, each call is made by uoffload()
  *   zlib          64 KiB, deflated and inflated
  *
  * A line of output has the numbers of good and bad rounds, seconds, and seconds of
- * processors. The exit status is 0 if none was bad. Threads of the mode "bare" do nothing
- * but start and end.
+ * processors. The exit status is 0 if none was bad.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -37,10 +34,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <zlib.h>
-
-#ifdef USCHED_UPOSIX_H
-#include "uoffload.h"
-#endif
 
 enum {
 	BLOCK = 65536,
@@ -299,25 +292,6 @@ static void ssl(long thread)
 
 static sqlite3 *common;
 
-struct call {
-	sqlite3 *db;
-	const char *text;
-	int (*each)(void *arg, int n, char **values, char **names);
-	void *arg;
-	int rc;
-};
-
-/* uoffload(), if the calls are to be made in its pool. */
-static int (*in_pool)(void (*func)(void *), void (*drop)(void *), void *arg, size_t size,
-		      int64_t deadline);
-
-static void execute_call(void *arg)
-{
-	struct call *c = *(struct call **)arg;
-
-	c->rc = sqlite3_exec(c->db, c->text, c->each, c->arg, NULL);
-}
-
 static int take_value(void *to, int n, char **values, char **names)
 {
 	(void)names;
@@ -326,30 +300,9 @@ static int take_value(void *to, int n, char **values, char **names)
 	return 0;
 }
 
-/* The call is on the heap: in the pool it is read while this thread waits, and then its
- * stack may be that of another. */
 static int execute(sqlite3 *db, const char *text, long *value)
 {
-	struct job {
-		struct call call;
-		long value;
-		char text[200];
-	} *job = calloc(1, sizeof *job);
-	struct call *call;
-	int rc;
-
-	if (!job)
-		return SQLITE_NOMEM;
-	snprintf(job->text, sizeof job->text, "%s", text);
-	job->call = (struct call){ db, job->text, take_value, &job->value, 0 };
-	call = &job->call;
-	if (!in_pool || in_pool(execute_call, NULL, &call, sizeof call, INT64_MAX))
-		execute_call(&call);
-	rc = job->call.rc;
-	if (value)
-		*value = job->value;
-	free(job);
-	return rc;
+	return sqlite3_exec(db, text, value ? take_value : NULL, value, NULL);
 }
 
 static sqlite3 *sqlite_open(void)
@@ -370,14 +323,6 @@ static void sqlite_prepare(void)
 	if (!common || execute(common, "pragma journal_mode=wal", NULL) ||
 	    execute(common, "create table t(thread int, value int)", NULL))
 		exit(2);
-}
-
-static void pool_prepare(void)
-{
-#ifdef USCHED_UPOSIX_H
-	in_pool = uoffload;
-#endif
-	sqlite_prepare();
 }
 
 static void sqlite(long thread)
@@ -444,11 +389,6 @@ static void zlib(long thread)
 	free(again);
 }
 
-static void bare(long thread)
-{
-	check(thread, true, "");
-}
-
 /* ---- All of them ---- */
 
 static const struct mode modes[] = {
@@ -457,9 +397,7 @@ static const struct mode modes[] = {
 	{ "curl", curl_prepare, curl, NULL },
 	{ "ssl", ssl_prepare, ssl, NULL },
 	{ "sqlite", sqlite_prepare, sqlite, sqlite_check },
-	{ "sqlite-pool", pool_prepare, sqlite, sqlite_check },
-	{ "zlib", NULL, zlib, NULL },
-	{ "bare", NULL, bare, NULL }
+	{ "zlib", NULL, zlib, NULL }
 };
 
 static void *begin(void *number)
