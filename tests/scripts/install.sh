@@ -66,60 +66,6 @@ for scheduler in rr ll; do
 	END
 done
 
-# One whose threads run inside a loop, and wait for nothing outside.
-cat >"$dir/embed.c" <<-END
-#include <usched/rr.h>
-
-static int count;
-
-static void work(void *arg)
-{
-	(void)arg;
-	count++;
-}
-
-int main(void)
-{
-	struct uprocs_conf conf = { .c_embed = 1 };
-	struct uprocs *rr;
-
-	if (rr_create(&conf, &rr) || rr_start(rr, work, NULL, NULL) || uprocs_run(rr) < 0)
-		return 1;
-	return uprocs_destroy(rr, USCHED_NEVER) != 0 || count != 1;
-}
-END
-
-# One whose thread joins another with a deadline, and names nothing else of uwait.c.
-cat >"$dir/join.c" <<-END
-#include <usched/rr.h>
-
-static struct ustack *other;
-static int rc = 1;
-
-static void wait_once(void *arg)
-{
-	(void)arg;
-	rc |= ustack_wait();
-}
-
-static void join(void *arg)
-{
-	(void)arg;
-	rc = ustack_join(other, NULL, 1) != -ETIMEDOUT;
-	rc |= ustack_wake(other) | ustack_join(other, NULL, INT64_MAX - 1);
-}
-
-int main(void)
-{
-	struct uprocs *rr;
-
-	if (rr_create(NULL, &rr) || rr_start(rr, wait_once, NULL, &other)
-	    || rr_start(rr, join, NULL, NULL))
-		return 1;
-	return uprocs_destroy(rr, USCHED_NEVER) != 0 || rc != 0;
-}
-END
-
 # One whose thread blocks with a mutex of pthread.h.
 cat >"$dir/held.c" <<-END
 #include <pthread.h>
@@ -266,10 +212,6 @@ if command -v pkg-config >/dev/null; then
 			fail "$scheduler, static: uses the shared library"
 		fi
 	done
-	# shellcheck disable=SC2086
-	build_and_run "embedded, static" $cflags "$dir/embed.c" $static
-	# shellcheck disable=SC2086
-	build_and_run "a join with a deadline, static" $cflags "$dir/join.c" $static
 	locks=$(pkg-config --variable=ulocks usched)
 	[ -f "$locks" ] || locks=$dir/dest$locks        # newer ones add the root
 	build_and_run "with locks, shared" "$dir/held.c" $cflags $shared
