@@ -19,6 +19,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
