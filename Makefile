@@ -27,6 +27,7 @@
 # make examples    builds those of examples/ whose libraries are installed, and names the
 #                  others
 # make peers       builds the benchmark programs of the other systems installed here
+# make pages       makes the manual pages, in $(B)/doc
 # make install     installs the library, the headers and the manual pages
 # make uninstall   removes them
 # make site        makes a site of the documents, the manual and the benchmarks' results,
@@ -260,6 +261,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all one checked programs examples tests tls posix sim sim-tests posix-tests locks \
+.PHONY: all one checked pages programs examples tests tls posix sim sim-tests posix-tests locks \
 	check quick bench peers matrix install uninstall site dist deb clean help force
 .DELETE_ON_ERROR:

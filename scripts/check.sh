@@ -92,12 +92,13 @@ build "B=$top" $targets || exit 1
 SWITCH=$(setting SWITCH)
 cflags=$(setting CFLAGS)
 CC=$(setting CC)
-# Several scripts need these, and run at once: they must not build them at once.
+# Several scripts need or install these, and run at once: they must not build them at once.
 machine=$($CC -dumpmachine | sed 's/-.*//')
 case $cflags:${QUICK-} in
 *-fsanitize=* | *:1) ;;
-*) [ ! -f "posix/$machine.S" ] || build "B=$top" sim sim-tests over-sim ;;
+*) [ ! -f "posix/$machine.S" ] || build "B=$top" posix sim sim-tests over-sim ;;
 esac
+[ "${QUICK-}" = 1 ] || build "B=$top" pages
 memcheck_dir=$top
 export MAKE B CC SWITCH memcheck_dir
 echo "$CC, $(setting VERSION)"

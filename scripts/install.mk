@@ -22,6 +22,8 @@ $(B)/doc/%.3: tls/%.h doc/%.3.in scripts/man.awk
 $(B)/doc/%.3: sim/%.h doc/%.3.in scripts/man.awk
 	$(man_page)
 
+pages: $(pages)
+
 # The other names in a manual page: each gets a link to the page.
 aliases = awk '/^\.Sh/ { on = $$2 == "NAME" || $$2 == "SYNOPSIS" } \
 	on && /^\.(Nm|Fn|Fo) [a-z]/ && !seen[$$2]++ { print $$2 }'

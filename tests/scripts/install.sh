@@ -18,9 +18,9 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/scripts/test.lib
 
-# The library that the caller built stays as it is.
+build=$(plain)
 run_make() {
-	$MAKE -s --no-print-directory "$@" "B=$dir/build" "CC=$CC" CFLAGS=-O2 \
+	$MAKE -s --no-print-directory "$@" "B=$build" "CC=$CC" CFLAGS='-O2 -g' \
 		"DESTDIR=$dir/dest" prefix=/opt/usched libdir=/opt/usched/lib \
 		includedir=/opt/usched/include mandir=/opt/usched/man
 }
@@ -233,7 +233,7 @@ for page in doc/*.[17] doc/*.3.in; do
 	case $page in           # with TLS=1, POSIX=1, SIM=1
 	doc/utls.3.in | doc/uposix.7 | doc/usched-run.1) continue ;;
 	doc/sim.3.in | doc/ulinear.3.in) continue ;;
-	*.in) page=$dir/build/${page%.in} ;;
+	*.in) page=$build/${page%.in} ;;
 	esac
 	installed=$dir/dest/opt/usched/man/man${page##*.}/$(basename "$page")
 	cmp "$page" "$installed" || fail "$page is not installed"
@@ -278,7 +278,7 @@ run_make uninstall || fail "make uninstall"
 left=$(find "$dir/dest" ! -type d; find "$dir/dest" -name usched ! -path '*/opt/usched')
 [ -z "$left" ] || fail "make uninstall leaves $left"
 
-switch=$(sed -n 's/^SWITCH=//p' "$dir/build/flags")
+switch=$(sed -n 's/^SWITCH=//p' "$build/flags")
 libs=
 if [ "$switch" = setjmp ]; then
 	libs=-lm

@@ -146,7 +146,12 @@ def patient(name, to, *options, deadlines="STALL"):
 
 
 def library(build):
-    """A build directory with a library for valgrind, which the user's may not be."""
+    """A build directory with a library for valgrind: B, or, if that has other options or is
+    of a clang whose debugging information valgrind may not know, this one."""
+    with open(f"{B}/flags") as file:
+        flags = file.read()
+    if "\nCFLAGS=-O2 -g\n" in flags and "clang" not in flags:
+        return B
     command = [os.environ.get("MAKE", "make"), "-s", "--no-print-directory", f"B={build}",
                "CFLAGS=-O1 -g -gdwarf-4", "CPPFLAGS=", "LDFLAGS="]
     command += [f"{name}={os.environ[name]}" for name in ("CC", "SWITCH") if name in os.environ]

@@ -53,7 +53,8 @@ if echo '#include <features.h>
 #endif' | $CC -E - >/dev/null 2>&1; then
 	posix=1 sim=1 also="$also usched-posix:uposix_pthread_create"
 fi
-$MAKE -s --no-print-directory install "B=$dir/build" "CC=$CC" CFLAGS=-O2 "prefix=$usr" \
+build=$(plain)
+$MAKE -s --no-print-directory install "B=$build" "CC=$CC" CFLAGS='-O2 -g' "prefix=$usr" \
 	"TLS=$tls" "POSIX=$posix" "SIM=$sim" "libdir=$lib" "includedir=$usr/include" "mandir=$usr/man" ||
 	exit 1
 export PKG_CONFIG_PATH="$lib/pkgconfig" LD_LIBRARY_PATH="$lib"
@@ -527,11 +528,11 @@ test_plugin() {
 	echo '#include <usched/usync.h>
 	void *keeps(void);
 	void *keeps(void) { return (void *)usync_sem_wait; }' >"$dir/plugin.c"
+	# shellcheck disable=SC2046
 	if ! compile -fPIC -c "$dir/plugin.c" -o "$dir/plugin.o" ||
-		! $MAKE -s --no-print-directory "B=$dir/pic" "CC=$CC" CFLAGS='-O2 -fPIC' \
-			"$dir/pic/libusched.a" ||
-		! $CC -shared "$dir/plugin.o" "$dir/pic/libusched.a" -Wl,-z,nodelete -pthread \
-			-lm -o "$dir/plugin.so"; then
+		! $CC -shared "$dir/plugin.o" $(of_make 'modules) $(switch' |
+			sed "s|[^ ][^ ]*|$build/&.lo|g") -Wl,-z,nodelete -pthread -lm \
+			-o "$dir/plugin.so"; then
 		fail "a plugin does not build: $(cat "$dir/log")"
 	elif ! run "$dir/unload" "$dir/plugin.so"; then
 		fail "after dlclose() of a plugin: $(cat "$dir/log")"
