@@ -237,7 +237,7 @@ APART static ssize_t receive_beside(int fd, const struct op *o)
 
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline)
 {
-	struct op o = { .o_message = message, .o_flags = flags };
+	struct op o = { .o_flags = flags, .o_message = message };
 
 	check_message(message, __func__);
 	if (flags == 0)
