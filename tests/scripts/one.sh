@@ -14,8 +14,8 @@ cd "$(dirname "$0")/../.." || exit 1
 
 machine=$(${CC%% *} -dumpmachine 2>/dev/null | sed 's/-.*//')
 few='switch frames tokens join sync_wait net_read uco_direct preempt trace inspect'
-levels=-O2
-[ "${LONG-}" != 1 ] || levels='-O0 -O1 -O2 -O3'
+levels=-O2 cc_levels=-O0
+[ "${LONG-}" != 1 ] || levels='-O0 -O1 -O2 -O3' cc_levels=$levels
 warnings="$(of_make WARNINGS) -Werror"
 macros=-DUSCHED_DEBUG
 ! echo '#include <openssl/ssl.h>' | ${CC:-cc} -E -x c - >/dev/null 2>&1 ||
@@ -32,11 +32,14 @@ compile_all() {
 	# In C++ a struct and a function of one name are a case of -Wshadow.
 	for_cc=$(echo "$warnings" | sed 's/-Wshadow//; s/-Wmissing-prototypes//')
 	# shellcheck disable=SC2086
-	for level in $levels; do
-		for compiler in $(command -v gcc) $(command -v clang); do
+	for compiler in $(command -v gcc) $(command -v clang); do
+		for level in $levels; do
 			compile "$compiler" -std=c11 $warnings $level $macros
 		done
-		for compiler in $(command -v g++) $(command -v clang++); do
+	done
+	# shellcheck disable=SC2086
+	for compiler in $(command -v g++) $(command -v clang++); do
+		for level in $cc_levels; do
 			compile "$compiler" -x c++ -std=c++20 $for_cc $level $macros
 		done
 	done
@@ -68,7 +71,7 @@ names_of() {
 
 # The archive has objects that were compiled apart. The portable switch has other names.
 compare_names() {
-	compile "$1" -O2 -DUSCHED_DEBUG
+	compile "$1" -O0 -DUSCHED_DEBUG
 	names_of "$B/libusched.a" >"$dir/apart"
 	names_of "$dir/all.o" | comm -13 "$dir/apart" - >"$dir/more"
 	same "names that only usched-all.c has, $1" '' "$(tr '\n' ' ' <"$dir/more")"
@@ -78,7 +81,7 @@ compare_names() {
 link_whole() {
 	readme_server_c >"$dir/server.c"
 	count=$((count + 1))
-	limited "$1" -flto -O2 "-I$B/one" "$dir/server.c" "$B/one/usched-all.c" -pthread \
+	limited "$1" -flto -O1 "-I$B/one" "$dir/server.c" "$B/one/usched-all.c" -pthread \
 		-o "$dir/server" >"$dir/log" 2>&1 || fail "$1 -flto: $(head -n 3 "$dir/log")"
 	limited "$dir/server" 127.0.0.1:99999 2>"$dir/log"
 	has '^server: 127.0.0.1:99999: ' "$dir/log"

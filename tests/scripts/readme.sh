@@ -5,8 +5,8 @@
 # copy of the tree with the server saved there. The server echoes, and says why it ends
 # where the port is taken or the address is wrong. The command lines of manual pages build
 # the programs above them with the installed library, from a directory with nothing else.
-# All of this with gcc and with clang, linked dynamically and by -static; the server with
-# musl-gcc, too. No object of the library defines what is libc's, and no switch goes the
+# All of this with gcc and with clang, the programs linked dynamically and by -static; the
+# server with musl-gcc, too. No object of the library defines what is libc's, and no switch goes the
 # long way, which debug/ulocks.c would have it go. That file refuses static programs.
 # examples.sh does the same for the examples.
 # The files that the README names for five questions are where the answers are.
@@ -152,7 +152,7 @@ for compiler in $(compilers_here) $(command -v musl-gcc); do
 	for way in $(ways_here); do
 		way=${way#dynamic}
 		# shellcheck disable=SC2086
-		typed "$dir/clone" "$commands" && serve
+		[ -n "$way" ] || { typed "$dir/clone" "$commands" && serve; }
 		case $compiler in *musl-gcc) continue ;; esac
 		build_pages
 		apart=.

@@ -7,7 +7,7 @@
 # must have as many descriptors as in the beginning, and end with status 0.
 #
 #   B              the build directory: the servers are B/examples/NN-name
-#   SOAK_SECONDS   how long after each client has been called once; default 16; 3600 is
+#   SOAK_SECONDS   how long after each client has been called once; default 8; 3600 is
 #                  what is meant
 #   PORT           servers get the first free ports after this one
 #
@@ -19,7 +19,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/scripts/test.lib
-seconds=${SOAK_SECONDS:-16}
+seconds=${SOAK_SECONDS:-8}
 
 need wrk redis-benchmark redis-cli curl socat timeout
 for server in 04-echo 05-httpd 06-kv 07-proxy; do
