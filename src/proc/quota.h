@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * quota.h: the CPU time that control groups of Linux allow. ROOT/GROUP/cpu.max has it
- * (cgroups(7), version 2): "max 100000", or "50000 100000". A group and each group above
- * it may have a limit, and the least limit counts. Private to uprocs.c.
+ * quota.h: the CPU time that control groups of Linux allow (cgroups(7), version 2).
+ * ROOT/GROUP/cpu.max has the time and a period, in microseconds: "50000 100000", or "max
+ * 100000". The least limit of a group and of the groups above counts. Private to
+ * uprocs.c.
  *
  * Inside a container the name of the group may be the host's, of which only the end, or
  * nothing, is below ROOT. A file that cannot be read sets no limit.
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* CPUs, rounded up, that the one group in `directory' allows; UINT_MAX: no limit. */
+/* Returns the CPUs, rounded up, of the group in `directory'; UINT_MAX: no limit. */
 static inline unsigned quota__of(const char *directory)
 {
 	long long quota = 0, period = 0;
@@ -33,7 +34,7 @@ static inline unsigned quota__of(const char *directory)
 	return (unsigned)((quota + period - 1) / period);
 }
 
-/* The least of the groups from `top' down to `group', which begins with a slash. */
+/* Returns the least limit from `top' down to `group', which begins with a slash. */
 static inline unsigned quota__along(const char *top, const char *group)
 {
 	char directory[PATH_MAX];
@@ -56,8 +57,8 @@ static inline unsigned quota__along(const char *top, const char *group)
 }
 
 /*
- * CPUs that the groups in `file', as /proc/self/cgroup, allow below `root', as
- * /sys/fs/cgroup; UINT_MAX: no limit.
+ * Returns the CPUs that the groups named in `file' allow; UINT_MAX: no limit. In a
+ * process `file' is /proc/self/cgroup, and `root' is /sys/fs/cgroup.
  */
 static inline unsigned quota_cpus(const char *file, const char *root)
 {

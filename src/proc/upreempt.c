@@ -9,9 +9,10 @@
  * counts once in a slice, and notes since when a count has not changed. Between one and
  * two slices after the last change the monitor sets s_over, and l_over to the count: a
  * later thread finds another count, and goes on. A thread that gives way notes the time,
- * so the next thread has one slice. When all processors were idle a few times in a row
- * the monitor sets m_asleep, and sleeps if all inboxes still have the mark PARKED. A
- * processor removes the mark before it reads m_asleep: one of the two sees the other.
+ * so the next thread has one slice. After some looks at idle processors in a row the
+ * monitor sets m_asleep, and sleeps if all inboxes still have the mark PARKED. A
+ * processor removes the mark before it reads m_asleep, so the monitor or the processor
+ * sees what the other has done.
  *
  * Without a monitor s_over is always 1, and ustack_check() keeps the same notes. Without
  * c_slice there is no monitor of slices: a slice is BUDGET_SPELL then, as for calls that
@@ -360,7 +361,7 @@ static bool look_at(struct upreempt_monitor *m, size_t i)
 	return !idle;
 }
 
-/* Looks at all processors. True: a processor is not idle. */
+/* Looks at all processors. Returns whether a processor is not idle. */
 static bool look(struct upreempt_monitor *m)
 {
 	bool busy = false;

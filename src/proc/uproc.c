@@ -2,8 +2,8 @@
 /*
  * uproc.c: processors: how they are made and freed, and which functions of the other
  * modules a dispatcher calls. uproc.h has the picture and the part that is hot. proc.h
- * names the other modules, which have the invariants; only uprocs.c calls
- * this one.
+ * names the other modules, which have the invariants. Only
+ * uprocs.c calls this file.
  *
  * Locks: list_lock of uprocs.c before r_lock, and that before p_lock.
  */
@@ -98,7 +98,7 @@ int uproc__init(struct uproc *p, struct uprocs *r, const struct uproc_policy *po
 	return rc;
 }
 
-/* The program's loop needs the descriptors. */
+/* Makes the descriptors that the program's loop waits for. */
 static int expose_events(struct uproc *p)
 {
 	struct uevents *e;

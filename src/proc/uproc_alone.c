@@ -8,9 +8,9 @@
  * thread has ended.
  *
  * The end of a thread reduces the count at once, so after a join another thread can be
- * started. The stack comes back later, since s_next and the sleep of a processor run on
- * the stack of the thread that ended last: uproc__sort_left() is called until that stack
- * is free.
+ * started. The stack becomes vacant later, since s_next and the sleep of a processor run
+ * on the stack of the thread that ended last. uproc__sort_left() is called until that
+ * stack is free.
  *
  * There are at most c_alone own stacks, and two more for each processor, for stacks on
  * the way back. Stacks that stay vacant for a period are unmapped, in steps.
@@ -41,7 +41,7 @@ static void count_vacant(struct uproc_alones *o, int n)
 	__atomic_store_n(&o->o_vacants, o->o_vacants + (unsigned)n, __ATOMIC_RELAXED);
 }
 
-/* Under o_lock. */
+/* Makes `a' vacant, under o_lock. */
 static void put_alone(struct uproc_alones *o, struct uproc_alone *a)
 {
 	a->a_vacant = o->o_vacant;
@@ -49,7 +49,7 @@ static void put_alone(struct uproc_alones *o, struct uproc_alone *a)
 	count_vacant(o, 1);
 }
 
-/* USCHED_ALONE: the end of the stack's thread is not counted yet. */
+/* USCHED_ALONE marks a stack whose thread has ended and is still counted. */
 __attribute__((noinline))
 void uproc__sort_left(struct uproc *p)
 {

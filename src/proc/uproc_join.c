@@ -171,7 +171,7 @@ void uprocs_hold(struct uprocs *r, int on)
 	unlock(&r->r_lock);
 }
 
-/* Waits for r_changed. False: the deadline has come. */
+/* Waits for r_changed. Returns false at the deadline. */
 static bool wait_change(struct uprocs *r, int64_t deadline)
 {
 	struct timespec t = when_of(deadline);
@@ -213,7 +213,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 			int64_t deadline)
 {
-	/* a join may be followed by a wake: as uprocs_hold() */
+	/* After this join the caller may wake threads: as good as a hold. */
 	bool returns = t && deadline != INT64_MAX;
 	int rc;
 

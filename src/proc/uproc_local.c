@@ -7,14 +7,14 @@
  * within what belongs to the native thread:
  *
  *  - the static TLS of the program and of the libraries that were loaded with it;
- *  - the dynamic TLS of libraries that were loaded later, once they have used it;
+ *  - the dynamic TLS of libraries that were loaded later, if the native thread has it;
  *  - the control block, which the thread pointer and pthread_self() point to.
  *
  * A word that only looks like such an address, or that the thread does not use any more,
  * keeps the thread on the processor, until another move is tried. Addresses in the heap,
  * and addresses to which the code adds a constant, are not found. doc/moving.md has more.
  *
- * In the child of a fork, libc's lock of the list of libraries may be closed for good. If
+ * In the child of a fork, libc's lock of the list of libraries may be locked for ever. If
  * there were schedulers before the fork, threads that have run stay where they are.
  */
 #ifndef _GNU_SOURCE
@@ -104,8 +104,8 @@ static bool is_local(const struct uproc_locals *l, uintptr_t word)
 }
 
 /*
- * The stack of `u' is unshared, and grows down. u_fp and u_bp have two words that the
- * switch does not put into frames.
+ * The stack of `u' is unshared, and grows down. u_fp and u_bp hold two registers that the
+ * switch does not save in the frames.
  */
 UNCHECKED bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack *u)
 {

@@ -37,7 +37,7 @@ static struct uproc_name *find_name(const struct ustack *u)
 	return node ? *node : NULL;
 }
 
-/* Under names_lock. */
+/* Drops the name of `u', if any, under names_lock. */
 static void drop_name(const struct ustack *u)
 {
 	struct uproc_name *name = find_name(u);
@@ -76,7 +76,7 @@ static struct uproc_name *make_name(const struct ustack *u)
 	return name;
 }
 
-/* Under names_lock. */
+/* Names `u', under names_lock. 0; -ENOMEM. */
 static int set_name(const struct ustack *u, const char *text)
 {
 	struct uproc_name *name = make_name(u);

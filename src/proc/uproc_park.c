@@ -229,11 +229,11 @@ static void suggest_end(struct uprocs *r)
  * take. So a wait for mail takes at most twice the least time possible, and two
  * processors that send to each other stay awake. sched_yield() gives the CPU to other
  * native threads. Mail that comes during a system call waits for the end of the call, so
- * most of the time goes to looks. Descriptors that no thread here waits for can wait for
- * the sleep.
+ * most of the time goes to looks at the inbox. Descriptors are only polled if a thread
+ * here waits for a descriptor.
  *
- * The looks are in vain where mail comes seldom. So p_quick counts idle times that were
- * about as short as the looks, with or without a sleep, less longer idle times. At zero
+ * The looks are in vain where mail comes seldom. So p_quick grows with each idle time
+ * that was about as short as the looks, and shrinks with each longer idle time. At zero
  * the processor sleeps at once.
  */
 static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
@@ -376,9 +376,9 @@ static void count_linger(struct uproc *p, bool gained)
 
 /*
  * Watches *word for LINGER ns if no thread is ready. watch_inbox() would look as long, so
- * no thread is held up. Lingering is in vain if the partner has no CPU: p_linger then
- * stops it for some waits. A successful call counts as a call of s_next, so that each
- * p_interval-th wait blocks, and the processor looks for events.
+ * no thread is held up. Lingering is in vain if the partner has no CPU: then p_linger
+ * switches lingering off for some waits. A successful call counts as a call of s_next, so
+ * each p_interval-th wait blocks, and the processor looks for events.
  */
 int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
 {
@@ -440,7 +440,7 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 	return t;
 }
 
-/* Whether the processor runs on the frames of a thread that might move. */
+/* Returns whether the processor runs on the frames of a thread that might move. */
 static bool is_in_the_way(const struct uproc *p)
 {
 	const struct ustack *self = p->p_sched.s_current;

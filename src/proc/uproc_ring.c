@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_ring.c: the containers of a processor: the ring of runnable threads, the records
- * of all threads, and the inbox. Besides, what a process has once: the marks, the
- * observer's table, the list of schedulers. This file puts threads in and takes threads
- * out for other modules: uproc_mail.c reads mail, uproc_join.c has the rules of t_joiner.
+ * of all threads, and the inbox; and what a process has once: the marks, the observer's
+ * table, the list of schedulers. This file puts threads in and takes threads out for
+ * other modules: uproc_mail.c reads mail, uproc_join.c has the rules of t_joiner.
  *
  * A ring has room for all threads of its processor, so making a thread runnable cannot
  * fail. The room is made when a thread is started.
@@ -243,8 +243,8 @@ void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Only `p' itself becomes the owner of a thread by a store of its name. So a thread that
- * had LIVE, and then has `p' for its owner, still belongs to `p'.
+ * Only `p' makes itself the owner of a thread. So a thread that is live here, and then
+ * has the owner `p', still belongs to `p'.
  */
 bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
 {

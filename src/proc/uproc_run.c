@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_run.c: what a processor does between threads: looks for events, and yields. How
- * often it looks is decided here. Which thread is next is the policy's choice, and with
- * none to run uproc_park.c has the processor sleep.
+ * uproc_run.c: what a processor does between threads: looks for events, and yields. This
+ * file decides how often a processor looks. The policy chooses the next thread; without a
+ * thread to run the processor sleeps in uproc_park.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -16,9 +16,9 @@ enum {
 };
 
 /*
- * When the next look is due. Threads that compute for a millisecond each would keep
- * timers waiting for 64: so there are fewer dispatches to the next if those since the
- * last took long, and twice as many if not.
+ * Decides when the next look is due. If each thread computed for a millisecond, a timer
+ * could wait for UPROC_LOOK of them. So the interval, in dispatches, shrinks if the last
+ * interval took longer than LOOK_TIME, and doubles if not.
  */
 static void set_turn(struct uproc *p)
 {
@@ -40,7 +40,7 @@ static void set_turn(struct uproc *p)
 	p->p_sched.s_turn = p->p_sched.s_stats.s_switches + (uint64_t)interval;
 }
 
-/* Looks for events while threads are ready. True: usched_run() is to return. */
+/* Looks for events while threads are ready. Returns whether usched_run() is to return. */
 bool uproc_look(struct uproc *p)
 {
 	const struct uprocs *r = p->p_procs;

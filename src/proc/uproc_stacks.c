@@ -25,7 +25,7 @@ static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
 
 	if (rc == 0) {
 		p->p_unused--;
-	} else {                                /* the first already */
+	} else {                                /* the first fails, or none does */
 		__atomic_store_n(&p->p_steps, p->p_steps - 1, __ATOMIC_RELEASE);
 		uimage_stacks_unmap(stacks);
 	}
@@ -59,7 +59,7 @@ void uproc__set_grow(struct uproc *p)
 	p->p_sched.s_grow = more ? grow : NULL;
 }
 
-/* In a launch that finds no vacant stack. */
+/* s_grow, which a launch calls that finds no vacant stack. */
 static void grow(struct usched *s)
 {
 	struct uproc *p = uproc_from(s);
@@ -69,7 +69,7 @@ static void grow(struct usched *s)
 		uproc__set_grow(p);
 }
 
-/* Stacks that are being mapped may be missing. */
+/* Returns whether `p' has a stack with the address; one may be added just then. */
 static bool has_stack(const struct uproc *p, const void *address)
 {
 	unsigned steps = __atomic_load_n(&p->p_steps, __ATOMIC_ACQUIRE);

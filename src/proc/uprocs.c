@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uprocs.c: schedulers over processors: their configuration, their begin and their end,
- * and the list of all in the process, for reports and for debuggers. They are listed from
- * the end of uprocs_create() until uprocs_destroy() takes them apart.
+ * uprocs.c: schedulers over processors: their configuration, begin and end, and the list
+ * of all in the process, for reports and for debuggers. A scheduler is listed from the
+ * end of uprocs_create() until uprocs_destroy() takes the scheduler apart.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CPU_COUNT */
@@ -78,7 +78,7 @@ static unsigned default_stacks(unsigned processors)
 	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
 }
 
-/* Whether a time is 0, or not too short, and can be added to the present time. */
+/* Returns whether a time is 0, or from `min' to what can be added to the present time. */
 static bool is_span(int64_t ns, int64_t min)
 {
 	return ns == 0 || (ns >= min && ns <= SPAN_MAX);
@@ -162,7 +162,7 @@ void uprocs__unpin(struct uprocs *r)
 	FETCH_ADD(&r->r_pins, -(uint32_t)1);
 }
 
-/* Frees nothing: another native thread may have been changing a scheduler. */
+/* Frees no memory: another native thread may have been changing a scheduler. */
 void uproc__forked(void)
 {
 	list_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -319,7 +319,7 @@ int uprocs_destroy(struct uprocs *r, int64_t deadline)
 	if (rc && rc != -EDEADLK)
 		return rc;
 	delist(r);
-	if (rc == 0)                            /* started by an inspection */
+	if (rc == 0)                            /* an inspection may start threads */
 		rc = uproc__await(r, NULL, NULL, INT64_MAX);
 	uproc__stop_natives(r, r->r_conf.c_processors);
 	if (rc)
