@@ -244,8 +244,6 @@ struct uproc {
 	void                 *p_alternate;      /* stack of its native thread, or NULL */
 };
 
-enum { UPROC_SAID = 20 };               /* threads in a report of a deadlock, at most */
-
 /* Private, but the first part of a scheduler's object: its processors. */
 struct uprocs {
 	struct usched     *r_proc;       /* first, see uprocs__first(); an array, whose
@@ -290,7 +288,6 @@ struct uprocs {
 	unsigned           r_inside;     /* native threads in join or fini */
 	unsigned           r_joining;    /* of r_inside: native threads that still wait */
 	unsigned           r_deadlocks;  /* deadlocks that r_joining were told of */
-	uint64_t           r_said[UPROC_SAID];  /* hashes: lines of the last report */
 };
 
 #define UPROC_ROOM_MAX ((size_t)1024)   /* bytes */
@@ -442,8 +439,9 @@ enum uproc_state {
 UPROC_PRIVATE enum uproc_state uproc__state(const struct uproc_thread *t,
 					    struct ustack_why *why);
 
-/* Copies the name of `u', which may have ended, or "". `u' need not be valid. */
-UPROC_PRIVATE void uproc__name(const struct ustack *u, char *buffer, size_t size);
+/* Copies the name of `u', which may have ended and need not be valid. 0; -ENOENT: `u' has
+   no name, and "" was copied. */
+UPROC_PRIVATE int uproc__name(const struct ustack *u, char *buffer, size_t size);
 
 /* Returns the thread that joins `t', or NULL. */
 UPROC_PRIVATE const struct ustack *uproc__joiner(const struct uproc_thread *t);

@@ -106,14 +106,16 @@ void uproc__forget_name(const struct ustack *u)
 	unlock(&names_lock);
 }
 
-void uproc__name(const struct ustack *u, char *buffer, size_t size)
+int uproc__name(const struct ustack *u, char *buffer, size_t size)
 {
 	const struct uproc_name *name;
 
 	lock(&names_lock);
 	name = find_name(u);
-	snprintf(buffer, size, "%s", name ? name->n_text : "");
+	if (size > 0)
+		snprintf(buffer, size, "%s", name ? name->n_text : "");
 	unlock(&names_lock);
+	return name ? 0 : -ENOENT;
 }
 
 static bool has_names(const struct ustack *u)
@@ -145,18 +147,7 @@ int ustack_name(struct ustack *u, const char *text)
 
 int ustack_get_name(const struct ustack *u, char *buffer, size_t size)
 {
-	const struct uproc_name *name;
-	int rc;
-
-	if (!has_names(u))
-		return -ENOTSUP;
-	lock(&names_lock);
-	name = find_name(u);
-	rc = name ? 0 : -ENOENT;
-	if (size > 0)
-		snprintf(buffer, size, "%s", name ? name->n_text : "");
-	unlock(&names_lock);
-	return rc;
+	return has_names(u) ? uproc__name(u, buffer, size) : -ENOTSUP;
 }
 
 void uproc__forget_names(void)

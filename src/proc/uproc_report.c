@@ -13,11 +13,6 @@
  * the function if the file's symbol table has the function. The place is the last byte of
  * the call.
  *
- * Joins fail one after the other, and each failure has a report. Lines of the last report
- * are not printed again, but counted:
- *
- *	usched:   and 2 as before
- *
  * In builds with USCHED_CHECK this file also reports changed control words:
  *
  *	usched: thread A "name", function F, has changed MXCSR from 0x1f80 to 0x5f80, ...
@@ -29,7 +24,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "../../uwait.h"
 #include "../base/code.h"
@@ -38,23 +32,16 @@
 #include "../base/where.h"
 
 enum {
-	REPORT_MAX = UPROC_SAID,        /* threads that are listed */
+	REPORT_MAX = 20,                /* threads that are listed */
 	LINE       = 640,               /* characters in a line; the rest is cut off */
 	WHO        = CODE + 96,         /* characters of a thread */
 };
-
-/* The constants of the hash FNV-1a. */
-static const uint64_t FNV_FIRST = UINT64_C(0xcbf29ce484222325);
-static const uint64_t FNV_PRIME = UINT64_C(0x100000001b3);
 
 /* The result of walks over the records. */
 struct report {
 	struct uprocs       *r_procs;
 	unsigned             r_waiting; /* threads */
 	unsigned             r_joining; /* threads of r_waiting that join */
-	unsigned             r_before;  /* listed threads that the last report has */
-	uint64_t             r_said[UPROC_SAID];        /* as in struct uprocs */
-	size_t               r_lines;   /* in r_said */
 	struct uproc_thread *r_told;    /* joining threads to be told, by t_next */
 	uintptr_t            r_sought;  /* what find_record() looks for, and the result */
 	const struct uproc_thread *r_found;
@@ -93,27 +80,6 @@ void uproc__print(const struct uprocs *r, const char *format, ...)
 		r->r_conf.c_log(line);
 	else
 		fprintf(stderr, "%s\n", line);
-}
-
-/* Prints a line, unless the last report has the line. False: nothing was printed. */
-__attribute__((format(printf, 2, 3)))
-static bool tell(struct report *report, const char *format, ...)
-{
-	uint64_t hash = FNV_FIRST;
-	char line[LINE];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(line, sizeof line, format, args);
-	va_end(args);
-	for (const char *at = line; *at; at++)
-		hash = (hash ^ (unsigned char)*at) * FNV_PRIME;
-	report->r_said[report->r_lines++] = hash;
-	for (size_t i = 0; i < UPROC_SAID; i++)
-		if (report->r_procs->r_said[i] == hash)
-			return false;
-	uproc__print(report->r_procs, "%s", line);
-	return true;
 }
 
 static bool joins(const struct uproc_thread *t)
@@ -251,11 +217,10 @@ static void list_stuck(void *record, void *arg)
 		why.y_kind = "thread";
 		why.y_object = find_record(report, match_joined, (uintptr_t)t);
 	}
-	if (!tell(report, "usched:   %s, %s %s%s%s%s", introduce(&t->t_stack, who),
-		  joins(t) ? "joins" : "waits for", in_words(&why, what),
-		  holder(report, why.y_holder, held), why.y_where ? ", at " : "",
-		  why.y_where ? where : ""))
-		report->r_before++;
+	uproc__print(report->r_procs, "usched:   %s, %s %s%s%s%s",
+		     introduce(&t->t_stack, who), joins(t) ? "joins" : "waits for",
+		     in_words(&why, what), holder(report, why.y_holder, held),
+		     why.y_where ? ", at " : "", why.y_where ? where : "");
 }
 
 /*
@@ -275,20 +240,6 @@ static void mail_joiner(void *record, void *arg)
 	}
 }
 
-/* Prints the lines of threads. */
-static void list_all(struct report *report)
-{
-	struct uprocs *r = report->r_procs;
-
-	report->r_waiting = 0;
-	uimage_pool_walk(&r->r_images, list_stuck, report);
-	if (report->r_before > 0)
-		uproc__print(r, "usched:   and %u as before", report->r_before);
-	if (report->r_waiting > REPORT_MAX)
-		uproc__print(r, "usched:   and %u more", report->r_waiting - REPORT_MAX);
-	memcpy(r->r_said, report->r_said, sizeof r->r_said);
-}
-
 /*
  * Threads that join are told before native threads, since they can go on, and perhaps end
  * what native threads wait for.
@@ -301,7 +252,10 @@ bool uproc__report_stuck(struct uprocs *r)
 	uimage_pool_walk(&r->r_images, count_stuck, &report);
 	uproc__print(r, "usched: deadlock: threads that wait and that nothing can wake: "
 		     "%u", report.r_waiting);
-	list_all(&report);
+	report.r_waiting = 0;
+	uimage_pool_walk(&r->r_images, list_stuck, &report);
+	if (report.r_waiting > REPORT_MAX)
+		uproc__print(r, "usched:   and %u more", report.r_waiting - REPORT_MAX);
 	uimage_pool_walk(&r->r_images, mail_joiner, &report);
 	for (t = report.r_told; t; t = next) {
 		next = uproc_rest(t)->t_next;
