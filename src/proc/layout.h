@@ -28,7 +28,8 @@
  * pointer there points to. Its frames, from that SP up to k_bottom of u_stack, are in
  * place if it is k_resident there; else they are at u_image or, with USTACK_OUTSIDE in
  * u_deep, at i_frames. A processor is parked if its p_inbox is l_parked. An attachment
- * is a waiter if w_thread is its thread. Names are linked by n_next, from *l_names on.
+ * is a waiter if w_thread is its thread. Names are linked by n_next, in as many lists as
+ * UPROC_NAME_LISTS says, from the pointers at l_names on.
  *
  * l_trace points to a pointer, which is NULL in programs without debug/utrace.c; else it
  * points to a struct usched__trace_layout: 8 bytes for a pointer to the control word, 8

@@ -166,14 +166,14 @@ UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);
 /* Forgets all names, and frees the lock, in the child of a fork. */
 UPROC_PRIVATE void uproc__forget_names(void);
 
-/* The list of all names, by n_next. */
-extern struct uproc_name *uproc__names UPROC_PRIVATE;
+/* Lists of names, by n_next; a hash of the thread selects one. */
+enum { UPROC_NAME_LISTS = 4096 };
+extern struct uproc_name *uproc__names[UPROC_NAME_LISTS] UPROC_PRIVATE;
 
 struct uproc_name {
 	const struct ustack *n_thread;  /* the key */
 	char                 n_text[USTACK_NAME_MAX];
 	struct uproc_name   *n_next;
-	struct uproc_name   *n_prev;    /* NULL: the first */
 };
 
 /* ---- uproc_local.c ---- */

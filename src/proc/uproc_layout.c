@@ -18,7 +18,7 @@ const struct usched__layout usched__layout = {
 	.l_version   = L_VERSION,
 	.l_self      = { &usched__layout },
 	.l_list      = { &uproc__schedulers },
-	.l_names     = { &uproc__names },
+	.l_names     = { uproc__names },
 	.l_parked    = { PARKED },
 	.l_resumed   = { .function = usched__resumed },
 	.l_return_at = { &usched__return_at },
@@ -66,6 +66,6 @@ const struct usched__layout usched__layout = {
 
 		SIZE(uproc_name),
 		MEMBER(uproc_name, n_thread), MEMBER(uproc_name, n_text),
-		MEMBER(uproc_name, n_next),
+		MEMBER(uproc_name, n_next), NUMBER(UPROC_NAME_LISTS),
 	},
 };

@@ -1,89 +1,57 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_name.c: the names of threads. Few threads have a name, so names are in a table
- * beside the records, a tree of libc's (tsearch). A bit in u_mail says that a thread is
- * in the table, so the end of a thread without a name does not search. libc does not
- * document the layout of the tree. So names are in a list as well, for readers from
- * outside of the process.
+ * uproc_name.c: the names of threads. Few threads have a name, so names are in a hash
+ * table beside the records. A bit in u_mail says that a thread is in the table, so the
+ * end of a thread without a name does not search.
  *
  * names_lock is taken last, and only libc's functions are called under the lock.
  */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proc.h"
 #include "../base/text.h"
 
+enum { RECORD_LINE = 64 };              /* bytes: records are farther apart */
+
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
-static void           *names;           /* names_lock, as uproc__names */
-struct uproc_name *uproc__names;
+struct uproc_name *uproc__names[UPROC_NAME_LISTS];      /* names_lock */
 
-static int compare_names(const void *a, const void *b)
+/* Returns the pointer to the entry of `u', or to NULL at the end of its list. */
+static struct uproc_name **find_name(const struct ustack *u)
 {
-	uintptr_t x = (uintptr_t)((const struct uproc_name *)a)->n_thread;
-	uintptr_t y = (uintptr_t)((const struct uproc_name *)b)->n_thread;
+	struct uproc_name **at = &uproc__names[(uintptr_t)u / RECORD_LINE
+					       % UPROC_NAME_LISTS];
 
-	return (x > y) - (x < y);
-}
-
-/* Returns the entry of `u', under names_lock. NULL: `u' has no name. */
-static struct uproc_name *find_name(const struct ustack *u)
-{
-	const struct uproc_name key = { .n_thread = u };
-	struct uproc_name **node;
-
-	node = (struct uproc_name **)tfind(&key, &names, compare_names);
-	return node ? *node : NULL;
+	while (*at && (*at)->n_thread != u)
+		at = &(*at)->n_next;
+	return at;
 }
 
 /* Drops the name of `u', if any, under names_lock. */
 static void drop_name(const struct ustack *u)
 {
-	struct uproc_name *name = find_name(u);
+	struct uproc_name **at = find_name(u), *name = *at;
 
 	if (!name)
 		return;
-	tdelete(name, &names, compare_names);
-	if (name->n_next)
-		name->n_next->n_prev = name->n_prev;
-	if (name->n_prev)
-		name->n_prev->n_next = name->n_next;
-	else
-		uproc__names = name->n_next;
+	*at = name->n_next;
 	free(name);
-}
-
-/* Returns the entry of `u', old or new, under names_lock. NULL: no memory. */
-static struct uproc_name *make_name(const struct ustack *u)
-{
-	struct uproc_name *name = find_name(u);
-
-	if (name)
-		return name;
-	name = (struct uproc_name *)calloc(1, sizeof *name);
-	if (!name)
-		return NULL;
-	name->n_thread = u;
-	if (!tsearch(name, &names, compare_names)) {
-		free(name);
-		return NULL;
-	}
-	name->n_next = uproc__names;
-	if (uproc__names)
-		uproc__names->n_prev = name;
-	uproc__names = name;
-	return name;
 }
 
 /* Names `u', under names_lock. 0; -ENOMEM. */
 static int set_name(const struct ustack *u, const char *text)
 {
-	struct uproc_name *name = make_name(u);
+	struct uproc_name **at = find_name(u), *name = *at;
 
 	if (!name)
+		name = (struct uproc_name *)calloc(1, sizeof *name);
+	if (!name)
 		return -ENOMEM;
+	name->n_thread = u;
 	text_copy(name->n_text, sizeof name->n_text, text);
+	*at = name;
 	return 0;
 }
 
@@ -111,7 +79,7 @@ int uproc__name(const struct ustack *u, char *buffer, size_t size)
 	const struct uproc_name *name;
 
 	lock(&names_lock);
-	name = find_name(u);
+	name = *find_name(u);
 	if (size > 0)
 		snprintf(buffer, size, "%s", name ? name->n_text : "");
 	unlock(&names_lock);
@@ -153,6 +121,5 @@ int ustack_get_name(const struct ustack *u, char *buffer, size_t size)
 void uproc__forget_names(void)
 {
 	names_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	names = NULL;
-	uproc__names = NULL;
+	memset(uproc__names, 0, sizeof uproc__names);
 }

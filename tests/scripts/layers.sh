@@ -137,7 +137,7 @@ for file in $(of_make modules | sed 's/[^ ]*/&.c/g') arch/setjmp.c; do
 	compile "$file" -O2
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case ${file##*/}:$symbol in
-		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc_ring.c:uproc__marks | uproc_name.c:names | uproc_name.c:uproc__names | uproc_name.c:names_lock | uproc_ring.c:uproc__schedulers | uproc_ring.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | setjmp.c:call_*) ;;
+		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc_ring.c:uproc__marks | uproc_name.c:uproc__names | uproc_name.c:names_lock | uproc_ring.c:uproc__schedulers | uproc_ring.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | setjmp.c:call_*) ;;
 		unet_table.c:unet__table | unet_wait.c:doubted | uoffload.c:offload) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own_numbers) ;;
 		uevents_epoll.c:no_pwait2) ;;

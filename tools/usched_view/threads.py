@@ -348,16 +348,17 @@ class View:
         text, size = layout.names_of["uproc_name.n_text"]
         next_first = layout.offset("uproc_name.n_next") < layout.offset("uproc_name.n_thread")
         whole = max(form.size, text + size)
-        at, read = self.target.word(layout.names), self.target.read_near
-        while at and len(found) < NAMES_MAX:
-            data = read(at, whole)
-            if len(data) < whole:
-                return None
-            values = form.unpack_from(data)
-            at, thread = values if next_first else values[::-1]
-            if thread in found:
-                return None
-            found[thread] = plain(data[text:text + size].split(b"\0")[0])
+        lists = self.target.read(layout.names, 8 * layout.offset("UPROC_NAME_LISTS"))
+        for (at,) in struct.iter_unpack("<Q", lists):
+            while at and len(found) < NAMES_MAX:
+                data = self.target.read_near(at, whole)
+                if len(data) < whole:
+                    return None
+                values = form.unpack_from(data)
+                at, thread = values if next_first else values[::-1]
+                if thread in found:
+                    return None
+                found[thread] = plain(data[text:text + size].split(b"\0")[0])
         return found
 
     def joined(self):
