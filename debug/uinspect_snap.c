@@ -40,7 +40,7 @@ static bool is_on_stack(const struct uproc *p, uintptr_t sp)
 }
 
 /* Notes a call, if the frame is not one of the handler. */
-static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *snap)
+static _Unwind_Reason_Code snap_call(struct _Unwind_Context *context, void *snap)
 {
 	struct uinspect_snap *s = (struct uinspect_snap *)snap;
 	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
@@ -58,12 +58,12 @@ static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *snap)
 	return _URC_NO_REASON;
 }
 
-static void find_calls(struct uinspect_snap *s)
+static void snap_find_calls(struct uinspect_snap *s)
 {
-	_Unwind_Backtrace(add_call, s);
+	_Unwind_Backtrace(snap_call, s);
 }
 #else
-static void find_calls(struct uinspect_snap *s)
+static void snap_find_calls(struct uinspect_snap *s)
 {
 	(void)s;
 }
@@ -84,7 +84,7 @@ void uinspect__answer(struct uinspect_snap *s, const struct usched *sched,
 	s->s_pc = usched__interrupted(context);
 	s->s_count = 0;
 	if (s->s_pc)
-		find_calls(s);
+		snap_find_calls(s);
 	__atomic_store_n(&s->s_state, SNAP_READY, __ATOMIC_RELEASE);
 }
 
