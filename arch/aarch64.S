@@ -91,22 +91,22 @@ function usched__handover, visibility=protected
 1:
 	entry	usched__handover_plain
 	push_frame
-L(again):
+.Lagain:
 	ldr	x9, [x1, #U_STACK]
 	ldr	w10, [x1, #U_DEEP]
 	mov	x12, sp
 	ldr	x9, [x9, #K_BOTTOM]
 	sub	x9, x9, x12                     /* R4 */
 	cmp	x9, x10
-	b.hi	L(fit)
+	b.hi	.Lfit
 	ldr	x9, [x2, #S_ERRNO]
 	ldr	w10, [x9]
 	str	w10, [x1, #U_ERRNO]
 	adr	x10, usched__resumed
 	stp	x12, x10, [x1, #U_TOP]          /* and U_PC */
-	cbz	x0, L(far)
+	cbz	x0, .Lfar
 	ldp	x12, x16, [x0, #U_TOP]
-	tbnz	x12, #0, L(far)
+	tbnz	x12, #0, .Lfar
 	str	x0, [x2, #S_CURRENT]
 	ldr	x10, [x2, #S_SWITCHES]
 	add	x10, x10, #1
@@ -121,21 +121,21 @@ L(again):
 	mov	sp, x12                         /* R5 */
 	br	x16
 	.cfi_restore_state
-L(far):
+.Lfar:
 	b	usched__far
 
-L(fit):
+.Lfit:
 	bl	usched__fit
-	cbz	w0, L(again_u)
-	b	L(return)
-L(again_u):
+	cbz	w0, .Lagain_u
+	b	.Lreturn
+.Lagain_u:
 	mov	x0, x3
-	b	L(again)
+	b	.Lagain
 
 	entry	usched__resumed
 	hint	#36                             /* bti j */
 	mov	w0, wzr
-L(return):
+.Lreturn:
 	ldp	d14, d15, [sp, #144]
 	ldp	d12, d13, [sp, #128]
 	ldp	d10, d11, [sp, #112]
@@ -217,7 +217,7 @@ end usched__switch
 function usched__jump
 	.cfi_undefined x30
 	cmp	x1, #0
-	b.le	L(frame)
+	b.le	.Lframe
 	cmp	x1, #OP_LAUNCH
 	b.eq	usched__launch
 	b.hi	usched__below                   /* ARCH_VISIT */
@@ -225,20 +225,20 @@ function usched__jump
 	and	x9, x9, #-2
 	mov	sp, x9                          /* R5 */
 	cmp	x1, #OP_LOAD
-	b.ne	L(resume)
+	b.ne	.Lresume
 	mov	x19, x0
 	bl	usched__load
 	mov	x0, x19
-L(resume):
+.Lresume:
 	ldr	x16, [x0, #U_PC]
 	ldr	x29, [x0, #U_FP]
 	ldr	x19, [x0, #U_BP]
 	br	x16
 
-L(frame):
+.Lframe:
 	mov	sp, x0                          /* R5 */
 	mov	w0, w1
-	b	L(return)
+	b	.Lreturn
 end usched__jump
 
 /*
@@ -376,13 +376,13 @@ function usched__commit
 	.inst	0x04bf5821                      /* rdsvl x1, #1 */
 	mov	w12, wzr
 	b	2f
-L(row):
+.Lrow:
 	.inst	0xe1200000                      /* str za[w12, 0], [x0] */
 	add	x0, x0, x1
 	add	w12, w12, #1
 2:
 	cmp	w12, w10
-	b.lo	L(row)
+	b.lo	.Lrow
 	.inst	0xd51bd0bf                      /* msr tpidr2_el0, xzr */
 	.inst	0xd503447f                      /* smstop za */
 3:
@@ -395,7 +395,7 @@ L(row):
 	ret
 end usched__commit
 
-	read_only
+	.section .rodata
 	number	usched__return_at, 8
 	number	usched__frame, 160
 	number	usched__pc_at, CONTEXT_PC
@@ -404,7 +404,6 @@ end usched__commit
 	text	usched__control_low, "FPCR"
 	text	usched__control_high, ""
 
-#ifdef __ELF__
 	.section .note.GNU-stack, "", %progbits
 
 	/* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI and PAC */
@@ -413,4 +412,3 @@ end usched__commit
 	.word	4, 16, 5
 	.asciz	"GNU"
 	.word	0xc0000000, 4, 3, 0
-#endif

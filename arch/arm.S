@@ -303,7 +303,7 @@ function usched__commit
 	bx	lr
 end usched__commit
 
-	read_only
+	.section .rodata
 	number	usched__return_at, RETURN_AT
 	number	usched__frame, FRAME + JUMP
 	number	usched__pc_at, CONTEXT_PC

@@ -321,7 +321,7 @@ function usched__commit
 	ret
 end usched__commit
 
-	read_only
+	.section .rodata
 	number	usched__return_at, RETURN_AT
 	number	usched__frame, 48
 	number	usched__pc_at, CONTEXT_EIP

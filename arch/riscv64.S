@@ -236,7 +236,7 @@ function usched__commit
 	ret
 end usched__commit
 
-	read_only
+	.section .rodata
 	number	usched__return_at, 0
 	number	usched__frame, FRAME
 	number	usched__pc_at, CONTEXT

@@ -57,7 +57,7 @@ struct usched;
 #endif
 
 /* For functions with the statement of uswitch.h, where this file has that statement. */
-#if defined(USCHED_INLINE_SWITCH) && defined(__LP64__) && defined(__ELF__)
+#if defined(USCHED_INLINE_SWITCH) && defined(__LP64__)
 #if defined(__x86_64__) && !defined(__code_model_large__) && !defined(__AMX_TILE__)
 #define USCHED__X86_64
 #elif defined(__aarch64__) && !defined(__AARCH64_CMODEL_LARGE__) && defined(__ARM_FP)
@@ -85,7 +85,7 @@ extern __thread struct usched *usched__current USCHED_TLS_MODEL;
 
 #if !defined(USCHED_TLS_CONSTANT)
 struct usched *usched__here(void);
-#elif defined(__x86_64__) && defined(__LP64__) && defined(__ELF__)
+#elif defined(__x86_64__) && defined(__LP64__)
 #define USCHED_HERE_INLINE
 USCHED_INLINE struct usched *usched__here(void)
 {
@@ -97,7 +97,7 @@ USCHED_INLINE struct usched *usched__here(void)
 			 "mov{q	%%fs:(%0), %0|	%0, fs:[%0]}" : "=r"(s));
 	return s;
 }
-#elif defined(__aarch64__) && defined(__LP64__) && defined(__ELF__)
+#elif defined(__aarch64__) && defined(__LP64__)
 #define USCHED_HERE_INLINE
 USCHED_INLINE struct usched *usched__here(void)
 {

@@ -48,7 +48,7 @@ void usched__fit(void);
 void usched__far(void);
 
 /* A program's files may have the statement of coroutines, if this one has or not. */
-#if defined(__x86_64__) && defined(__LP64__) && defined(__ELF__)
+#if defined(__x86_64__) && defined(__LP64__)
 #define USCHED__BEGINS
 #endif
 

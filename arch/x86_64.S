@@ -71,13 +71,13 @@ function usched__handover, visibility=protected
 	jne	usched__handover_caught
 	entry	usched__handover_plain
 	push_frame
-L(again):
+.Lagain:
 	movq	U_STACK(%rsi), %rax
 	movl	U_DEEP(%rsi), %r8d
 	movq	K_BOTTOM(%rax), %rax
 	subq	%rsp, %rax                      /* R4 */
 	cmpq	%r8, %rax
-	ja	L(fit)
+	ja	.Lfit
 	movq	S_ERRNO(%rdx), %r9
 	movl	(%r9), %eax
 	movl	%eax, U_ERRNO(%rsi)
@@ -102,25 +102,25 @@ L(again):
 	jmp	*U_PC(%rdi)
 	.cfi_restore_state
 
-L(fit):
+.Lfit:
 	call	usched__fit
 	testl	%eax, %eax
-	jz	L(again)
+	jz	.Lagain
 	xorl	%ecx, %ecx                      /* no return address is 0 */
-	jmp	L(return)
+	jmp	.Lreturn
 
 	entry	usched__resumed
 	endbr64
 	xorl	%eax, %eax
-L(return):
+.Lreturn:
 	cmpq	%rcx, RETURN_AT(%rsp)
-	jne	L(elsewhere)
+	jne	.Lelsewhere
 	.cfi_remember_state
 	pop_frame
 	ret
 	.cfi_restore_state
 	.cfi_def_cfa_offset RETURN_AT + 8       /* LLVM's assembler forgets it */
-L(elsewhere):
+.Lelsewhere:
 	pop_frame
 	popq	%rcx
 	.cfi_adjust_cfa_offset -8
@@ -189,7 +189,7 @@ end usched__switch
 /* rax j_at, rdx j_op. */
 function usched__jump, cfi=".cfi_undefined rip"
 	testq	%rdx, %rdx
-	jle	L(frame)
+	jle	.Lframe
 	movq	%rax, %rdi
 	cmpq	$OP_LAUNCH, %rdx
 	je	usched__launch
@@ -197,24 +197,24 @@ function usched__jump, cfi=".cfi_undefined rip"
 	movq	U_TOP(%rdi), %rsp               /* R5 */
 	andq	$-2, %rsp
 	cmpq	$OP_LOAD, %rdx
-	jne	L(resume)
+	jne	.Lresume
 	movq	%rsp, %rbp
 	movq	%rdi, %rbx
 	andq	$-16, %rsp
 	call	usched__load
 	movq	%rbp, %rsp
 	movq	%rbx, %rdi
-L(resume):
+.Lresume:
 	movq	U_FP(%rdi), %rbp
 	movq	U_BP(%rdi), %rbx
 	xorl	%ecx, %ecx
 	jmp	*U_PC(%rdi)
 
-L(frame):
+.Lframe:
 	movq	%rax, %rsp
 	movl	%edx, %eax
 	movq	RETURN_AT(%rsp), %rcx           /* `ret': it was called last */
-	jmp	L(return)
+	jmp	.Lreturn
 end usched__jump
 
 /*
@@ -315,7 +315,7 @@ function usched__commit
 	ret
 end usched__commit
 
-	read_only
+	.section .rodata
 	number	usched__return_at, RETURN_AT
 	number	usched__frame, 64
 	number	usched__pc_at, CONTEXT_RIP
@@ -324,7 +324,6 @@ end usched__commit
 	text	usched__control_low, "MXCSR"
 	text	usched__control_high, "the x87 control word"
 
-#ifdef __ELF__
 	.section .note.GNU-stack, "", @progbits
 
 	/* GNU_PROPERTY_X86_FEATURE_1_AND: IBT, and not SHSTK */
@@ -333,4 +332,3 @@ end usched__commit
 	.long	4, 16, 5
 	.asciz	"GNU"
 	.long	0xc0000002, 4, 1, 0
-#endif

@@ -172,7 +172,7 @@ class Assembly:
         self.unless, text = re.search(r'\n#(if[^\n]*)\n#error [^\n]*\n#endif\n(.*)', text,
                                       re.S).groups()
         self.comment = read(path).split('*/')[0] + '*/\n'
-        self.convert(re.split('(?:#ifdef __ELF__\n)?\t.section .note.GNU-stack', text)[0])
+        self.convert(text.split('\t.section .note.GNU-stack')[0])
 
     def condition(self):
         """The machine is this one: C's words for the opposite of its #error."""
