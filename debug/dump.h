@@ -31,7 +31,7 @@ struct pins {
 /* Pins all schedulers. 0; -ENOMEM: nothing was pinned. */
 DUMP_PRIVATE int uinspect__pin(struct pins *n);
 
-/* Unpins all, and frees n_all. n_count stays, for the text of a dump. */
+/* Unpins all schedulers, and frees n_all. n_count stays, for the text of a dump. */
 DUMP_PRIVATE void uinspect__unpin(struct pins *n);
 
 struct member {
@@ -45,7 +45,7 @@ struct member {
 	struct task   *m_task;
 };
 
-/* What is the same for all threads of a group, besides the frames. */
+/* What all threads of a group have in common, besides the frames. */
 struct group_key {
 	uintptr_t   e_func;
 	const char *e_kind;
@@ -55,7 +55,7 @@ struct group_key {
 	uint16_t    e_depth;            /* elements of g_frames */
 };
 
-/* A group: threads that differ only in what a struct member has. */
+/* Threads that differ only in what a struct member has. */
 struct group {
 	struct group  *g_next;          /* in the same bucket */
 	struct group  *g_older;         /* in the dump */
@@ -84,19 +84,19 @@ struct task {
 	int           k_state;          /* d_lock */
 	unsigned      k_steps;          /* d_lock: batches begun and ended */
 	unsigned      k_seen;           /* k_steps when the dump last saw a change, */
-	int64_t       k_since;          /* ns: and the time of that */
+	int64_t       k_since;          /* and the time of that change, in ns */
 
-	/* Owned by the collector in a batch, else by the dump. */
+	/* For the collector during a batch, else for the dump. */
 	struct uimage_walk k_walk;
 	void         *k_records[DUMP_BATCH];
 	size_t        k_got, k_at;
 	size_t        k_threads;
-	struct ustack_why k_why;        /* from here on: the thread that is looked at */
+	struct ustack_why k_why;        /* this and the next: of the thread looked at */
 	struct group_key k_key;
 	const char   *k_top, *k_bottom;
 	uintptr_t     k_frames[SNAP_FRAMES];
 
-	/* A processor that does not answer: */
+	/* Of a processor that does not answer. */
 	size_t        k_all;            /* the number of threads */
 	uintptr_t     k_runs;           /* the thread that runs, or 0 */
 	const char   *k_runs_name;

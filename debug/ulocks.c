@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ulocks.c: finds threads that block while they hold a lock of pthread.h. Such a lock is
- * the native thread's: other threads of the processor that want it wait natively, and
- * then the holder never runs again; or they unlock what they have not locked. A program
- * adds this file to its own, or has it preloaded, from where it is installed:
+ * ulocks.c: finds threads that block while they hold a lock of pthread.h. The native
+ * thread has such a lock: if another thread of the processor wants the lock, the native
+ * thread waits, and the holder never runs again; or another thread unlocks what it has
+ * not locked. A program compiles this file in, or has the installed object preloaded:
  *
  *	LD_PRELOAD=$(pkg-config --variable=ulocks usched) ./server
  *
- * Each place is told once, on standard error:
+ * Each place is reported once, on standard error:
  *
  *	usched: thread A "name", function F, blocks while it holds pthread_mutex_t M,
  *	locked at L, at
  *	usched:   its calls
  *
- * It has functions of the same names as libc's, which call these, and note in a table of
- * the native thread what a thread has locked. Before each block the dispatcher
- * calls look_at_block(), by the table of observer.h: so all switches go the long way. The
- * library's own locks are noted, too, but none is held by a thread that blocks.
+ * This file has functions of the same names as libc's. They call libc's functions, and
+ * note in a table of the native thread what a thread has locked. Before each block the
+ * dispatcher calls look_at_block(), by the table of observer.h: so all switches go the
+ * long way. The library's own locks are noted, too, but no thread blocks with one.
  *
  * pthread_cond_wait() needs nothing: the mutex is locked again when the thread goes on.
- * ThreadSanitizer has such functions of its own: with it, this file is empty. Static
- * programs cannot have two functions of a name: they end with a message.
+ * ThreadSanitizer has such functions itself: with it, this file is empty. A static
+ * program cannot have two functions of one name: it ends with a message.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT */
@@ -50,7 +50,7 @@ enum {
 	REFUSED = 127,          /* the exit status, as of the dynamic linker */
 };
 
-/* A lock. */
+/* A lock that a thread holds. */
 struct held {
 	const void          *h_lock;
 	const char          *h_kind;
@@ -58,16 +58,17 @@ struct held {
 	const void          *h_where;   /* the return address */
 };
 
-/* Of a native thread. */
+/* The locks that threads of this native thread hold. */
 static __thread struct held held[HELD] __attribute__((tls_model("initial-exec")));
 static __thread unsigned held_count __attribute__((tls_model("initial-exec")));
 
-/* Hashes of places that were told, and a lock for the text. */
+/* Hashes of places that were reported; the lock of `lines'; a report. */
 static uint64_t places[PLACES];
 static int writing;
 static char lines[LINES];
 
-/* The library's, if the process has it. By another name: it may be inline. */
+/* Functions of the library, or NULL in a process without the library. The names differ,
+   as the functions may be inline. */
 extern struct usched *current(void) __asm__("usched__here") __attribute__((weak));
 extern int get_name(const struct ustack *u, char *buffer, size_t size)
 	__asm__("ustack_get_name") __attribute__((weak));
@@ -92,7 +93,7 @@ static void note(const void *lock, const char *kind, const void *where)
 		held[held_count++] = (struct held){ lock, kind, u, where };
 }
 
-/* The last one, of those that are locked several times. */
+/* Removes a lock from the table; of a lock that is held several times, the last entry. */
 static void forget(const void *lock)
 {
 	for (unsigned i = held_count; i-- > 0; )
@@ -104,7 +105,7 @@ static void forget(const void *lock)
 		}
 }
 
-/* Static programs call these functions before main(): with no more than a system call. */
+/* Ends the process by system calls only: static programs come here before main(). */
 static void refuse(const char *name)
 {
 	static const char why[] =
@@ -138,7 +139,7 @@ static void *find(void **function, const char *name)
 	result = real_.f_ args;                                         \
 } while (0)
 
-/* Not inlined: each call is a place. */
+/* Not inlined, so that each call has a return address of its own. */
 #define LOCKS(type, name, params, args)                                 \
 __attribute__((noinline))                                               \
 int name params                                                         \
@@ -207,7 +208,7 @@ static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *calls
 	return _URC_NO_REASON;
 }
 
-/* True: this place was not told before, and there is room for another one. */
+/* Returns whether the place is new, and there is room to remember it. */
 static bool is_new(const struct calls *c)
 {
 	uint64_t hash = (uintptr_t)c->c_held->h_where;
@@ -227,7 +228,7 @@ static bool is_new(const struct calls *c)
 	return false;
 }
 
-/* Static memory, as the stack may be small. */
+/* Writes a report, in static memory, as the stack may be small. */
 static void tell(const struct ustack *u, struct calls *c)
 {
 	static char name[USTACK_NAME_MAX];
@@ -254,7 +255,7 @@ static void tell(const struct ustack *u, struct calls *c)
 	__atomic_store_n(&writing, 0, __ATOMIC_RELEASE);
 }
 
-/* By the dispatcher: the running thread of `s' is about to block. */
+/* Reports the locks of the running thread of `s', which is about to block. */
 static void look_at_block(const struct usched *s)
 {
 	struct calls c = { 0 };

@@ -41,7 +41,7 @@
 #endif
 
 enum {
-	HANDLER_ROOM = 64 << 10,        /* bytes: previous handlers run there, too */
+	HANDLER_ROOM = 64 << 10,        /* bytes: previous handlers run on it, too */
 	GUARD        = 64 << 10,        /* bytes below a stack where a frame may begin */
 	GROWTH       = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
 	HEAD         = 4096,    /* bytes: more than usched_add_stack() uses of a stack */
@@ -58,7 +58,7 @@ struct native {
 };
 
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
-static pthread_key_t stack_key;         /* frees what uoverflow_stack() maps */
+static pthread_key_t stack_key;         /* frees what install_stack() maps */
 static int key_rc;
 static __thread struct native *own_stack USCHED_TLS_MODEL;
 static struct sigaction old_actions[2]; /* constant after install_handlers() */
@@ -178,7 +178,8 @@ static void adopt_stack(void *native)
 	}
 }
 
-int uoverflow_stack(void)
+/* Gives the native thread an alternate stack until its end, if there is none. */
+static int install_stack(void)
 {
 	void *native;
 
@@ -218,7 +219,7 @@ static void unblock(int signo)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Kills the process by SIGSEGV, of which the effect is the default now. */
+/* Kills the process by SIGSEGV, whose effect is the default one now. */
 static void die(int signo)
 {
 	(void)signo;
@@ -335,7 +336,7 @@ static bool is_overflow(const struct usched_stack *k, const void *address)
 	return n && n->n_end && is_around(n->n_end, n->n_below, n->n_above, address);
 }
 
-/* Has the effect that the fault would have without this module. */
+/* Gives a fault the effect that it would have without this module. */
 static void chain_fault(int signo, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = &old_actions[signo == SIGBUS];
@@ -401,7 +402,7 @@ static void install_handlers(void)
 
 int uoverflow_install(void)
 {
-	int rc = uoverflow_stack();
+	int rc = install_stack();
 
 	if (rc == 0)
 		pthread_once(&installed, install_handlers);

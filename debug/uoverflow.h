@@ -15,17 +15,18 @@
  *	usched:   0x55717a86c1d9 (server+0x11d9 handler)
  *
  * with the eight innermost and the eight outermost calls, except with the portable
- * switch. A thread with an own stack (h_stack) has "own stack" there; its coroutines are
- * on stacks of c_stack_size. A handler on an alternate stack writes the message. The
- * library does not need this module.
+ * switch. For a thread with an own stack (h_stack) the message says "own stack"; the
+ * coroutines of such a thread are on stacks of c_stack_size. A handler on an alternate
+ * stack writes the message. The library does not need this module.
  *
  * A fault is an overflow if it is in the guard below the stack of the thread that runs
  * on this native thread; a stray pointer into that range counts, too. Then the process
  * dies by SIGSEGV, at the instruction that met the guard, and earlier handlers are not
- * called. Every other fault goes to the previous handler, with its mask and flags, but
- * on the alternate stack, of 64 KiB besides what the system puts there; or it has its
- * default effect. To see overflows, too, install a handler after uoverflow_install(),
- * and have it call the one that was there.
+ * called. Every other fault goes to the previous handler, with the mask and flags of that
+ * handler, on the alternate stack, which has 64 KiB besides what the system puts there;
+ * without a previous handler the fault has its default effect. A program that wants to
+ * see overflows itself installs a handler after uoverflow_install(), which calls the
+ * previous handler.
  */
 #ifndef USCHED_OVERFLOW_H
 #define USCHED_OVERFLOW_H
@@ -35,22 +36,14 @@ extern "C" {
 #endif
 
 /*
- * Installs the handler of SIGSEGV and SIGBUS for the process, and an alternate stack for
- * the calling native thread. Processors have theirs whenever the module is linked, also
- * those made before. A further call does no more than uoverflow_stack().
- * 0, or an error as uoverflow_stack().
+ * Installs the handler of SIGSEGV and SIGBUS for the process, at the first call, and
+ * gives the calling native thread an alternate stack until its end, if it has none. Each
+ * native thread that calls usched_run() or uprocs_run() makes the call; processors have
+ * alternate stacks whenever the module is linked.
+ * 0; -ENOMEM: no memory; -EAGAIN: no more keys of native threads.
  * From any native thread. Does not switch.
  */
 int uoverflow_install(void);
-
-/*
- * Gives the calling native thread an alternate stack, if it has none, until its end: for
- * native threads that call usched_run(), uprocs_run() or uprocs_run(), and not
- * uoverflow_install().
- * 0; -ENOMEM: no memory; -EAGAIN: no more keys of native threads.
- * Does not switch.
- */
-int uoverflow_stack(void);
 
 #ifdef __cplusplus
 }

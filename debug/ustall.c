@@ -57,7 +57,7 @@ enum {
 
 /* The stretch of a processor. Owned by the monitor. */
 struct stretch {
-	uint64_t h_seen;                /* the progress in this stretch */
+	uint64_t h_seen;                /* the progress during this stretch */
 	int64_t  h_since;               /* ns: the begin of the stretch */
 	int64_t  h_cpu;                 /* ns: the CPU time at the begin */
 	int64_t  h_waited;              /* ns: waits for a CPU until the begin */
@@ -193,7 +193,7 @@ static void add_words(struct text *t, const struct stalled *e)
 	}
 }
 
-/* The end of a message's first line. */
+/* Adds the end of a message's first line. */
 static void add_times(struct text *t, const struct stalled *e, size_t calls)
 {
 	text_put(t, ", has kept processor ");
@@ -326,7 +326,8 @@ static bool is_there(const struct ustall *r)
 		&& progress == e->e_progress;
 }
 
-/* A signal would end a native sleep with EINTR: then only the PC is known. */
+/* Finds the calls of the thread. A signal would end a native sleep with EINTR, so of a
+   thread that sleeps only the PC is known. */
 static void find_calls(struct ustall *r)
 {
 	const struct stalled *e = &r->r_case;

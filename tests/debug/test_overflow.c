@@ -402,8 +402,8 @@ static void *on_native_stack(void *arg)
 	static struct mini plain;
 
 	(void)arg;
-	TEST_EQUAL(uoverflow_stack(), 0);
-	TEST_EQUAL(uoverflow_stack(), 0);               /* there is one */
+	TEST_EQUAL(uoverflow_install(), 0);
+	TEST_EQUAL(uoverflow_install(), 0);             /* again */
 	mini_init(&plain, 0, 0);
 	run_plain(&plain, outgrow);
 	return NULL;
@@ -411,8 +411,6 @@ static void *on_native_stack(void *arg)
 
 static void in_first(void *arg)
 {
-	TEST_EQUAL(uoverflow_install(), 0);
-	TEST_EQUAL(uoverflow_install(), 0);             /* again */
 	on_native_stack(arg);
 }
 

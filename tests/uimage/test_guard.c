@@ -255,7 +255,7 @@ static void *keep_own(void *arg)
 	stack_t mine = { .ss_sp = own, .ss_size = sizeof own }, before, now;
 
 	TEST_EQUAL(sigaltstack(&mine, &before), 0);
-	TEST_EQUAL(uoverflow_stack(), 0);
+	TEST_EQUAL(uoverflow_install(), 0);
 	TEST_EQUAL(sigaltstack(NULL, &now), 0);
 	TEST_TRUE(now.ss_sp == own);
 	TEST_EQUAL(sigaltstack(&before, NULL), 0);
