@@ -2,9 +2,9 @@
 /*
  * uposix_conf.c: settings and messages.
  *
- * A message goes to the file UPOSIX_LOG, or to standard error. A daemon has closed
- * standard error, or has opened /dev/null or a socket in its place: then the message goes
- * to syslog.
+ * Messages go to the file that UPOSIX_LOG names, or otherwise to standard error. If the
+ * program is a daemon, which has closed standard error, or has opened /dev/null or a
+ * socket in its place, they go to syslog.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

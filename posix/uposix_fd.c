@@ -3,7 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#undef _FORTIFY_SOURCE                  /* else read() here may become __read_chk() */
+#undef _FORTIFY_SOURCE                  /* or read() here would become __read_chk() */
 #include "uposix_io.h"
 
 #include "../src/base/sim.h"

@@ -213,10 +213,11 @@ enum { WAY_UNET, WAY_PLAIN, WAY_FAILED };
 int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
 
 /*
- * Waits after a plain call that failed with EAGAIN. Returns true if the call is to be
- * repeated, because this library has set O_NONBLOCK and `fd' may be ready now. n is NULL
- * for connect(): true then means that `fd' is ready. If the input was shut down, *n
- * becomes 0, and errno EINVAL.
+ * Called after a call of libc that failed with EAGAIN. If only this library has set
+ * O_NONBLOCK, waits by poll(2), until the time-out of the descriptor at most. Returns
+ * true if the call is to be repeated. If the input was shut down, sets *n to 0 and errno
+ * to EINVAL, and returns false. n is NULL for connect(), which is not repeated: true then
+ * means that `fd' is ready.
  */
 bool uposix__repeat(ssize_t *n, int fd, short events) HIDDEN;
 

@@ -21,7 +21,7 @@
 
 enum {
 	MOST    = 65536,                /* most descriptors in a call of unet_poll() */
-	NUMBERS = 1 << 22,              /* numbers of descriptors of unet are below */
+	NUMBERS = 1 << 22,              /* limit of descriptors in unet_table.c */
 };
 
 /* poll. */

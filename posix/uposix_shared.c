@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_shared.c: mutexes and conditions that processes share. They are libc's. libc
- * takes all threads of a processor for one thread, and its lock call would block the
- * processor. So a thread tries to lock such a mutex from time to time.
+ * uposix_shared.c: mutexes and conditions that processes share, which have libc's format.
+ * A lock by libc would block the processor, so a thread tries to lock such a mutex from
+ * time to time.
  *
- * A recursive or error-checking mutex knows its owner, and is locked here in libc's
- * format: 0 is free, 1 is locked, 2 is locked with waiters in the kernel. __owner is a
- * number that no native thread of any process has. The thread has a list of the mutexes
- * of these kinds that it holds. Robust mutexes are refused, and so are recursive or
- * error-checking mutexes with a protocol. Mutexes that are initialised here have no
- * protocol.
+ * libc takes all threads of a processor for one thread. So recursive and error-checking
+ * mutexes, which know their owner, are locked here: the word of the lock is 0 if the
+ * mutex is free, 1 if the mutex is locked, and 2 if there are also waiters in the kernel;
+ * __owner is a number that no native thread of any process has. Each thread has a list of
+ * the mutexes of these kinds that it holds. Robust mutexes are refused, and so are
+ * recursive or error-checking mutexes with a priority protocol. Mutexes that are
+ * initialised here have no priority protocol.
  *
  * Threads try queues and semaphores of System V in the same way.
  */

@@ -293,8 +293,7 @@ int uposix_timer_create(clockid_t clock, struct sigevent *e, timer_t *timer)
 
 /*
  * Returns the pending signals of the thread and of the process. SIGPIPE and SIGXFSZ of
- * the process are left out: they stay pending after failed calls, and the threads have
- * handled them.
+ * the process are left out, since they stay pending after failed writes.
  */
 int uposix_sigpending(sigset_t *set)
 {

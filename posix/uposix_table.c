@@ -13,7 +13,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#undef _FORTIFY_SOURCE                  /* else read() here may become __read_chk() */
+#undef _FORTIFY_SOURCE                  /* or read() here would become __read_chk() */
 #include "uposix_io.h"
 
 #include "../src/base/sim.h"
@@ -210,8 +210,8 @@ static uint32_t option(int fd, int name)
 }
 
 /*
- * The caller's O_NONBLOCK is read first under the lock, before unet can set the flag:
- * unet adopts no entry without a kind.
+ * Reads the program's O_NONBLOCK under the lock, before the entry gets a kind: unet,
+ * which also sets that flag, adopts only entries with a kind.
  */
 struct uposix_fd *uposix__classified(int fd)
 {

@@ -59,8 +59,8 @@ static struct {
 } ranges[RANGES];
 static size_t ranges_used;              /* atomic */
 static struct uwait_lock looking;
-static bool inherited;                  /* a parent has looked; `looking' protects this
-					   and the next variables */
+static bool inherited;                  /* true in the child of a process that has looked;
+					   under `looking', like the next variables */
 static unsigned long long seen;         /* count of objects loaded so far; 0: not
 					   looked yet */
 static const void *known[OBJECTS];

@@ -108,9 +108,9 @@ void sim__seed(uint64_t seed)
 }
 
 /*
- * Has a generator apart from the strategy's, so that the program gets the same random
- * numbers after other choices. The generator (MMIX, Knuth) makes one byte at a time, so
- * that the byte order of the machine does not matter.
+ * Uses a generator of its own, so that the program gets the same random numbers even if
+ * the strategy makes other choices. The generator (MMIX, Knuth) makes one byte at a time,
+ * so that the byte order of the machine does not matter.
  */
 void sim__fill(void *to, size_t size)
 {
