@@ -14,8 +14,8 @@
 enum { GROUP_LOOKS = (int)LL_BOUND / UPROC_LOOK - 1 };
 
 struct ll_group {
-	struct uproc         g_proc;
-	uint64_t             g_served;   /* s_switches when the queue last had a turn */
+	struct uproc         lg_proc;
+	uint64_t             lg_served;  /* st_switches when the queue last had a turn */
 };
 
 /*
@@ -26,15 +26,15 @@ struct ll_group {
 static inline struct uproc_thread *pick_slot(struct uproc *p)
 {
 	struct ll_group *group = (struct ll_group *)(void *)p;
-	uint64_t switches = p->p_sched.s_stats.s_switches;
+	uint64_t switches = p->p_sched.s_stats.st_switches;
 	struct ustack *u = p->p_sched.s_slot;
 
 	if ((uintptr_t)u <= (uintptr_t)USCHED_CLOSED)
 		return uproc_pop(p);
 	p->p_sched.s_slot = NULL;
-	if (__builtin_expect(switches - group->g_served
+	if (__builtin_expect(switches - group->lg_served
 			     >= GROUP_LOOKS * p->p_interval, 0)) {
-		group->g_served = switches;
+		group->lg_served = switches;
 		uproc_push(p, uproc_thread(u));
 		return uproc_pop(p);
 	}
@@ -88,14 +88,14 @@ struct ll_group *ll_group(struct uprocs *ll, unsigned processor)
 int ll_start(struct ll_group *group, void (*func)(void *), void *arg,
 	     struct ustack **thread)
 {
-	return uproc_start((struct uproc_place){ &group->g_proc, true }, NULL, func, arg,
+	return uproc_start((struct uproc_place){ &group->lg_proc, true }, NULL, func, arg,
 			   thread);
 }
 
 int ll_start_with(struct ll_group *group, const struct ustack_how *how,
 		  void (*func)(void *), void *arg, struct ustack **thread)
 {
-	struct uproc *p = how && how->h_processor ? NULL : &group->g_proc;
+	struct uproc *p = how && how->h_processor ? NULL : &group->lg_proc;
 
 	return uproc_start((struct uproc_place){ p, true }, how, func, arg, thread);
 }

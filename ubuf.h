@@ -23,7 +23,7 @@
  *   -EPIPE      Reading: the end came before. ubuf_read() reads what came until then.
  *   -EMSGSIZE   What is asked for, or a text, does not fit into the limit.
  *   -ENOMEM     No memory for the buffer, or as in unet.h.
- *   -EIO        o_write of the program wrote nothing.
+ *   -EIO        bp_write of the program wrote nothing.
  *   any other   Of unet.h, as -ETIMEDOUT and -ECANCELED, or of the program's functions.
  *
  * A thread that finds all it wants in the buffer gives way as at a read, by the rules of
@@ -57,16 +57,16 @@ enum {
  */
 struct ubuf_ops {
 	/* Reads at least 1 byte; 0: the end. */
-	ssize_t (*o_read)(void *peer, void *buffer, size_t size, int64_t deadline);
+	ssize_t (*bp_read)(void *peer, void *buffer, size_t size, int64_t deadline);
 	/* Writes at least 1 byte. After an error it may be called again with the same
 	   bytes at another address, and more behind them. */
-	ssize_t (*o_write)(void *peer, const void *data, size_t size, int64_t deadline);
-	/* Waits until o_read may find something, and not for bytes that the transport
+	ssize_t (*bp_write)(void *peer, const void *data, size_t size, int64_t deadline);
+	/* Waits until bp_read may find something, and not for bytes that the transport
 	   has already, decrypted say. 0. NULL: each read waits with a buffer. */
-	int     (*o_wait)(void *peer, int64_t deadline);
-	/* Sends what o_write has taken and still holds, at ubuf_flush(). 0. NULL: the
+	int     (*bp_wait)(void *peer, int64_t deadline);
+	/* Sends what bp_write has taken and still holds, at ubuf_flush(). 0. NULL: the
 	   transport holds nothing. */
-	int     (*o_flush)(void *peer, int64_t deadline);
+	int     (*bp_flush)(void *peer, int64_t deadline);
 };
 
 /* Private: b_start to b_end is to be read, or to be written. */
@@ -81,14 +81,14 @@ struct ubuf {
 };
 
 struct ubuf_out {
-	struct ubuf            w_base;
+	struct ubuf            bo_base;
 };
 
 struct ubuf_in {
-	struct ubuf            i_base;
-	struct ubuf_out       *i_tied;  /* or NULL */
-	bool                   i_full;  /* the last read got all that it asked for */
-	uint8_t                i_budget[4];     /* src/wait/budget.h: calls since then */
+	struct ubuf            bi_base;
+	struct ubuf_out       *bi_tied; /* or NULL */
+	bool                   bi_full; /* the last read got all that it asked for */
+	uint8_t                bi_budget[4];    /* src/wait/budget.h: calls since then */
 };
 
 /* Reading. */

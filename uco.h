@@ -65,14 +65,14 @@ enum uco_status {
 
 /* Private to uco.c and the inline functions. */
 struct uco {
-	void          *c_value;         /* on its way */
-	uint8_t        c_status;        /* enum uco_status, except where the mark says */
-	uint8_t        c_closing;
-	char          *c_low;           /* inline functions do not yield with SP below */
-	struct ustack *c_thread;        /* while s_inside: the last resumer */
-	struct uco    *c_outer;         /* running: the coroutine that resumed, or NULL */
-	uco_fn        *c_func;          /* constant, as the next */
-	void          *c_arg;
+	void          *co_value;        /* on its way */
+	uint8_t        co_status;       /* enum uco_status, except where the mark says */
+	uint8_t        co_closing;
+	char          *co_low;          /* inline functions do not yield with SP below */
+	struct ustack *co_thread;       /* while s_inside: the last resumer */
+	struct uco    *co_outer;        /* running: the coroutine that resumed, or NULL */
+	uco_fn        *co_func;         /* constant, as the next */
+	void          *co_arg;
 	/* The suspended frames: the coroutine's, or the resumer's while the coroutine
 	   runs. Last: the first image is behind. */
 	struct ustack  c_frames __attribute__((aligned(16)));
@@ -89,8 +89,8 @@ int uco__yield(void *value, void **next);
 int uco__enter(struct uco *co, void *value);
 int uco__leave(void *value);
 
-/* Private: the offset of c_low from a record, for the statement. */
-#define UCO__LOW [low] "i"((intptr_t)offsetof(struct uco, c_low) \
+/* Private: the offset of co_low from a record, for the statement. */
+#define UCO__LOW [low] "i"((intptr_t)offsetof(struct uco, co_low) \
 			   - (intptr_t)offsetof(struct uco, c_frames))
 
 /* Private: the end of the inline functions, if the other side used no statement. */
@@ -155,13 +155,13 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 
 	__asm__("" : "+r"(co));         /* so that `to' is not kept in memory */
 	to = &co->c_frames;
-	if (__builtin_expect(__atomic_load_n(&co->c_thread, __ATOMIC_RELAXED) != from
+	if (__builtin_expect(__atomic_load_n(&co->co_thread, __ATOMIC_RELAXED) != from
 			     || (uintptr_t)(sp = to->u_top) & 1
 			     || !usched__has_none(s->s_caught), 0)) {
 		rc = uco__enter(co, value);
 		if (rc < 0)
 			return rc;
-		by = !co->c_closing;
+		by = !co->co_closing;
 		sp = to->u_top;
 	}
 	if (__builtin_expect(rc == 1, 1)) {

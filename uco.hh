@@ -155,8 +155,8 @@ template <class T> void yield(T value)
 	const struct uco *co = uco_self();
 	int rc = -EPERM;
 
-	if (co && co->c_func == generator<T>::run) {
-		T *given = new (static_cast<state *>(co->c_arg)->room) T(std::move(value));
+	if (co && co->co_func == generator<T>::run) {
+		T *given = new (static_cast<state *>(co->co_arg)->room) T(std::move(value));
 
 		rc = uco_yield(nullptr, nullptr);
 		given->~T();

@@ -48,7 +48,7 @@ typedef void uexpired_fn(struct uexpiry *x);
 
 /* A registered descriptor: part of an object that is never freed. */
 struct uinterest {
-	void (*i_ready)(struct uinterest *i, unsigned ready);   /* may not block */
+	void (*in_ready)(struct uinterest *i, unsigned ready);  /* may not block */
 };
 
 /* What a descriptor is ready for. On Linux these are epoll's bits. */
@@ -101,18 +101,18 @@ int uevents_of(struct usched *s, struct uevents **e);
 int uevents_create(struct uevents **e);
 
 /*
- * Registers `fd': i_ready is called, on the dispatcher's native thread, when it becomes
+ * Registers `fd': in_ready is called, on the dispatcher's native thread, when it becomes
  * ready for one of `ways', which are UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and
  * UEVENTS_PEER_END. It may be called for others, too: with epoll for all if
  * UEVENTS_OUTPUT is one of them, or if `fd' is registered already; for errors and
  * hang-ups always.
  *
  * With epoll that is at each edge (EPOLLET), until `fd' is closed. A kqueue, for which
- * the library can be built, has edges, too, each direction its own: i_ready may be called
- * for both, one after the other. There is none for urgent data.
+ * the library can be built, has edges, too, each direction its own: in_ready may be
+ * called for both, one after the other. There is none for urgent data.
  *
  * 0; -EBADF: it is no descriptor; -EEXIST, with kqueue(2) 0: it is registered already;
- * what is new is added, and i_ready is called once more if `fd' is ready; -ENOMEM: no
+ * what is new is added, and in_ready is called once more if `fd' is ready; -ENOMEM: no
  * memory; -EMFILE, -ENFILE: no descriptors left for the poller; -EPERM: with epoll, for
  * files, which are always ready; -ENOSPC: with epoll, no interest left; -EPIPE: with
  * kqueue(2), for UEVENTS_OUTPUT, a pipe that nothing reads any more.

@@ -41,17 +41,17 @@ enum { UIMAGE_CLASSES = 1 + 8 + 4 * 11 };
  * Records are in chunks that are aligned to their size:
  *
  *	| head | rest rest rest ... | record record record ... | unused |
- *	                            ^ k_first
+ *	                            ^ ik_first
  */
 enum { UIMAGE_CHUNK = 256 << 10, UIMAGE_HEAD = 64 };    /* bytes */
 
 struct uimage_chunk {
-	uint32_t k_first;               /* bytes from here to the first record, */
-	uint32_t k_size;                /* of a record, */
-	uint32_t k_rest;                /* and of its rest */
-	uint32_t k_count;               /* of records */
-	uint32_t k_inverse;             /* of k_size, times 2^32, rounded up */
-	uint32_t k_kept;                /* i_lock; see uimage_pool_keep() */
+	uint32_t ik_first;              /* bytes from here to the first record, */
+	uint32_t ik_size;               /* of a record, */
+	uint32_t ik_rest;               /* and of its rest */
+	uint32_t ik_count;              /* of records */
+	uint32_t ik_inverse;            /* of ik_size, times 2^32, rounded up */
+	uint32_t ik_kept;               /* ip_lock; see uimage_pool_keep() */
 };
 
 struct uimage_block;             /* a free block: see uimage.c */
@@ -60,51 +60,51 @@ struct uimage_block;             /* a free block: see uimage.c */
 struct uimage_arena {
 	struct uimage_chunk  a_chunk     /* of records: the head of the first */
 		__attribute__((aligned(64)));
-	struct uimage_arena *a_next;     /* the one before it */
-	size_t               a_size;     /* bytes, without a_held */
-	char                *a_carved;   /* blocks below have been handed out */
-	char                *a_end;
-	struct uimage_held  *a_held;     /* behind it */
+	struct uimage_arena *ar_next;    /* the one before it */
+	size_t               ar_size;    /* bytes, without ar_held */
+	char                *ar_carved;  /* blocks below have been handed out */
+	char                *ar_end;
+	struct uimage_held  *ar_held;    /* behind it */
 };
 
 struct uimage_shelf {
-	struct uimage_block *h_free;
-	struct uimage_block *h_spare;    /* a whole batch, or NULL */
-	size_t               h_count;    /* blocks on h_free */
-	struct uimage_block *h_seen;     /* h_free at uimage_cache_trim() */
+	struct uimage_block *sf_free;
+	struct uimage_block *sf_spare;   /* a whole batch, or NULL */
+	size_t               sf_count;   /* blocks on sf_free */
+	struct uimage_block *sf_seen;    /* sf_free at uimage_cache_trim() */
 };
 
 struct uimage_cache {
-	struct uimage_pool *i_pool;
-	struct uimage_shelf i_shelf[UIMAGE_CLASSES];
+	struct uimage_pool *ic_pool;
+	struct uimage_shelf ic_shelf[UIMAGE_CLASSES];
 };
 
-/* Under i_lock, except c_size and c_batch, which are constant. */
+/* Under ip_lock, except cl_size and cl_batch, which are constant. */
 struct uimage_class {
-	size_t               c_size;
-	size_t               c_batch;    /* blocks in a batch */
-	struct uimage_block *c_batches;
-	struct uimage_arena *c_arenas;   /* the newest first */
-	struct uimage_arena *c_small;    /* of these, those before full size */
-	size_t               c_count;    /* batches; fewest in this period: */
-	size_t               c_least;
-	size_t               c_excess;   /* batches to take apart */
-	size_t               c_held;     /* free blocks of arenas */
-	size_t               c_dirty;    /* arenas with new ones */
-	struct uimage_arena *c_from;     /* where the next are taken, */
-	struct uimage_arena *c_drop;     /* and where pages are dropped, */
-	size_t               c_at;       /* from this block on */
+	size_t               cl_size;
+	size_t               cl_batch;   /* blocks in a batch */
+	struct uimage_block *cl_batches;
+	struct uimage_arena *cl_arenas;  /* the newest first */
+	struct uimage_arena *cl_small;   /* of these, those before full size */
+	size_t               cl_count;   /* batches; fewest in this period: */
+	size_t               cl_least;
+	size_t               cl_excess;  /* batches to take apart */
+	size_t               cl_held;    /* free blocks of arenas */
+	size_t               cl_dirty;   /* arenas with new ones */
+	struct uimage_arena *cl_from;    /* where the next are taken, */
+	struct uimage_arena *cl_drop;    /* and where pages are dropped, */
+	size_t               cl_at;      /* from this block on */
 };
 
 struct uimage_pool {
-	pthread_mutex_t     i_lock;
-	struct uimage_class i_class[UIMAGE_CLASSES];
-	size_t              i_bytes;         /* i_lock; mapped for classes */
-	size_t              i_free;          /* i_lock; read by all: in batches */
-	uint32_t            i_work;          /* i_lock; read by all: 1: see _trim() */
-	size_t              i_kept_at;       /* constant: see uimage_pool_keep(), */
-	uint32_t            i_kept;
-	struct uimage_chunk i_chunk;         /* and each chunk begins so */
+	pthread_mutex_t     ip_lock;
+	struct uimage_class ip_class[UIMAGE_CLASSES];
+	size_t              ip_bytes;        /* ip_lock; mapped for classes */
+	size_t              ip_free;         /* ip_lock; read by all: in batches */
+	uint32_t            ip_work;         /* ip_lock; read by all: 1: see _trim() */
+	size_t              ip_kept_at;      /* constant: see uimage_pool_keep(), */
+	uint32_t            ip_kept;
+	struct uimage_chunk ip_chunk;        /* and each chunk begins so */
 };
 
 /*
@@ -138,9 +138,9 @@ void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *ar
 
 /* Where such a walk is. Zeros are its beginning. */
 struct uimage_walk {
-	struct uimage_arena *w_arena;
-	char                *w_record;
-	int                  w_ended;
+	struct uimage_arena *iw_arena;
+	char                *iw_record;
+	int                  iw_ended;
 };
 
 /*
@@ -171,8 +171,8 @@ int uimage_pool_trim(struct uimage_pool *pool);
 /* Returns whether so many bytes are free, or more is to do. From any native thread. */
 static inline int uimage_pool_spares(const struct uimage_pool *pool, size_t bytes)
 {
-	return __atomic_load_n(&pool->i_free, __ATOMIC_RELAXED) >= bytes
-		|| __atomic_load_n(&pool->i_work, __ATOMIC_RELAXED);
+	return __atomic_load_n(&pool->ip_free, __ATOMIC_RELAXED) >= bytes
+		|| __atomic_load_n(&pool->ip_work, __ATOMIC_RELAXED);
 }
 
 /*
@@ -207,10 +207,10 @@ static inline void *uimage_rest(const void *record)
 	const struct uimage_chunk *chunk =
 		(const struct uimage_chunk *)((uintptr_t)record - offset);
 
-	/* Divided by k_size: exact for multiples of it. */
+	/* Divided by ik_size: exact for multiples of it. */
 	return (char *)(uintptr_t)chunk + UIMAGE_HEAD
-		+ ((uint64_t)(offset - chunk->k_first) * chunk->k_inverse >> 32)
-		* chunk->k_rest;
+		+ ((uint64_t)(offset - chunk->ik_first) * chunk->ik_inverse >> 32)
+		* chunk->ik_rest;
 }
 
 /*
@@ -235,10 +235,10 @@ void uimage_free(struct uimage_cache *cache, void *image, size_t size);
 enum { UIMAGE_GUARD = 64 << 10 };
 
 struct uimage_stacks {
-	char  *k_map;
-	size_t k_count;
-	size_t k_size;          /* bytes of a stack, whole pages */
-	size_t k_stride;        /* from a stack to the next, guard included */
+	char  *is_map;
+	size_t is_count;
+	size_t is_size;         /* bytes of a stack, whole pages */
+	size_t is_stride;       /* from a stack to the next, guard included */
 };
 
 /*
@@ -247,7 +247,7 @@ struct uimage_stacks {
  */
 int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size);
 
-/* Returns the lowest address of stack `i', from 0 on; it is k_size bytes long. */
+/* Returns the lowest address of stack `i', from 0 on; it is is_size bytes long. */
 void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i);
 
 /* Unmaps them all. */

@@ -74,11 +74,11 @@ extern "C" {
 
 enum { UNET_BUDGET = 64 };
 
-/* Addresses. A struct unet_addr holds one of any family, a_size bytes. */
+/* Addresses. A struct unet_addr holds one of any family, ad_size bytes. */
 
 struct unet_addr {
-	socklen_t               a_size;
-	struct sockaddr_storage a_sockaddr;
+	socklen_t               ad_size;
+	struct sockaddr_storage ad_sockaddr;
 };
 
 /*

@@ -34,8 +34,8 @@ extern "C" {
 
 /* The slices of a dispatcher: s_slice, also of its stand-in. */
 struct upreempt {
-	struct usched *q_sched;         /* the dispatcher itself: constant */
-	void (*q_close)(struct upreempt *q);
+	struct usched *pr_sched;        /* the dispatcher itself: constant */
+	void (*pr_close)(struct upreempt *q);
 };
 
 /*
@@ -68,14 +68,14 @@ int upreempt(void *context);
 static inline void upreempt_close(struct usched *s)
 {
 	if (s->s_slice)
-		s->s_slice->q_close(s->s_slice);
+		s->s_slice->pr_close(s->s_slice);
 	s->s_slice = NULL;
 }
 
 /* Private: the dispatcher, of which `s' may be the stand-in. */
 static inline struct usched *upreempt__behind(struct usched *s)
 {
-	return s->s_slice ? s->s_slice->q_sched : s;
+	return s->s_slice ? s->s_slice->pr_sched : s;
 }
 
 #define UPREEMPT_PRIVATE __attribute__((visibility("hidden")))

@@ -97,20 +97,20 @@ enum {
  * load such a thread touches three adjacent lines.
  */
 struct uproc_thread {
-	struct ustack        t_stack;
+	struct ustack        th_stack;
 };
 
 /* The rest of a record, which a switch does not need: uimage.c keeps rests apart. */
 struct uproc_rest {
-	struct uproc_thread *t_joiner;   /* atomic; or UPROC_OPEN, or a mark of proc.h */
-	struct uproc_thread *t_next;     /* link in the inbox: owned by the pusher, then
+	struct uproc_thread *re_joiner;  /* atomic; or UPROC_OPEN, or a mark of proc.h */
+	struct uproc_thread *re_next;    /* link in the inbox: owned by the pusher, then
 					    by the processor */
 #ifdef USCHED_SIM
-	struct sim_thread   *t_sim;      /* sim.c's */
+	struct sim_thread   *re_sim;     /* sim.c's */
 #endif
 };
 
-/* In t_joiner: a thread may join, and no thread does yet. NULL: no thread may join. */
+/* In re_joiner: a thread may join, and no thread does yet. NULL: no thread may join. */
 #define UPROC_OPEN ((struct uproc_thread *)1)
 
 /* Returns the rest of a record. */
@@ -133,15 +133,15 @@ static inline void *uproc_room(const struct uproc_thread *t)
 struct uproc_alone;
 
 struct uproc_alones {
-	pthread_mutex_t     o_lock;      /* protects what follows */
-	struct uproc_alone *o_all;       /* by a_other */
-	struct uproc_alone *o_vacant;    /* by a_vacant */
-	unsigned            o_threads;
-	unsigned            o_count;     /* stacks in o_all */
-	unsigned            o_vacants;   /* atomic: stacks in o_vacant */
-	unsigned            o_least;     /* the least o_vacants in this period */
-	unsigned            o_drop;      /* atomic: vacant stacks to unmap */
-	uint16_t            o_colour;
+	pthread_mutex_t     as_lock;     /* protects what follows */
+	struct uproc_alone *as_all;      /* by al_other */
+	struct uproc_alone *as_vacant;   /* by al_vacant */
+	unsigned            as_threads;
+	unsigned            as_count;    /* stacks in as_all */
+	unsigned            as_vacants;  /* atomic: stacks in as_vacant */
+	unsigned            as_least;    /* the least as_vacants in this period */
+	unsigned            as_drop;     /* atomic: vacant stacks to unmap */
+	uint16_t            as_colour;
 };
 
 /* Private: the number of times that a processor may map stacks. */
@@ -152,26 +152,26 @@ enum { UPROC_NEW = 16 };
 
 /* What a processor has measured of itself, and what came of threads that moved to it. */
 struct uproc_load {
-	int64_t     l_from;             /* ns: begin of a span; see policy_measure() */
-	int64_t     l_idle;             /* ns of idle time in the span */
-	uint64_t    l_ran;              /* switches at the begin of the span */
-	uint32_t    l_run;              /* ns: the mean run of a thread in the last two
+	int64_t     ld_from;            /* ns: begin of a span; see policy_measure() */
+	int64_t     ld_idle;            /* ns of idle time in the span */
+	uint64_t    ld_ran;             /* switches at the begin of the span */
+	uint32_t    ld_run;             /* ns: the mean run of a thread in the last two
 					   spans; read by all */
-	uint32_t    l_share;            /* 256ths of the last span that the processor was
+	uint32_t    ld_share;           /* 256ths of the last span that the processor was
 					   busy; read by all */
-	uint32_t    l_last_run;         /* ns: the mean run in the last span */
-	uint32_t    l_woken;            /* wakes in this span of threads of another
+	uint32_t    ld_last_run;        /* ns: the mean run in the last span */
+	uint32_t    ld_woken;           /* wakes in this span of threads of another
 					   processor */
-	uint32_t    l_crossed;          /* such wakes since l_noticed */
-	int64_t     l_noticed;          /* ns: when a processor was last told to draw */
-	int64_t     l_woke;             /* ns: when the processor last began to run */
-	uint32_t    l_drew;             /* threads drawn since l_given */
-	int64_t     l_given;            /* ns: when threads were last given to the
+	uint32_t    ld_crossed;         /* such wakes since ld_noticed */
+	int64_t     ld_noticed;         /* ns: when a processor was last told to draw */
+	int64_t     ld_woke;            /* ns: when the processor last began to run */
+	uint32_t    ld_drew;            /* threads drawn since ld_given */
+	int64_t     ld_given;           /* ns: when threads were last given to the
 					   processor; 0: idle since */
-	int64_t     l_hold;             /* ns: asks for no thread before that time */
-	int64_t     l_held;             /* ns: the last duration of such a pause */
-	unsigned    l_came;             /* threads that have moved to the processor */
-	const void *l_new[UPROC_NEW];   /* the last of these; NULL: drawn from here */
+	int64_t     ld_hold;            /* ns: asks for no thread before that time */
+	int64_t     ld_held;            /* ns: the last duration of such a pause */
+	unsigned    ld_came;            /* threads that have moved to the processor */
+	const void *ld_new[UPROC_NEW];  /* the last of these; NULL: drawn from here */
 };
 
 struct uproc {
@@ -213,7 +213,7 @@ struct uproc {
 	unsigned              p_unused;  /* stacks that are mapped and not used yet */
 	int64_t               p_tidy;    /* ns: see uproc_tidy.c */
 	int64_t               p_period;
-	uint64_t              p_tidied;  /* s_launches when a period ended */
+	uint64_t              p_tidied;  /* st_launches when a period ended */
 	size_t                p_walked;  /* stacks that a walk has passed */
 	uint8_t               p_walks;   /* 1: a walk is under way */
 	uint8_t               p_periods; /* periods still to go */
@@ -320,8 +320,8 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 
 /* A processor, and whether the thread stays there. */
 struct uproc_place {
-	struct uproc *w_proc;
-	bool          w_stays;
+	struct uproc *pp_proc;
+	bool          pp_stays;
 };
 
 /*
@@ -393,26 +393,26 @@ struct uproc_observer {
 	 * Returns memory for the native thread of a processor, before that thread is
 	 * made. NULL: no memory, and the scheduler is not made.
 	 */
-	void *(*o_map)(void);
-	void  (*o_adopt)(void *memory); /* on the native thread, at the begin */
-	void  (*o_leave)(void);         /* on the native thread, at the end */
-	void  (*o_unmap)(void *memory); /* after the end */
+	void *(*po_map)(void);
+	void  (*po_adopt)(void *memory); /* on the native thread, at the begin */
+	void  (*po_leave)(void);        /* on the native thread, at the end */
+	void  (*po_unmap)(void *memory); /* after the end */
 
 	/*
 	 * A word, atomic, which a reader of the process's memory may write. While the
-	 * word is not 0, o_look and o_post are called.
+	 * word is not 0, po_look and po_post are called.
 	 */
-	const uint32_t *o_wanted;
-	void (*o_look)(struct uproc *p); /* in s_next; also while there is a p_ring */
-	void (*o_post)(const struct uproc_thread *t, unsigned mail);    /* to be sent */
-	void (*o_free)(struct uproc *p); /* `p' has ended, and has a p_ring */
+	const uint32_t *po_wanted;
+	void (*po_look)(struct uproc *p); /* in s_next; also while there is a p_ring */
+	void (*po_post)(const struct uproc_thread *t, unsigned mail);   /* to be sent */
+	void (*po_free)(struct uproc *p); /* `p' has ended, and has a p_ring */
 
-	const void *o_layout;           /* for these readers: see src/proc/layout.h */
+	const void *po_layout;          /* for these readers: see src/proc/layout.h */
 };
 
 /*
- * Registers the first four members if o_map is not NULL, and the next five if o_wanted is
- * not NULL. From a constructor: before there are schedulers.
+ * Registers the first four members if po_map is not NULL, and the next five if po_wanted
+ * is not NULL. From a constructor: before there are schedulers.
  */
 UPROC_PRIVATE void uproc__observe(const struct uproc_observer *o);
 
@@ -431,7 +431,7 @@ UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
  */
 UPROC_PRIVATE bool uproc__has(const struct uproc *p, const struct uproc_thread *t);
 
-/* Private: what a thread does. UPROC_WAITS: *why is set; why->y_where may be NULL. */
+/* Private: what a thread does. UPROC_WAITS: *why is set; why->wy_where may be NULL. */
 enum uproc_state {
 	UPROC_IS_NEW, UPROC_IS_READY, UPROC_IS_WOKEN, UPROC_WAITS, UPROC_JOINS
 };
@@ -553,7 +553,7 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
  */
 static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
-	int32_t tokens = t->t_stack.u_tokens;
+	int32_t tokens = t->th_stack.u_tokens;
 	unsigned intent = p->p_intent;
 
 	p->p_intent = UPROC_BLOCK;
@@ -561,7 +561,7 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 		uproc_push(p, t);
 	if (intent != UPROC_BLOCK)
 		return false;
-	__atomic_store_n(&t->t_stack.u_tokens, tokens - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&t->th_stack.u_tokens, tokens - 1, __ATOMIC_RELAXED);
 	return tokens > 0;
 }
 
@@ -571,7 +571,7 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
  */
 static inline bool uproc_looks(struct uproc *p)
 {
-	return p->p_sched.s_stats.s_switches >= p->p_sched.s_turn || --p->p_left == 0;
+	return p->p_sched.s_stats.st_switches >= p->p_sched.s_turn || --p->p_left == 0;
 }
 
 /* Private: close and open the slot around wakes from events. Woken threads queue up. */
@@ -632,7 +632,7 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 	if (uproc_looks(p) && uproc_look(p))
 		return NULL;
 	t = pick(p);
-	return t ? &t->t_stack : uproc_park(p, pick);
+	return t ? &t->th_stack : uproc_park(p, pick);
 }
 
 /*
@@ -647,11 +647,11 @@ uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)
 	struct uproc_thread *t = NULL;
 
 	if (!__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED)
-	    && p->p_sched.s_stats.s_switches < p->p_sched.s_turn)
+	    && p->p_sched.s_stats.st_switches < p->p_sched.s_turn)
 		t = pick(p);
 	__atomic_store_n(&self->u_tokens, UPROC_WAITING, __ATOMIC_RELAXED);
 	if (t)
-		return &t->t_stack;
+		return &t->th_stack;
 	p->p_intent = UPROC_WAIT;
 	return NULL;
 }

@@ -149,7 +149,7 @@ void uprocs_hold(struct uprocs *r, int on);
 int uprocs_run(struct uprocs *r);
 
 /*
- * Sets *out to the counters of all processors added up (s_deepest: the largest).
+ * Sets *out to the counters of all processors added up (st_deepest: the largest).
  * From any native thread. Does not switch.
  */
 void uprocs_stats(struct uprocs *r, struct usched_stats *out);

@@ -116,10 +116,10 @@ _Static_assert(ARCH_LOAD == 2 && ARCH_LAUNCH == 3, "OP_LOAD and OP_LAUNCH in arc
 _Static_assert(offsetof(struct usched, s_func) == S_FUNC
 		   && offsetof(struct usched, s_arg) == S_ARG
 		   && offsetof(struct usched, s_current) == S_CURRENT
-		   && offsetof(struct usched, s_stats.s_switches) == S_SWITCHES
+		   && offsetof(struct usched, s_stats.st_switches) == S_SWITCHES
 		   && offsetof(struct usched, s_errno) == S_ERRNO
 		   && offsetof(struct usched, s_caught) == S_CAUGHT
-		   && offsetof(struct usched_caught, c_uncaught) == CAUGHT_UNCAUGHT
+		   && offsetof(struct usched_caught, cg_uncaught) == CAUGHT_UNCAUGHT
 		   && offsetof(struct usched_stack, k_bottom) == K_BOTTOM
 		   && offsetof(struct usched_stack, k_sched) == K_SCHED
 		   && offsetof(struct ustack, u_top) == U_TOP
@@ -147,12 +147,12 @@ struct usched_observer usched__observer;
 static struct usched no_dispatcher = { .s_inside = DISPATCH_NONE };
 
 /* Values of s_caught: without C++; and to have all switches go the long way. */
-static const struct usched_caught none_caught = { .c_uncaught = 0 };
-static const struct usched_caught all_long = { .c_uncaught = 1 };
+static const struct usched_caught none_caught = { .cg_uncaught = 0 };
+static const struct usched_caught all_long = { .cg_uncaught = 1 };
 
 /* The s_caught with s_control_each, and no other reason for the long way. The value
    differs from all_long's, since linkers may merge equal objects. */
-static const struct usched_caught look_at_words = { .c_uncaught = 2 };
+static const struct usched_caught look_at_words = { .cg_uncaught = 2 };
 
 /* The s_mail of schedulers that have no mail. */
 static const usched_mail no_mail = 0;
@@ -199,7 +199,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 {
 	const struct usched_caught *look = usched__caught();
 
-	if (s->s_hook || OBSERVER(o_blocks) || WATCHED || IS_CHECKED
+	if (s->s_hook || OBSERVER(ob_blocks) || WATCHED || IS_CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
 	if (s->s_owns & USCHED_EACH)    /* elsewhere s_first may be different */
@@ -247,8 +247,8 @@ void usched__tell_all(struct usched *s, enum usched_event event, struct ustack *
 	struct usched_hook *h, *next;
 
 	for (h = s->s_hook; h; h = next) {
-		next = h->h_next;
-		h->h_event(h, event, u, other);
+		next = h->ho_next;
+		h->ho_event(h, event, u, other);
 	}
 }
 
@@ -300,8 +300,8 @@ struct usched_stack *usched__next_stack(const struct usched *s,
 
 void usched__count_depth(struct usched *s, size_t deep)
 {
-	if (deep > s->s_stats.s_deepest)
-		DISPATCH_ADD(s->s_stats.s_deepest, deep - s->s_stats.s_deepest);
+	if (deep > s->s_stats.st_deepest)
+		DISPATCH_ADD(s->s_stats.st_deepest, deep - s->s_stats.st_deepest);
 }
 
 size_t usched__capacity(const struct usched *s, const struct ustack *u)
@@ -321,8 +321,8 @@ APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack 
 	struct usched_image image = u->u_image;
 
 	u->u_outside = 0;
-	DISPATCH_ADD(s->s_stats.s_images, -(uint64_t)1);
-	DISPATCH_ADD(s->s_stats.s_image_bytes, -(uint64_t)image.i_size);
+	DISPATCH_ADD(s->s_stats.st_images, -(uint64_t)1);
+	DISPATCH_ADD(s->s_stats.st_image_bytes, -(uint64_t)image.i_size);
 	s->s_calls.s_free(s, whose, image.i_frames, image.i_size);
 }
 
@@ -351,8 +351,8 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 	usched__drop_image(s, u, whose);
 	u->u_image = (struct usched_image){ image, size };
 	u->u_outside = 1;
-	DISPATCH_ADD(s->s_stats.s_images, 1);
-	DISPATCH_ADD(s->s_stats.s_image_bytes, size);
+	DISPATCH_ADD(s->s_stats.st_images, 1);
+	DISPATCH_ADD(s->s_stats.st_image_bytes, size);
 	return 0;
 }
 
@@ -364,7 +364,7 @@ static int settle(struct usched *s, const char *top, size_t room)
 	int rc = -EFAULT;
 
 	if (s->s_inside->u_top == USCHED_DIRECT)
-		rc = s->s_coroutines->c_settle(s, 1);
+		rc = s->s_coroutines->cc_settle(s, 1);
 	return rc ? rc : make_room(s, top, room);
 }
 
@@ -444,8 +444,8 @@ void usched__evict(struct usched *s, struct usched_stack *k)
 	    && usched__exchange_image(s, u, u, deep) == 0)
 		usched__set_deep(u, deep);
 	usched__count_depth(s, deep);
-	DISPATCH_ADD(s->s_stats.s_evictions, 1);
-	DISPATCH_ADD(s->s_stats.s_bytes, deep);
+	DISPATCH_ADD(s->s_stats.st_evictions, 1);
+	DISPATCH_ADD(s->s_stats.st_bytes, deep);
 	watch_evict(u);
 	copy(usched__image(u), stack_low(k->k_bottom, u->u_top), deep);
 	u->u_top += DISPATCH_AWAY;
@@ -467,8 +467,8 @@ void usched__load_frames(struct usched *s, struct ustack *u)
 
 	u->u_top = usched__top(u);
 	occupy(u->u_stack, u);
-	DISPATCH_ADD(s->s_stats.s_loads, 1);
-	DISPATCH_ADD(s->s_stats.s_bytes, deep);
+	DISPATCH_ADD(s->s_stats.st_loads, 1);
+	DISPATCH_ADD(s->s_stats.st_bytes, deep);
 	copy(stack_low(u->u_stack->k_bottom, u->u_top), usched__image(u), deep); /* R1 */
 	watch_loaded(u);
 }
@@ -505,21 +505,21 @@ void usched__wrapped(void *wrap)
 {
 	struct usched__wrap *w = (struct usched__wrap *)wrap;
 
-	w->w_begin(w);
+	w->wr_begin(w);
 }
 
 static void start_fd(const struct ustack *u)
 {
-	((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_begin.b_fd,
-							   u->u_begin.b_arg);
+	((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_begin.be_fd,
+							   u->u_begin.be_arg);
 }
 
 static void start_other(void *thread)
 {
 	const struct ustack *u = (const struct ustack *)thread;
 
-	if (u->u_begin.b_fd == USCHED_WRAPPED)
-		usched__wrapped(u->u_begin.b_arg);
+	if (u->u_begin.be_fd == USCHED_WRAPPED)
+		usched__wrapped(u->u_begin.be_arg);
 	else
 		start_fd(u);
 }
@@ -529,10 +529,10 @@ UNWATCHED static void start_watched(void *thread)
 	const struct ustack *u = (const struct ustack *)thread;
 
 	watch_arrive(ustack_sched(u));
-	if (u->u_begin.b_fd != USCHED_PLAIN)
+	if (u->u_begin.be_fd != USCHED_PLAIN)
 		start_other(thread);
 	else
-		u->u_func(u->u_begin.b_arg);
+		u->u_func(u->u_begin.be_arg);
 }
 
 /* Sets the first u_deep of `u': as deep as the image surely is; 0 if WATCHED or s_stress.
@@ -591,10 +591,10 @@ APART static struct arch_jump launch(struct usched *s, struct ustack *u)
 		place_alone(s, u);
 	else
 		place(s, u, usched__vacant_stack(s));
-	DISPATCH_ADD(s->s_stats.s_launches, 1);
+	DISPATCH_ADD(s->s_stats.st_launches, 1);
 	s->s_func = u->u_func;
-	s->s_arg = u->u_begin.b_arg;
-	if (WATCHED || u->u_begin.b_fd != USCHED_PLAIN) {
+	s->s_arg = u->u_begin.be_arg;
+	if (WATCHED || u->u_begin.be_fd != USCHED_PLAIN) {
 		s->s_func = WATCHED ? start_watched : start_other;
 		s->s_arg = u;
 	}
@@ -635,7 +635,7 @@ struct arch_jump usched__run(struct usched *s, struct ustack *u)
 	jump = (struct arch_jump){ u, DISPATCH_RESIDENT };
 	if (k->k_resident != u)
 		jump = k == &s->s_new ? launch(s, u) : usched__fetch(s, u);
-	DISPATCH_ADD(s->s_stats.s_switches, self != u);
+	DISPATCH_ADD(s->s_stats.st_switches, self != u);
 	*s->s_errno = u->u_errno;               /* after the call-backs */
 	return jump;
 }
@@ -737,7 +737,7 @@ static struct arch_jump visit(char *top, void *arg)
 		usched__evict_blocked(s, s->s_current);
 	s->s_chosen = s->s_current;
 	if (u->u_stack->k_resident != u)
-		jump.j_at = usched__fetch(s, u).j_at;
+		jump.aj_at = usched__fetch(s, u).aj_at;
 	s->s_current = u;
 	return jump;
 }
@@ -755,8 +755,8 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 
 	usched__commit();
 	usched__check_control(s);
-	if (next && next != visit && OBSERVER(o_blocks))
-		OBSERVER(o_blocks)(s);
+	if (next && next != visit && OBSERVER(ob_blocks))
+		OBSERVER(ob_blocks)(s);
 	if (!all_caught && !owns && next)       /* a jump: reports want the caller */
 		return usched__switch(next, arg);
 	if (all_caught) {
@@ -781,7 +781,8 @@ static inline bool has_first_words(const struct usched *s)
 {
 	const struct usched_caught *c = usched__caught();
 
-	return usched__control() == s->s_first && !(c && (c->c_caught || c->c_uncaught));
+	return usched__control() == s->s_first
+		&& !(c && (c->cg_caught || c->cg_uncaught));
 }
 
 __attribute__((visibility("protected"), used))
@@ -917,7 +918,7 @@ static inline void release(struct usched *s, struct ustack *u)
 	u->u_func = NULL;                       /* first: call-backs may abort, too */
 	u->u_attached = 0;
 	if (local)
-		local->a_ops->a_free(local);
+		local->a_ops->ao_free(local);
 	drop_frames(s, u, u);
 	if (s->s_calls.s_done)
 		s->s_calls.s_done(s, u);
@@ -958,7 +959,7 @@ struct arch_jump usched__end(void)
 	}
 	if (!u->u_attached)
 		return finish(s, u);
-	u->u_attachment->a_ops->a_end(u->u_attachment);
+	u->u_attachment->a_ops->ao_end(u->u_attachment);
 	return usched__finish();        /* that may have switched */
 }
 
@@ -986,7 +987,7 @@ BY_THREADS int ustack_abort(struct ustack *u)
 		return -EINVAL;
 	if (u == usched__current->s_current) {
 		if (usched__runs(s) != u)
-			s->s_coroutines->c_settle(s, 0);
+			s->s_coroutines->cc_settle(s, 0);
 		usched__quit();
 	}
 	if (u == s->s_current)
@@ -1019,8 +1020,8 @@ int ustack_init(struct usched *s, struct ustack *u, void (*func)(void *), void *
 			 __ATOMIC_RELAXED);
 	u->u_begin = (struct usched_begin){ arg, USCHED_PLAIN };
 	if (func == usched__wrapped) {
-		u->u_func = ((struct usched__wrap *)arg)->w_func;
-		u->u_begin.b_fd = USCHED_WRAPPED;
+		u->u_func = ((struct usched__wrap *)arg)->wr_func;
+		u->u_begin.be_fd = USCHED_WRAPPED;
 	}
 	return 0;
 }
@@ -1033,15 +1034,15 @@ int ustack_init_fd(struct usched *s, struct ustack *u, void (*func)(int fd, void
 	if (fd >= 0 && fd < INT32_MAX)
 		rc = ustack_init(s, u, (void (*)(void *))(void (*)(void))func, arg);
 	if (rc == 0)
-		u->u_begin.b_fd = fd;
+		u->u_begin.be_fd = fd;
 	return rc;
 }
 
 struct usched__wrap *usched__wrap_of(const struct ustack *u)
 {
-	if (u->u_begin.b_fd != USCHED_WRAPPED)
+	if (u->u_begin.be_fd != USCHED_WRAPPED)
 		return NULL;
-	return (struct usched__wrap *)u->u_begin.b_arg;
+	return (struct usched__wrap *)u->u_begin.be_arg;
 }
 
 BY_THREADS struct ustack *ustack_self(void)

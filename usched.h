@@ -189,25 +189,25 @@ struct usched_calls {
  * The slot is for schedulers that run next what was woken last. usched_init() leaves
  * USCHED_CLOSED in s_slot: no slot. While s_slot is NULL, ustack_wake() puts its thread
  * there instead of calling s_ready, and ustack_wait() runs it without s_pick, unless
- * *s_mail is not NULL, or s_switches of usched_stats() has reached s_turn, when the
+ * *s_mail is not NULL, or st_switches of usched_stats() has reached s_turn, when the
  * queue has its turn. So s_pick and s_next must look into the slot, too.
  */
 enum { USTACK_WAITING = -1 };
 
 #define USCHED_CLOSED ((struct ustack *)1)
 
-/* Counters since usched_init(), except s_images and s_image_bytes: now. */
+/* Counters since usched_init(), except st_images and st_image_bytes: now. */
 struct usched_stats {
-	uint64_t s_switches;    /* launches and resumes, except self-resumes */
-	uint64_t s_launches;    /* threads that began to run */
-	uint64_t s_images;      /* images from s_alloc */
-	uint64_t s_image_bytes; /* their sizes added up */
-	uint64_t s_deepest;     /* bytes of the deepest block over 1 KiB or evicted */
-	uint64_t s_bytes;       /* bytes copied by evictions and loads */
-	uint64_t s_evictions;
-	uint64_t s_loads;
-	uint64_t s_preempted;   /* times that a thread gave way as its slice was over */
-	uint64_t s_moves;       /* threads that came from another dispatcher */
+	uint64_t st_switches;   /* launches and resumes, except self-resumes */
+	uint64_t st_launches;   /* threads that began to run */
+	uint64_t st_images;     /* images from s_alloc */
+	uint64_t st_image_bytes; /* their sizes added up */
+	uint64_t st_deepest;    /* bytes of the deepest block over 1 KiB or evicted */
+	uint64_t st_bytes;      /* bytes copied by evictions and loads */
+	uint64_t st_evictions;
+	uint64_t st_loads;
+	uint64_t st_preempted;  /* times that a thread gave way as its slice was over */
+	uint64_t st_moves;      /* threads that came from another dispatcher */
 };
 
 /*

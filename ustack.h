@@ -80,7 +80,7 @@ USCHED_SWITCHES int ustack_wait(void)
 	u = s->s_slot;
 	if (__builtin_expect((uintptr_t)u > (uintptr_t)USCHED_CLOSED
 			     && !__atomic_load_n(s->s_calls.s_mail, __ATOMIC_RELAXED)
-			     && s->s_stats.s_switches < s->s_turn, 1)) {
+			     && s->s_stats.st_switches < s->s_turn, 1)) {
 		s->s_slot = NULL;
 		__atomic_store_n(&self->u_tokens, USTACK_WAITING, __ATOMIC_RELAXED);
 	} else {

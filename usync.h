@@ -117,10 +117,10 @@ int usync_mutex_unlock(struct usync_mutex *m);
 /* Reader-writer lock. New readers queue up behind a waiting writer. */
 
 struct usync_rwlock {
-	uintptr_t          r_owner;     /* the writer */
-	uint32_t           r_readers;
-	struct uwait_lock  r_lock;
-	struct uwait_queue r_queue;
+	uintptr_t          rw_owner;    /* the writer */
+	uint32_t           rw_readers;
+	struct uwait_lock  rw_lock;
+	struct uwait_queue rw_queue;
 };
 
 /*
@@ -141,8 +141,8 @@ int usync_rwlock_unlock(struct usync_rwlock *l);
 /* Condition. */
 
 struct usync_cond {
-	struct uwait_lock  c_lock;
-	struct uwait_queue c_queue;
+	struct uwait_lock  cv_lock;
+	struct uwait_queue cv_queue;
 };
 
 /*
@@ -161,9 +161,9 @@ void usync_cond_broadcast(struct usync_cond *c);
 /* Semaphore. */
 
 struct usync_sem {
-	uint32_t           s_count;     /* may be set before use */
-	struct uwait_lock  s_lock;
-	struct uwait_queue s_queue;
+	uint32_t           sm_count;    /* may be set before use */
+	struct uwait_lock  sm_lock;
+	struct uwait_queue sm_queue;
 };
 
 /*
@@ -259,26 +259,26 @@ int usync_chan_close(struct usync_chan *c);
 enum usync_op { USYNC_RECV, USYNC_SEND, USYNC_READABLE, USYNC_WRITABLE };
 
 /*
- * A case of a select: a channel to receive from or to send to, or, with s_chan NULL, a
+ * A case of a select: a channel to receive from or to send to, or, with cs_chan NULL, a
  * descriptor.
  */
 struct usync_case {
-	struct usync_chan *s_chan;      /* to receive or send; NULL: never, or s_fd */
-	enum usync_op      s_op;
-	void              *s_value;     /* of the caller; may be on its stack */
-	int                s_rc;        /* of the case that was done: 0; -EPIPE as above;
-					   -EBADF: s_fd is not open, or its use
+	struct usync_chan *cs_chan;     /* to receive or send; NULL: never, or cs_fd */
+	enum usync_op      cs_op;
+	void              *cs_value;    /* of the caller; may be on its stack */
+	int                cs_rc;       /* of the case that was done: 0; -EPIPE as above;
+					   -EBADF: cs_fd is not open, or its use
 					   here has ended */
-	int                s_fd;  /* to be readable or writable; negative: never */
+	int                cs_fd; /* to be readable or writable; negative: never */
 };
 
 /*
  * Does one of `n' cases: the first that can be done. If several can be at once, they
  * take turns. The same channel may be there several times.
  *
- * A descriptor's case has s_chan NULL. It is done when unet_wait() would return, so it
- * transfers nothing, and a call after it may have to wait. -EBADF in s_rc: s_fd is not
- * open, or unet_close() or unet_forget() ended its use. The first select makes s_fd
+ * A descriptor's case has cs_chan NULL. It is done when unet_wait() would return, so it
+ * transfers nothing, and a call after it may have to wait. -EBADF in cs_rc: cs_fd is not
+ * open, or unet_close() or unet_forget() ended its use. The first select makes cs_fd
  * non-blocking, as calls of unet.h do.
  *
  * Returns the index of the case, or an error as above; -EINVAL: `n' is over 65,536. With
@@ -302,7 +302,7 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
  *
  * Scopes are counted: what creates or holds one releases it. Each thread in it holds its
  * scope, and so does each scope within. usync_scope_wait() waits, and so does a start
- * with h_limit; no other of these calls does.
+ * with sh_limit; no other of these calls does.
  */
 
 /* A scope. Its members are private. */
@@ -311,15 +311,15 @@ struct usync_scope;
 /* How a scope is made. Zeros are the defaults. */
 struct usync_scope_how {
 	/* The scope around the new one, which ends no later; or NULL. */
-	struct usync_scope *h_parent;
+	struct usync_scope *sh_parent;
 
 	/* Where native threads outside of schedulers start threads of the scope:
 	   uprocs_sched(); with rr on any processor, with ll on the first. NULL: they
 	   cannot. */
-	struct usched      *h_on;
+	struct usched      *sh_on;
 
 	/* The most threads of usync_scope_start() at a time. 0: any number. */
-	uint32_t            h_limit;
+	uint32_t            sh_limit;
 };
 
 /*
@@ -368,15 +368,16 @@ int usync_scope_error(const struct usync_scope *scope);
 
 /*
  * Starts a thread that calls func(arg) in the scope, on the caller's scheduler; a native
- * thread starts it on that of h_on (struct usync_scope_how). With h_limit the call
+ * thread starts it on that of sh_on (struct usync_scope_how). With sh_limit the call
  * waits while so many run, and starts none if the scope has ended. If func
  * returns a value below 0, it is as if it had called usync_scope_cancel() with that:
  * the first error ends the waits of the other threads. Where the new thread cannot enter,
  * it cancels the scope with the error of that. *thread is as in ustack_start(); with NULL
  * the thread is detached, and usync_scope_wait() waits for it all the same.
  * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM: the caller is a native thread,
- * and the scope has no h_on: make it with h_on; -ENOTSUP as ustack_start(); -EOVERFLOW:
- * there are 2^32 - 1; with h_limit also that of usync_scope_error(), and errors as above.
+ * and the scope has no sh_on: make it with sh_on; -ENOTSUP as ustack_start(); -EOVERFLOW:
+ * there are 2^32 - 1; with sh_limit also that of usync_scope_error(), and errors as
+ * above.
  */
 int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg,
 		      struct ustack **thread);
@@ -403,14 +404,14 @@ int usync_scope_wait(struct usync_scope *scope, int64_t deadline);
 
 /*
  * A key. Each thread and each native thread has a value of its own for it, NULL at
- * first. When a thread returns from its function, it calls k_destroy, unless that is
- * NULL, with each value that is not NULL. k_destroy may wait, and may set values; these
+ * first. When a thread returns from its function, it calls ky_destroy, unless that is
+ * NULL, with each value that is not NULL. ky_destroy may wait, and may set values; these
  * are destroyed in turn, up to four times. A thread that is aborted loses its values. A
  * key is static, or outlives all threads that have values for it. Look-ups take longer
  * the more keys a thread has values for.
  */
 struct usync_key {
-	void (*k_destroy)(void *value);
+	void (*ky_destroy)(void *value);
 };
 
 /*

@@ -57,36 +57,36 @@ struct uwaiter;
 
 /* What a thread waits for, for reports. */
 struct ustack_why {
-	const char *y_kind;             /* such as "mutex"; constant, as y_how */
-	const void *y_object;           /* its address, or NULL */
-	const char *y_how;              /* such as " to read"; or "" */
-	char        y_more[128];        /* more in words, behind that; or "" */
-	uintptr_t   y_holder;           /* the thread that has it, or a number of a native
+	const char *wy_kind;            /* such as "mutex"; constant, as wy_how */
+	const void *wy_object;          /* its address, or NULL */
+	const char *wy_how;             /* such as " to read"; or "" */
+	char        wy_more[128];       /* more in words, behind that; or "" */
+	uintptr_t   wy_holder;          /* the thread that has it, or a number of a native
 					   thread; 0: none, or not known */
-	const void *y_where;            /* return address of the call, or NULL */
-	int         y_number;           /* 1: y_object is a number, as of a descriptor */
-	int         y_woken;            /* 1: the wait is over, and the thread about to be
+	const void *wy_where;           /* return address of the call, or NULL */
+	int         wy_number;          /* 1: wy_object is a number, as of a descriptor */
+	int         wy_woken;           /* 1: the wait is over, and the thread about to be
 					   woken: it waits for nothing */
 };
 
 /* The kind of object that is waited for. */
 struct uwait_kind {
-	const char *k_name;             /* such as "mutex" */
-	const char *k_how;              /* such as " to read"; or NULL */
+	const char *kd_name;            /* such as "mutex" */
+	const char *kd_how;             /* such as " to read"; or NULL */
 	/*
 	 * Adds to the report what is known beyond name and address; or NULL. Meanwhile
 	 * the wait is not granted, so the object stays; its lock may be held, by a caller
 	 * that waits for the end of this: uwait_try_lock().
 	 */
-	void (*k_tell)(const struct uwaiter *w, struct ustack_why *why);
+	void (*kd_tell)(const struct uwaiter *w, struct ustack_why *why);
 	/* After an error of uwait_queue_up(): the node has left the queue; or NULL. */
-	void (*k_left)(const void *object);
+	void (*kd_left)(const void *object);
 	/* What uwait_queue_up() returns in place of a result over 0; or NULL. It may be a
 	   wait again. */
-	int (*k_again)(struct uwaiter *w, const void *object);
-	bool k_sleeps;                  /* at its deadline uwait_block() returns 0 */
-	bool k_number;                  /* the object is a number */
-	bool k_held;                    /* the object begins with the w_name of its
+	int (*kd_again)(struct uwaiter *w, const void *object);
+	bool kd_sleeps;                 /* at its deadline uwait_block() returns 0 */
+	bool kd_number;                 /* the object is a number */
+	bool kd_held;                   /* the object begins with the w_name of its
 					   holder, or 0, and three bits below that */
 };
 
@@ -97,8 +97,8 @@ struct uwait_node {
 
 /* A node in uwait_room(), for waits in several queues. */
 struct uwait_place {
-	struct uwait_node  p_node;      /* first */
-	struct uwaiter    *p_waiter;
+	struct uwait_node  wp_node;     /* first */
+	struct uwaiter    *wp_waiter;
 };
 
 /* Zeros are an empty queue. */
@@ -111,21 +111,21 @@ struct usync_key;
 
 /* A thread's value of a key; NULL is no value. */
 struct uwait_value {
-	struct uwait_value     *v_next;
-	const struct usync_key *v_key;
-	void                   *v_value;
-	void                  (*v_destroy)(void *value);        /* or NULL */
+	struct uwait_value     *vl_next;
+	const struct usync_key *vl_key;
+	void                   *vl_value;
+	void                  (*vl_destroy)(void *value);       /* or NULL */
 };
 
 struct uwait_member;
 
 /* What few waiters need. The room is behind it. */
 struct uwait_more {
-	struct uwait_value  *m_values;  /* usync.c's, or NULL; freed with the waiter */
-	struct uco          *m_inside;  /* uco.c's, or NULL */
-	struct uwait_member *m_inner;   /* in the scope that was entered last, or NULL */
-	int64_t              m_when;    /* when the thread was cancelled, if known */
-	size_t               m_size;    /* of the room, bytes */
+	struct uwait_value  *mr_values; /* usync.c's, or NULL; freed with the waiter */
+	struct uco          *mr_inside; /* uco.c's, or NULL */
+	struct uwait_member *mr_inner;  /* in the scope that was entered last, or NULL */
+	int64_t              mr_when;   /* when the thread was cancelled, if known */
+	size_t               mr_size;   /* of the room, bytes */
 } __attribute__((aligned(16)));
 
 /*
@@ -175,7 +175,7 @@ struct uwaiter {
 
 /* A spin lock, held for some instructions, never over a block. Zeros are an open one. */
 struct uwait_lock {
-	uint32_t l_held;
+	uint32_t wl_held;
 };
 
 /* Takes a lock that is held: a part of uwait_lock(). */
@@ -187,7 +187,7 @@ void uwait_lock_slow(struct uwait_lock *l);
  */
 static inline void uwait_lock(struct uwait_lock *l)
 {
-	if (__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE))
+	if (__atomic_exchange_n(&l->wl_held, 1, __ATOMIC_ACQUIRE))
 		uwait_lock_slow(l);
 }
 
@@ -197,13 +197,13 @@ static inline void uwait_lock(struct uwait_lock *l)
  */
 static inline bool uwait_try_lock(struct uwait_lock *l)
 {
-	return !__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE);
+	return !__atomic_exchange_n(&l->wl_held, 1, __ATOMIC_ACQUIRE);
 }
 
 /* Opens a lock. */
 static inline void uwait_unlock(struct uwait_lock *l)
 {
-	__atomic_store_n(&l->l_held, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&l->wl_held, 0, __ATOMIC_RELEASE);
 }
 
 /*

@@ -203,7 +203,7 @@ end usched__fit
 
 /*
  * int usched__switch(arch_next_fn *next, void *arg);
- * x0 next, x1 arg; next(x0 top, x1 arg) returns x0 j_at, x1 j_op.
+ * x0 next, x1 arg; next(x0 top, x1 arg) returns x0 aj_at, x1 aj_op.
  */
 function usched__switch
 	push_frame
@@ -213,7 +213,7 @@ function usched__switch
 	b	usched__jump
 end usched__switch
 
-/* x0 j_at, x1 j_op. */
+/* x0 aj_at, x1 aj_op. */
 function usched__jump
 	.cfi_undefined x30
 	cmp	x1, #0

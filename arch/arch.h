@@ -20,8 +20,8 @@ struct usched_stack;
 /*
  * Where to go on: two words, returned as the ABI has it, in registers or in memory.
  *
- *   j_op          j_at is                          then
- *   0, or -errno  a frame of usched__switch()      its call returns j_op
+ *   aj_op          aj_at is                          then
+ *   0, or -errno  a frame of usched__switch()      its call returns aj_op
  *   ARCH_RESUME   a blocked thread, in place       it goes on: SP is its u_top
  *   ARCH_LOAD     a blocked thread                 likewise, after usched__load() was
  *                                                  called below that
@@ -33,8 +33,8 @@ struct usched_stack;
  *                                                  unwinders, is what has blocked
  */
 struct arch_jump {
-	void    *j_at;
-	intptr_t j_op;
+	void    *aj_at;
+	intptr_t aj_op;
 };
 
 #define ARCH_RESUME ((intptr_t)1)

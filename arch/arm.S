@@ -16,7 +16,7 @@
  *
  * A struct arch_jump is returned in memory: r0 is its place, and the arguments follow.
  *
- * s_switches is incremented in two parts. Another native thread that reads it between
+ * st_switches is incremented in two parts. Another native thread that reads it between
  * them, once in 2^32 switches, finds 2^32 too few.
  *
  * Unwinders have tables of their own here (.save and the like), which say one thing for
@@ -194,7 +194,7 @@ function usched__switch
 	b	usched__jump
 end usched__switch
 
-/* r0 j_at, r1 j_op. */
+/* r0 aj_at, r1 aj_op. */
 function usched__jump
 	.cantunwind
 	.cfi_undefined lr

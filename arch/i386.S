@@ -16,7 +16,7 @@
  * the callee removes that. Tops have any alignment that callers have; functions of C are
  * called with SP aligned to 16, and ebp at the top meanwhile.
  *
- * s_switches is incremented in two parts. Another native thread that reads it between
+ * st_switches is incremented in two parts. Another native thread that reads it between
  * them, once in 2^32 switches, finds 2^32 too few.
  */
 
@@ -70,7 +70,7 @@
 	movl	%eax, (%esp)
 .endm
 
-/* After such a call: eax j_at, edx j_op. */
+/* After such a call: eax aj_at, edx aj_op. */
 .macro	take_jump
 	movl	4(%eax), %edx
 	movl	(%eax), %eax
@@ -176,7 +176,7 @@ function usched__switch
 	jmp	usched__jump
 end usched__switch
 
-/* eax j_at, edx j_op. */
+/* eax aj_at, edx aj_op. */
 function usched__jump
 	.cfi_undefined eip
 	testl	%edx, %edx

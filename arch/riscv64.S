@@ -146,7 +146,7 @@ end usched__handover
 
 /*
  * int usched__switch(arch_next_fn *next, void *arg);
- * a0 next, a1 arg; next(a0 top, a1 arg) returns a0 j_at, a1 j_op.
+ * a0 next, a1 arg; next(a0 top, a1 arg) returns a0 aj_at, a1 aj_op.
  */
 function usched__switch
 	push_frame
@@ -156,7 +156,7 @@ function usched__switch
 	j	usched__jump
 end usched__switch
 
-/* a0 j_at, a1 j_op. */
+/* a0 aj_at, a1 aj_op. */
 function usched__jump
 	.cfi_undefined ra
 	blez	a1, .Lframe

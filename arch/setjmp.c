@@ -46,8 +46,8 @@
 /* A part of the frame of usched__switch(). A pointer to a struct frame is at every top.
    */
 struct frame {
-	jmp_buf                 f_env;
-	struct ustack *volatile f_launch;       /* home only: the thread to launch */
+	jmp_buf                 fr_env;
+	struct ustack *volatile fr_launch;      /* home only: the thread to launch */
 };
 
 enum {
@@ -82,14 +82,14 @@ UNWATCHED int usched__switch(arch_next_fn *next, void *arg)
 	volatile int rc = 0;
 	struct frame f;
 
-	switch (_setjmp(f.f_env)) {
+	switch (_setjmp(f.fr_env)) {
 	case FRAME_SAVED:
 		rc = call_descend(&f, next, arg);
 		break;
 	case LAUNCH:
-		call_sink(f.f_launch->u_stack->k_bottom, start, &f);
+		call_sink(f.fr_launch->u_stack->k_bottom, start, &f);
 		break;
-	case TO_VISIT:                          /* with an image: f_env is there */
+	case TO_VISIT:                          /* with an image: fr_env is there */
 		watch_landed(usched__current);
 		jump(usched__visited(1));
 	default:
@@ -165,9 +165,9 @@ UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
 	char *top = (char *)(&mark + STACK_GROWS_UP);
 	struct arch_jump j = next(top, arg);
 
-	if (j.j_op <= 0 && j.j_at == top)
-		return (int)j.j_op;
-	if (j.j_op == ARCH_RESUME && ((const struct ustack *)j.j_at)->u_top == top)
+	if (j.aj_op <= 0 && j.aj_at == top)
+		return (int)j.aj_op;
+	if (j.aj_op == ARCH_RESUME && ((const struct ustack *)j.aj_at)->u_top == top)
 		return 0;
 	jump(j);
 }
@@ -179,20 +179,20 @@ UNWATCHED static struct frame **mark_at(char *top)
 
 UNWATCHED static void jump(struct arch_jump j)
 {
-	struct ustack *u = (struct ustack *)j.j_at;
+	struct ustack *u = (struct ustack *)j.aj_at;
 	struct frame *home;
 
-	if (j.j_op <= 0)
-		resume((char *)j.j_at);
-	if (j.j_op == ARCH_RESUME)
+	if (j.aj_op <= 0)
+		resume((char *)j.aj_at);
+	if (j.aj_op == ARCH_RESUME)
 		resume(u->u_top);
-	if (j.j_op == ARCH_LOAD)
+	if (j.aj_op == ARCH_LOAD)
 		call_sink(usched__top(u), load_frames, usched__top(u));
-	if (j.j_op == ARCH_VISIT)
+	if (j.aj_op == ARCH_VISIT)
 		call_sink(usched__top(u), load_visited, usched__top(u));
 	home = *mark_at(home_of(u));
-	home->f_launch = u;
-	_longjmp(home->f_env, LAUNCH);
+	home->fr_launch = u;
+	_longjmp(home->fr_env, LAUNCH);
 }
 
 UNWATCHED static char *home_of(const struct ustack *u)
@@ -222,14 +222,14 @@ UNWATCHED static void load_frames(void *top)
 UNWATCHED static void load_visited(void *top)
 {
 	usched__load();
-	_longjmp((*mark_at((char *)top))->f_env, TO_VISIT);
+	_longjmp((*mark_at((char *)top))->fr_env, TO_VISIT);
 }
 
 /* Sinking from home overwrote the mark. It is above this frame again. */
 UNWATCHED static void start(void *home)
 {
 	struct frame *f = (struct frame *)home;
-	const struct usched *s = f->f_launch->u_stack->k_sched;
+	const struct usched *s = f->fr_launch->u_stack->k_sched;
 
 	*mark_at(s->s_home) = f;
 	s->s_func(s->s_arg);
@@ -238,5 +238,5 @@ UNWATCHED static void start(void *home)
 
 UNWATCHED static void resume(char *top)
 {
-	_longjmp((*mark_at((char *)top))->f_env, RESUME);
+	_longjmp((*mark_at((char *)top))->fr_env, RESUME);
 }

@@ -22,9 +22,9 @@ struct arch_jump;               /* arch.h */
 
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
 struct usched_fiber {
-	void       *f_handle;   /* of the sanitizer */
-	const void *f_base;     /* low end of its stack */
-	size_t      f_size;     /* and bytes */
+	void       *fi_handle;  /* of the sanitizer */
+	const void *fi_base;    /* low end of its stack */
+	size_t      fi_size;    /* and bytes */
 };
 #define USCHED_WATCHED(member) member;
 #else
@@ -33,8 +33,8 @@ struct usched_fiber {
 
 /* C++'s state of a native thread: the first words of its __cxa_eh_globals. */
 struct usched_caught {
-	void    *c_caught;      /* exceptions being handled */
-	unsigned c_uncaught;    /* exceptions thrown and not caught */
+	void    *cg_caught;     /* exceptions being handled */
+	unsigned cg_uncaught;   /* exceptions thrown and not caught */
 };
 
 /* Events of hooks. Schedulers tell the last five, with usched__tell() (core.h). */
@@ -53,25 +53,25 @@ enum usched_event {
 };
 
 /*
- * h_event is told of each switch, below the frames of the thread that blocks, on the
+ * ho_event is told of each switch, below the frames of the thread that blocks, on the
  * dispatcher's native thread; it may not block, or change errno. While there is a hook,
  * switches go the long way.
  */
 struct usched_hook {
-	void (*h_event)(struct usched_hook *h, enum usched_event event,
+	void (*ho_event)(struct usched_hook *h, enum usched_event event,
 			struct ustack *u, struct ustack *other);
-	struct usched_hook *h_next;
+	struct usched_hook *ho_next;
 };
 
 /* Functions of uco.c. */
 struct usched_coroutines {
 	/* Makes the records true, as the running thread, which runs a coroutine directly,
 	   is about to block or end. May fail with `fits': 0; -ENOMEM; -EFAULT. */
-	int  (*c_settle)(struct usched *s, int fits);
+	int  (*cc_settle)(struct usched *s, int fits);
 
 	/* Ends the coroutines of `u', which has ended; `inside' is the innermost that
 	   `u' did not run directly. */
-	void (*c_abandon)(struct uco *inside, struct ustack *u);
+	void (*cc_abandon)(struct uco *inside, struct ustack *u);
 };
 
 /* A stack; struct ustack is a thread. */
@@ -102,11 +102,11 @@ enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NE
  * How long the running thread has not had to wait at any call: budget.h.
  */
 struct usched_spell {
-	uint32_t l_switches;            /* s_switches at the beginning; 0: over */
-	uint8_t  l_calls;               /* calls since that make a system call */
-	int8_t   l_left;                /* calls of locks until the next look */
-	int64_t  l_since;               /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
-	int64_t  l_looked;              /* and at the last look */
+	uint32_t sp_switches;           /* st_switches at the beginning; 0: over */
+	uint8_t  sp_calls;              /* calls since that make a system call */
+	int8_t   sp_left;               /* calls of locks until the next look */
+	int64_t  sp_since;              /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
+	int64_t  sp_looked;             /* and at the last look */
 };
 
 struct usched {
@@ -191,7 +191,7 @@ struct usched {
 	uint64_t             s_turn;
 	struct ustack       *s_inside;  /* the record of a coroutine, see uco.c: the one
 					   that runs directly, if there is one */
-	struct usched_stats  s_stats;   /* s_switches first; see usched_stats() */
+	struct usched_stats  s_stats;   /* st_switches first; see usched_stats() */
 
 	/* Control words: of the threads that share them, while a thread with own control
 	   words runs; and of usched_run(). */
@@ -217,33 +217,33 @@ struct ustack_attachment {
 /* What an attachment does. */
 struct ustack_attachment_ops {
 	/* Called by the thread after the function returned. May block. */
-	void (*a_end)(struct ustack_attachment *a);
+	void (*ao_end)(struct ustack_attachment *a);
 
 	/* Returns what ends the waits of the thread, if u_cancelled: a negative errno
 	   value; 0: nothing, for now. */
-	int (*a_error)(const struct ustack_attachment *a);
+	int (*ao_error)(const struct ustack_attachment *a);
 
 	/* Returns 1 if the thread itself was cancelled. Called only if u_cancelled. */
-	int (*a_cancelled)(const struct ustack_attachment *a);
+	int (*ao_cancelled)(const struct ustack_attachment *a);
 
 	/* Ends the wait of the thread, which was cancelled, unless shielded. */
-	void (*a_cancel)(struct ustack_attachment *a);
+	void (*ao_cancel)(struct ustack_attachment *a);
 
 	/*
 	 * Lets go of what belongs to this dispatcher, before the thread moves to another
 	 * dispatcher. Returns 0 if the thread may not move. May not block. NULL: the
 	 * thread never moves.
 	 */
-	int (*a_leave)(struct ustack_attachment *a);
+	int (*ao_leave)(struct ustack_attachment *a);
 
 	/* Frees the attachment: the thread has ended or was aborted. May not block. */
-	void (*a_free)(struct ustack_attachment *a);
+	void (*ao_free)(struct ustack_attachment *a);
 
 	/*
 	 * Describes what the thread waits for, if by means of `a'; or NULL. From the
 	 * dispatcher's native thread, or from any while no thread of the dispatcher runs.
 	 */
-	void (*a_describe)(struct ustack_attachment *a, struct ustack_why *why);
+	void (*ao_describe)(struct ustack_attachment *a, struct ustack_why *why);
 };
 
 /* An image from s_alloc. */
@@ -254,11 +254,11 @@ struct usched_image {
 
 /* How a new thread begins. */
 struct usched_begin {
-	void    *b_arg;
-	intptr_t b_fd;          /* u_func is called with this descriptor, too; or */
+	void    *be_arg;
+	intptr_t be_fd;         /* u_func is called with this descriptor, too; or */
 };
 
-/* In b_fd: u_func(b_arg) is called; *b_arg is a struct usched__wrap (src/core/core.h). */
+/* In be_fd: u_func(be_arg) is called; *be_arg is a struct usched__wrap, of core.h. */
 enum { USCHED_PLAIN = -1, USCHED_WRAPPED = -2 };
 
 /*
@@ -300,7 +300,7 @@ struct ustack {
 			uint32_t u_attached  : 1;
 			uint32_t u_cancelled : 1;
 #else
-			uint32_t u_cancelled : 1;       /* or may be: a_error knows */
+			uint32_t u_cancelled : 1;       /* or may be: ao_error knows */
 			uint32_t u_attached  : 1;
 			uint32_t u_outside   : 1;       /* has an image from s_alloc */
 			uint32_t u_deep8     : 29;      /* eighths of u_deep */
@@ -364,7 +364,7 @@ static inline int usched__error(const struct ustack *u)
 
 	if (!u->u_cancelled)
 		return 0;
-	return a ? a->a_ops->a_error(a) : -ECANCELED;
+	return a ? a->a_ops->ao_error(a) : -ECANCELED;
 }
 
 /*

@@ -63,7 +63,7 @@ void usched__far(void);
 	[error] "i"(offsetof(struct ustack, u_errno)), \
 	[bottom] "i"(offsetof(struct usched_stack, k_bottom)), \
 	[current] "i"(offsetof(struct usched, s_current)), \
-	[switches] "i"(offsetof(struct usched, s_stats.s_switches)), \
+	[switches] "i"(offsetof(struct usched, s_stats.st_switches)), \
 	[errno_at] "i"(offsetof(struct usched, s_errno))
 
 #if defined(USCHED__X86_64)
@@ -236,9 +236,9 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 		  USCHED__MORE_REGISTERS USCHED__VECTORS USCHED__X87)
 
 /*
- * No exceptions of C++, by the upper 48 bits of c_caught and the lower 16 of c_uncaught:
- * no heap begins in the first 64 KiB, and no stack has room for 2^16 exceptions that are
- * in flight at a time.
+ * No exceptions of C++, by the upper 48 bits of cg_caught and the lower 16 of
+ * cg_uncaught: no heap begins in the first 64 KiB, and no stack has room for 2^16
+ * exceptions that are in flight at a time.
  */
 __attribute__((always_inline))
 static inline int usched__has_none(const struct usched_caught *c)
@@ -347,7 +347,7 @@ static inline int usched__hand_over(struct ustack *u, struct ustack *self,
 {
 	int rc;
 
-	if (__builtin_expect(s->s_caught->c_caught || s->s_caught->c_uncaught, 0)) {
+	if (__builtin_expect(s->s_caught->cg_caught || s->s_caught->cg_uncaught, 0)) {
 		rc = usched__handover_caught(u, self, s);
 		__asm__ volatile("" : "+r"(rc));        /* no tail call */
 		return rc;

@@ -174,7 +174,7 @@ end usched__fit
 
 /*
  * int usched__switch(arch_next_fn *next, void *arg);
- * rdi next, rsi arg; next(rdi top, rsi arg) returns rax j_at, rdx j_op.
+ * rdi next, rsi arg; next(rdi top, rsi arg) returns rax aj_at, rdx aj_op.
  */
 function usched__switch
 	push_frame
@@ -186,7 +186,7 @@ function usched__switch
 	jmp	usched__jump
 end usched__switch
 
-/* rax j_at, rdx j_op. */
+/* rax aj_at, rdx aj_op. */
 function usched__jump, cfi=".cfi_undefined rip"
 	testq	%rdx, %rdx
 	jle	.Lframe

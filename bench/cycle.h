@@ -188,7 +188,7 @@ static uint64_t count_resumes(void)
 	struct usched_stats s;
 
 	cycle_stats(&s);
-	return s.s_switches - s.s_launches;
+	return s.st_switches - s.st_launches;
 }
 
 static void conduct(void *unused)
@@ -266,8 +266,8 @@ static void print_stats(void)
 	fprintf(stderr, "switches %" PRIu64 ", launches %" PRIu64 ", evictions %" PRIu64
 		", loads %" PRIu64 ", bytes copied %" PRIu64 ", deepest %" PRIu64
 		", images %" PRIu64 ", image bytes %" PRIu64 "\n",
-		s.s_switches, s.s_launches, s.s_evictions, s.s_loads, s.s_bytes,
-		s.s_deepest, s.s_images, s.s_image_bytes);
+		s.st_switches, s.st_launches, s.st_evictions, s.st_loads, s.st_bytes,
+		s.st_deepest, s.st_images, s.st_image_bytes);
 }
 
 static void read_arguments(int argc, char **argv)

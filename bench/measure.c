@@ -204,7 +204,7 @@ static void run_mode(size_t turn, size_t threads, int64_t ns, unsigned slice)
 	uprocs_stats(rr, &stats);
 	destroy();
 	cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-	r->r_preempted += stats.s_preempted;
+	r->r_preempted += stats.st_preempted;
 	r->r_cost[turn] = (double)cpu / (double)chunks;
 }
 

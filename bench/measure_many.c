@@ -189,7 +189,7 @@ static void run_until_blocked(size_t more)
 	do {
 		rc = uprocs_run(rr);                /* for a millisecond */
 		uprocs_stats(rr, &stats);
-	} while (rc >= 0 && stats.s_launches < started);
+	} while (rc >= 0 && stats.st_launches < started);
 	check(rc < 0 ? rc : 0, "run");
 	check(ended > 0 ? -EINVAL : 0, "a wait that ended");
 }

@@ -22,8 +22,8 @@ enum {
 
 /* All schedulers over processors, which uprocs_destroy() does not free while pinned. */
 struct pins {
-	struct uprocs **n_all;
-	size_t          n_count;
+	struct uprocs **pn_all;
+	size_t          pn_count;
 };
 
 #define DUMP_PRIVATE __attribute__((visibility("hidden")))
@@ -31,93 +31,93 @@ struct pins {
 /* Pins all schedulers. 0; -ENOMEM: nothing was pinned. */
 DUMP_PRIVATE int uinspect__pin(struct pins *n);
 
-/* Unpins all schedulers, and frees n_all. n_count stays, for the text of a dump. */
+/* Unpins all schedulers, and frees pn_all. pn_count stays, for the text of a dump. */
 DUMP_PRIVATE void uinspect__unpin(struct pins *n);
 
 struct member {
-	struct member *m_next;
-	uintptr_t      m_thread;
-	const void    *m_object;        /* the object that the thread waits for */
-	uintptr_t      m_holder;        /* the thread that has the object, or 0 */
-	uintptr_t      m_joiner;        /* the thread that joins this thread, or 0 */
-	const char    *m_name;          /* or NULL */
-	const char    *m_more;          /* y_more of struct ustack_why, or NULL */
-	struct task   *m_task;
+	struct member *dm_next;
+	uintptr_t      dm_thread;
+	const void    *dm_object;       /* the object that the thread waits for */
+	uintptr_t      dm_holder;       /* the thread that has the object, or 0 */
+	uintptr_t      dm_joiner;       /* the thread that joins this thread, or 0 */
+	const char    *dm_name;         /* or NULL */
+	const char    *dm_more;         /* wy_more of struct ustack_why, or NULL */
+	struct task   *dm_task;
 };
 
 /* What all threads of a group have in common, besides the frames. */
 struct group_key {
-	uintptr_t   e_func;
-	const char *e_kind;
-	const char *e_how;
-	uint8_t     e_state;
-	uint8_t     e_number;
-	uint16_t    e_depth;            /* elements of g_frames */
+	uintptr_t   gk_func;
+	const char *gk_kind;
+	const char *gk_how;
+	uint8_t     gk_state;
+	uint8_t     gk_number;
+	uint16_t    gk_depth;           /* elements of gr_frames */
 };
 
 /* Threads that differ only in what a struct member has. */
 struct group {
-	struct group  *g_next;          /* in the same bucket */
-	struct group  *g_older;         /* in the dump */
-	uint64_t       g_hash;
-	struct member *g_first;
-	struct member **g_last;
-	size_t         g_count;
-	struct group_key g_key;
-	uintptr_t      g_frames[];
+	struct group  *gr_next;         /* in the same bucket */
+	struct group  *gr_older;        /* in the dump */
+	uint64_t       gr_hash;
+	struct member *gr_first;
+	struct member **gr_last;
+	size_t         gr_count;
+	struct group_key gr_key;
+	uintptr_t      gr_frames[];
 };
 
 struct chunk {
-	struct chunk *c_next;
-	size_t        c_used;
-	_Alignas(16) char c_bytes[];
+	struct chunk *ck_next;
+	size_t        ck_used;
+	_Alignas(16) char ck_bytes[];
 };
 
 enum { TASK_ASKED, TASK_IDLE, TASK_BUSY, TASK_DONE, TASK_GONE, TASK_REFUSED };
 
 /* A processor's part of a dump. */
 struct task {
-	struct dump  *k_dump;
-	struct uproc *k_proc;
-	unsigned      k_scheduler;
-	unsigned      k_number;
-	int           k_state;          /* d_lock */
-	unsigned      k_steps;          /* d_lock: batches begun and ended */
-	unsigned      k_seen;           /* k_steps when the dump last saw a change, */
-	int64_t       k_since;          /* and the time of that change, in ns */
+	struct dump  *tk_dump;
+	struct uproc *tk_proc;
+	unsigned      tk_scheduler;
+	unsigned      tk_number;
+	int           tk_state;         /* du_lock */
+	unsigned      tk_steps;         /* du_lock: batches begun and ended */
+	unsigned      tk_seen;          /* tk_steps when the dump last saw a change, */
+	int64_t       tk_since;         /* and the time of that change, in ns */
 
 	/* For the collector during a batch, else for the dump. */
-	struct uimage_walk k_walk;
-	void         *k_records[DUMP_BATCH];
-	size_t        k_got, k_at;
-	size_t        k_threads;
-	struct ustack_why k_why;        /* this and the next: of the thread looked at */
-	struct group_key k_key;
-	const char   *k_top, *k_bottom;
-	uintptr_t     k_frames[SNAP_FRAMES];
+	struct uimage_walk tk_walk;
+	void         *tk_records[DUMP_BATCH];
+	size_t        tk_got, tk_at;
+	size_t        tk_threads;
+	struct ustack_why tk_why;       /* this and the next: of the thread looked at */
+	struct group_key tk_key;
+	const char   *tk_top, *tk_bottom;
+	uintptr_t     tk_frames[SNAP_FRAMES];
 
 	/* Of a processor that does not answer. */
-	size_t        k_all;            /* the number of threads */
-	uintptr_t     k_runs;           /* the thread that runs, or 0 */
-	const char   *k_runs_name;
-	uintptr_t     k_runs_func;
-	size_t        k_runs_depth;     /* calls of that thread, in k_frames */
+	size_t        tk_all;           /* the number of threads */
+	uintptr_t     tk_runs;          /* the thread that runs, or 0 */
+	const char   *tk_runs_name;
+	uintptr_t     tk_runs_func;
+	size_t        tk_runs_depth;    /* calls of that thread, in tk_frames */
 };
 
 struct dump {
-	int             d_fd;
-	unsigned        d_how;
-	struct pins     d_pins;
-	struct task   **d_tasks;
-	size_t          d_count;
-	pthread_mutex_t d_lock;
-	pthread_cond_t  d_changed;
-	size_t          d_users;        /* d_lock, as all below: dump and collectors */
-	struct chunk   *d_chunks;
-	struct group   *d_buckets[DUMP_BUCKETS];
-	struct group   *d_newest;
-	size_t          d_groups;
-	size_t          d_lost;         /* threads left out for want of memory */
+	int             du_fd;
+	unsigned        du_how;
+	struct pins     du_pins;
+	struct task   **du_tasks;
+	size_t          du_count;
+	pthread_mutex_t du_lock;
+	pthread_cond_t  du_changed;
+	size_t          du_users;       /* du_lock, as all below: dump and collectors */
+	struct chunk   *du_chunks;
+	struct group   *du_buckets[DUMP_BUCKETS];
+	struct group   *du_newest;
+	size_t          du_groups;
+	size_t          du_lost;        /* threads left out for want of memory */
 };
 
 /* Writes the text. 0; -ENOMEM; an error of write(2). */

@@ -23,10 +23,10 @@
 enum { SNAP_FRAMES = 100 };             /* calls of a thread that are shown */
 
 struct uinspect_snap {
-	int           s_state;          /* atomic */
-	struct uproc *s_proc;
-	const struct ustack *s_thread;  /* the thread that runs, or NULL */
-	uintptr_t     s_func;
+	int           sn_state;         /* atomic */
+	struct uproc *sn_proc;
+	const struct ustack *sn_thread; /* the thread that runs, or NULL */
+	uintptr_t     sn_func;
 	uintptr_t     s_pc;             /* the interrupted instruction */
 	size_t        s_count;          /* elements of s_calls */
 	uintptr_t     s_calls[SNAP_FRAMES];     /* return addresses, the last first */

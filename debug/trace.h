@@ -3,12 +3,12 @@
  * trace.h: events of processors in rings, which utrace.c writes and a reader from outside
  * of the process, tools/usched_view/trace.py, reads. Private.
  *
- * A reader finds the structs by src/proc/layout.h. It writes to c_asked the log2 of a
+ * A reader finds the structs by src/proc/layout.h. It writes to tc_asked the log2 of a
  * number of events, 6 to 26: then processors trace from their next looks on, into rings
  * of so many events; 0 ends the trace. If there are several readers, the last writer
- * counts. p_ring of a processor and g_events are NULL until the first trace.
+ * counts. p_ring of a processor and rg_events are NULL until the first trace.
  *
- * Event n of a ring is in g_events at n % g_size. It is valid if n >= g_begin, and if
+ * Event n of a ring is in rg_events at n % g_size. It is valid if n >= rg_begin, and if
  * g_count, read after the event, is at most n + g_size - 8: the processor goes on, and
  * overwrites the oldest events.
  */
@@ -60,34 +60,34 @@ struct utrace_event {
 enum { UTRACE_WHY_AT = 8, UTRACE_NUMBER_AT = 32 };
 
 struct utrace_control {
-	uint32_t            c_asked;    /* atomic: what the reader writes */
-	uint32_t            c_lock;     /* of c_native */
-	struct utrace_ring *c_native;   /* atomic: the ring of native threads, for mail */
+	uint32_t            tc_asked;   /* atomic: what the reader writes */
+	uint32_t            tc_lock;    /* of tc_native */
+	struct utrace_ring *tc_native;  /* atomic: the ring of native threads, for mail */
 };
 
 extern struct utrace_control utrace__control __attribute__((visibility("hidden")));
 
 struct utrace_ring {
-	struct usched_hook   g_hook;    /* first */
+	struct usched_hook   rg_hook;   /* first */
 
 	/* For the reader. */
 	uint64_t             g_count;   /* atomic: events written so far */
-	struct utrace_event *g_events;  /* atomic; or NULL */
-	uint64_t             g_size;    /* of g_events: a power of two */
-	uint64_t             g_begin;   /* atomic: g_count when the trace began */
+	struct utrace_event *rg_events; /* atomic; or NULL */
+	uint64_t             g_size;    /* of rg_events: a power of two */
+	uint64_t             rg_begin;  /* atomic: g_count when the trace began */
 	uint32_t             g_on;      /* atomic: 1: the processor traces */
 
 	/* For the processor's native thread. */
 	struct uproc        *g_proc;
-	struct ustack       *g_slot;    /* the thread in the slot, except in s_next */
-	uint64_t             g_time;    /* ns: of the last event, */
-	uint64_t             g_began;   /* and of the beginning */
-	uint64_t             g_preempted;
-	uint8_t              g_slots;   /* p_slot without a trace */
+	struct ustack       *rg_slot;   /* the thread in the slot, except in s_next */
+	uint64_t             rg_time;   /* ns: of the last event, */
+	uint64_t             rg_began;  /* and of the beginning */
+	uint64_t             rg_preempted;
+	uint8_t              rg_slots;  /* p_slot without a trace */
 	bool                 g_open;    /* the slot is in place */
-	bool                 g_known;   /* an event says which thread runs */
-	struct usched_calls  g_calls;   /* the scheduler's, as g_linger */
-	int (*g_linger)(struct usched *s, const uint8_t *word, uint8_t value);
+	bool                 rg_known;  /* an event says which thread runs */
+	struct usched_calls  rg_calls;  /* the scheduler's, as rg_linger */
+	int (*rg_linger)(struct usched *s, const uint8_t *word, uint8_t value);
 };
 
 #endif /* USCHED_TRACE_H */

@@ -15,8 +15,8 @@
  * parked processor, and on a busy processor the collector waits for a turn. While the
  * collector runs, no other thread of the processor does.
  *
- * A task belongs to the collector during a batch, and else to the dump: k_state, under
- * d_lock, says to which. The dump may give up a processor that does not answer, only
+ * A task belongs to the collector during a batch, and else to the dump: tk_state, under
+ * du_lock, says to which. The dump may give up a processor that does not answer, only
  * between batches; the task then has what was collected so far. The collector notices
  * when it runs at last. The last user of a dump frees it.
  *
@@ -80,10 +80,10 @@ static struct {
 
 void uinspect__unpin(struct pins *n)
 {
-	for (size_t i = 0; i < n->n_count; i++)
-		uprocs__unpin(n->n_all[i]);
-	free(n->n_all);
-	n->n_all = NULL;
+	for (size_t i = 0; i < n->pn_count; i++)
+		uprocs__unpin(n->pn_all[i]);
+	free(n->pn_all);
+	n->pn_all = NULL;
 }
 
 /* Schedulers may be created between the count and the call, hence the loop. */
@@ -92,12 +92,12 @@ int uinspect__pin(struct pins *n)
 	size_t room = 4, found;
 
 	for (;;) {
-		n->n_count = 0;
-		n->n_all = (struct uprocs **)calloc(room, sizeof(struct uprocs *));
-		if (!n->n_all)
+		n->pn_count = 0;
+		n->pn_all = (struct uprocs **)calloc(room, sizeof(struct uprocs *));
+		if (!n->pn_all)
 			return -ENOMEM;
-		found = uprocs__pin(n->n_all, room);
-		n->n_count = found < room ? found : room;
+		found = uprocs__pin(n->pn_all, room);
+		n->pn_count = found < room ? found : room;
 		if (found <= room)
 			return 0;
 		uinspect__unpin(n);
@@ -112,18 +112,18 @@ static void collect(void *task);
 /* Sets the state of the task. Returns false if the dump has given up the processor. */
 static bool change_task(struct task *k, int to)
 {
-	struct dump *d = k->k_dump;
+	struct dump *d = k->tk_dump;
 	bool wanted;
 
-	pthread_mutex_lock(&d->d_lock);
-	wanted = k->k_state != TASK_GONE;
+	pthread_mutex_lock(&d->du_lock);
+	wanted = k->tk_state != TASK_GONE;
 	if (wanted) {
-		k->k_state = to;
-		k->k_steps++;
+		k->tk_state = to;
+		k->tk_steps++;
 	}
 	if (to == TASK_DONE)
-		pthread_cond_signal(&d->d_changed);
-	pthread_mutex_unlock(&d->d_lock);
+		pthread_cond_signal(&d->du_changed);
+	pthread_mutex_unlock(&d->du_lock);
 	return wanted;
 }
 
@@ -134,11 +134,12 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *task
 	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
 	struct task *k = (struct task *)task;
 
-	if (stack_is_deeper(end, k->k_top))
+	if (stack_is_deeper(end, k->tk_top))
 		return _URC_NO_REASON;
-	if (!stack_is_deeper(end, k->k_bottom) || !at || k->k_key.e_depth == SNAP_FRAMES)
+	if (!stack_is_deeper(end, k->tk_bottom) || !at
+	    || k->tk_key.gk_depth == SNAP_FRAMES)
 		return _URC_END_OF_STACK;
-	k->k_frames[k->k_key.e_depth++] = at;
+	k->tk_frames[k->tk_key.gk_depth++] = at;
 	return _URC_NO_REASON;
 }
 
@@ -152,38 +153,38 @@ static void find_frames(struct task *k, struct ustack *u)
 {
 	const void *where;
 
-	if (k->k_dump->d_how & UINSPECT_BRIEF)
+	if (k->tk_dump->du_how & UINSPECT_BRIEF)
 		return;
-	k->k_top = usched__top(u);
-	k->k_bottom = u->u_stack->k_bottom;
-	if (u->u_stack->k_size - stack_depth(k->k_bottom, k->k_top) >= VISIT_ROOM
-	    && usched__visit(u, trace_frames, k) == 0 && k->k_key.e_depth > 0)
+	k->tk_top = usched__top(u);
+	k->tk_bottom = u->u_stack->k_bottom;
+	if (u->u_stack->k_size - stack_depth(k->tk_bottom, k->tk_top) >= VISIT_ROOM
+	    && usched__visit(u, trace_frames, k) == 0 && k->tk_key.gk_depth > 0)
 		return;
-	where = k->k_why.y_where ? k->k_why.y_where : usched__where(u);
-	k->k_frames[0] = (uintptr_t)where;
-	k->k_key.e_depth = where != NULL;
+	where = k->tk_why.wy_where ? k->tk_why.wy_where : usched__where(u);
+	k->tk_frames[0] = (uintptr_t)where;
+	k->tk_key.gk_depth = where != NULL;
 }
 
 /*
- * Returns memory of the dump, aligned to 8; NULL: there is no memory. Under d_lock, until
- * all collectors are done.
+ * Returns memory of the dump, aligned to 8; NULL: there is no memory. Under du_lock,
+ * until all collectors are done.
  */
 static void *get_memory(struct dump *d, size_t size)
 {
-	struct chunk *c = d->d_chunks;
+	struct chunk *c = d->du_chunks;
 	void *memory;
 
 	size = (size + 7) / 8 * 8;
-	if (!c || c->c_used + size > MEMORY_CHUNK - sizeof *c) {
+	if (!c || c->ck_used + size > MEMORY_CHUNK - sizeof *c) {
 		c = (struct chunk *)malloc(MEMORY_CHUNK);
 		if (!c)
 			return NULL;
-		c->c_next = d->d_chunks;
-		c->c_used = 0;
-		d->d_chunks = c;
+		c->ck_next = d->du_chunks;
+		c->ck_used = 0;
+		d->du_chunks = c;
 	}
-	memory = c->c_bytes + c->c_used;
-	c->c_used += size;
+	memory = c->ck_bytes + c->ck_used;
+	c->ck_used += size;
 	return memory;
 }
 
@@ -205,47 +206,48 @@ static uint64_t mix(uint64_t hash, uintptr_t word)
 
 static uint64_t hash_of(const struct task *k)
 {
-	const struct group_key *e = &k->k_key;
-	uint64_t hash = mix(e->e_func, (uintptr_t)e->e_kind);
+	const struct group_key *e = &k->tk_key;
+	uint64_t hash = mix(e->gk_func, (uintptr_t)e->gk_kind);
 
-	hash = mix(hash, (uintptr_t)e->e_how);
-	hash = mix(hash, (uintptr_t)e->e_state << 8 | e->e_number);
-	for (size_t i = 0; i < e->e_depth; i++)
-		hash = mix(hash, k->k_frames[i]);
+	hash = mix(hash, (uintptr_t)e->gk_how);
+	hash = mix(hash, (uintptr_t)e->gk_state << 8 | e->gk_number);
+	for (size_t i = 0; i < e->gk_depth; i++)
+		hash = mix(hash, k->tk_frames[i]);
 	return hash;
 }
 
 /* Returns whether the thread that the task looks at belongs to the group. */
 static bool fits(const struct group *g, const struct task *k)
 {
-	const struct group_key *a = &g->g_key, *b = &k->k_key;
+	const struct group_key *a = &g->gr_key, *b = &k->tk_key;
 
-	return a->e_func == b->e_func && a->e_kind == b->e_kind && a->e_how == b->e_how
-		&& a->e_state == b->e_state && a->e_number == b->e_number
-		&& a->e_depth == b->e_depth
-		&& memcmp(g->g_frames, k->k_frames, a->e_depth * sizeof(uintptr_t)) == 0;
+	return a->gk_func == b->gk_func && a->gk_kind == b->gk_kind
+		&& a->gk_how == b->gk_how && a->gk_state == b->gk_state
+		&& a->gk_number == b->gk_number && a->gk_depth == b->gk_depth
+		&& memcmp(g->gr_frames, k->tk_frames,
+			  a->gk_depth * sizeof(uintptr_t)) == 0;
 }
 
-/* Returns the group of the thread that the task looks at. Under d_lock. NULL: no
+/* Returns the group of the thread that the task looks at. Under du_lock. NULL: no
    memory. */
 static struct group *group_of(const struct task *k, uint64_t hash)
 {
-	struct dump *d = k->k_dump;
-	struct group **bucket = &d->d_buckets[hash >> 32 & (DUMP_BUCKETS - 1)], *g;
-	size_t size = k->k_key.e_depth * sizeof(uintptr_t);
+	struct dump *d = k->tk_dump;
+	struct group **bucket = &d->du_buckets[hash >> 32 & (DUMP_BUCKETS - 1)], *g;
+	size_t size = k->tk_key.gk_depth * sizeof(uintptr_t);
 
-	for (g = *bucket; g; g = g->g_next)
-		if (g->g_hash == hash && fits(g, k))
+	for (g = *bucket; g; g = g->gr_next)
+		if (g->gr_hash == hash && fits(g, k))
 			return g;
 	g = (struct group *)get_memory(d, sizeof *g + size);
 	if (!g)
 		return NULL;
-	*g = (struct group){ .g_next = *bucket, .g_older = d->d_newest, .g_hash = hash,
-			     .g_key = k->k_key };
-	d->d_newest = g;
-	d->d_groups++;
-	memcpy(g->g_frames, k->k_frames, size);
-	g->g_last = &g->g_first;
+	*g = (struct group){ .gr_next = *bucket, .gr_older = d->du_newest,
+			     .gr_hash = hash, .gr_key = k->tk_key };
+	d->du_newest = g;
+	d->du_groups++;
+	memcpy(g->gr_frames, k->tk_frames, size);
+	g->gr_last = &g->gr_first;
 	*bucket = g;
 	return g;
 }
@@ -253,60 +255,60 @@ static struct group *group_of(const struct task *k, uint64_t hash)
 /* Adds a copy of `m' to the group of the thread that the task looks at. */
 static void add_member(struct task *k, const struct member *m, const char *name)
 {
-	struct dump *d = k->k_dump;
+	struct dump *d = k->tk_dump;
 	uint64_t hash = hash_of(k);
 	struct member *kept = NULL;
 	struct group *g;
 
-	pthread_mutex_lock(&d->d_lock);
+	pthread_mutex_lock(&d->du_lock);
 	g = group_of(k, hash);
 	if (g)
 		kept = (struct member *)get_memory(d, sizeof *kept);
 	if (kept) {
 		*kept = *m;
-		kept->m_name = keep_text(d, name);
-		if (k->k_key.e_state == UPROC_WAITS)
-			kept->m_more = keep_text(d, k->k_why.y_more);
-		*g->g_last = kept;
-		g->g_last = &kept->m_next;
-		g->g_count++;
+		kept->dm_name = keep_text(d, name);
+		if (k->tk_key.gk_state == UPROC_WAITS)
+			kept->dm_more = keep_text(d, k->tk_why.wy_more);
+		*g->gr_last = kept;
+		g->gr_last = &kept->dm_next;
+		g->gr_count++;
 	} else {
-		d->d_lost++;
+		d->du_lost++;
 	}
-	pthread_mutex_unlock(&d->d_lock);
+	pthread_mutex_unlock(&d->du_lock);
 }
 
-/* Fills in k_why, k_key and k_frames. */
+/* Fills in tk_why, tk_key and tk_frames. */
 static void look_at_thread(struct task *k, struct uproc_thread *t)
 {
-	struct ustack *u = &t->t_stack;
+	struct ustack *u = &t->th_stack;
 
-	k->k_why = (struct ustack_why){ .y_how = "" };
-	k->k_key = (struct group_key){ .e_func = (uintptr_t)ustack_func(u) };
-	k->k_key.e_state = (uint8_t)uproc__state(t, &k->k_why);
-	if (k->k_key.e_state == UPROC_WAITS) {
-		k->k_key.e_kind = k->k_why.y_kind;
-		k->k_key.e_how = k->k_why.y_how;
-		k->k_key.e_number = k->k_why.y_number != 0;
+	k->tk_why = (struct ustack_why){ .wy_how = "" };
+	k->tk_key = (struct group_key){ .gk_func = (uintptr_t)ustack_func(u) };
+	k->tk_key.gk_state = (uint8_t)uproc__state(t, &k->tk_why);
+	if (k->tk_key.gk_state == UPROC_WAITS) {
+		k->tk_key.gk_kind = k->tk_why.wy_kind;
+		k->tk_key.gk_how = k->tk_why.wy_how;
+		k->tk_key.gk_number = k->tk_why.wy_number != 0;
 	}
-	if (k->k_key.e_state != UPROC_IS_NEW)
+	if (k->tk_key.gk_state != UPROC_IS_NEW)
 		find_frames(k, u);
 }
 
 static void add_thread(struct task *k, struct uproc_thread *t)
 {
-	struct ustack *u = &t->t_stack;
-	struct member m = { .m_thread = (uintptr_t)u, .m_task = k };
+	struct ustack *u = &t->th_stack;
+	struct member m = { .dm_thread = (uintptr_t)u, .dm_task = k };
 	char name[USTACK_NAME_MAX] = "";
 
-	if (!uproc__has(k->k_proc, t) || ustack_func(u) == collect)
+	if (!uproc__has(k->tk_proc, t) || ustack_func(u) == collect)
 		return;
-	k->k_threads++;
+	k->tk_threads++;
 	look_at_thread(k, t);
-	m.m_joiner = (uintptr_t)uproc__joiner(t);
-	if (k->k_key.e_state == UPROC_WAITS) {
-		m.m_object = k->k_why.y_object;
-		m.m_holder = k->k_why.y_holder;
+	m.dm_joiner = (uintptr_t)uproc__joiner(t);
+	if (k->tk_key.gk_state == UPROC_WAITS) {
+		m.dm_object = k->tk_why.wy_object;
+		m.dm_holder = k->tk_why.wy_holder;
 	}
 	if (__atomic_load_n(&u->u_mail, __ATOMIC_RELAXED) & UPROC_MAIL_NAMED
 	    && ustack_get_name(u, name, sizeof name))
@@ -318,17 +320,18 @@ static void add_thread(struct task *k, struct uproc_thread *t)
 static bool collect_batch(struct task *k)
 {
 	int64_t end = when_now() + PIECE;
-	size_t before = k->k_threads;
+	size_t before = k->tk_threads;
 
-	for (unsigned n = 1; k->k_threads - before < DUMP_BATCH; n++) {
-		if (k->k_at == k->k_got) {
-			k->k_got = uimage_pool_next(&k->k_proc->p_procs->r_images,
-						    &k->k_walk, k->k_records, DUMP_BATCH);
-			k->k_at = 0;
+	for (unsigned n = 1; k->tk_threads - before < DUMP_BATCH; n++) {
+		if (k->tk_at == k->tk_got) {
+			k->tk_got = uimage_pool_next(&k->tk_proc->p_procs->r_images,
+						     &k->tk_walk, k->tk_records,
+						     DUMP_BATCH);
+			k->tk_at = 0;
 		}
-		if (k->k_got == 0)
+		if (k->tk_got == 0)
 			return false;
-		add_thread(k, (struct uproc_thread *)k->k_records[k->k_at++]);
+		add_thread(k, (struct uproc_thread *)k->tk_records[k->tk_at++]);
 		if (n % CLOCK_EVERY == 0 && when_now() > end)
 			break;
 	}
@@ -340,20 +343,20 @@ static void leave_dump(struct dump *d)
 	struct chunk *c, *next;
 	bool last;
 
-	pthread_mutex_lock(&d->d_lock);
-	last = --d->d_users == 0;
-	pthread_mutex_unlock(&d->d_lock);
+	pthread_mutex_lock(&d->du_lock);
+	last = --d->du_users == 0;
+	pthread_mutex_unlock(&d->du_lock);
 	if (!last)
 		return;
-	for (c = d->d_chunks; c; c = next) {
-		next = c->c_next;
+	for (c = d->du_chunks; c; c = next) {
+		next = c->ck_next;
 		free(c);
 	}
-	for (size_t i = 0; i < d->d_count; i++)
-		free(d->d_tasks[i]);
-	pthread_cond_destroy(&d->d_changed);
-	pthread_mutex_destroy(&d->d_lock);
-	free(d->d_tasks);
+	for (size_t i = 0; i < d->du_count; i++)
+		free(d->du_tasks[i]);
+	pthread_cond_destroy(&d->du_changed);
+	pthread_mutex_destroy(&d->du_lock);
+	free(d->du_tasks);
 	free(d);
 }
 
@@ -369,7 +372,7 @@ static void collect(void *task)
 			break;
 		ustack_yield();         /* fails without memory, which does no harm */
 	}
-	leave_dump(k->k_dump);
+	leave_dump(k->tk_dump);
 }
 
 /* ---- Dumps ---- */
@@ -378,22 +381,22 @@ static int make_tasks(struct dump *d)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < d->d_pins.n_count; i++)
-		n += d->d_pins.n_all[i]->r_conf.c_processors;
-	d->d_tasks = (struct task **)calloc(n + 1, sizeof(struct task *));
-	if (!d->d_tasks)
+	for (size_t i = 0; i < d->du_pins.pn_count; i++)
+		n += d->du_pins.pn_all[i]->r_conf.c_processors;
+	d->du_tasks = (struct task **)calloc(n + 1, sizeof(struct task *));
+	if (!d->du_tasks)
 		return -ENOMEM;
-	for (unsigned i = 0; i < d->d_pins.n_count; i++)
-		for (unsigned j = 0; j < d->d_pins.n_all[i]->r_conf.c_processors; j++) {
+	for (unsigned i = 0; i < d->du_pins.pn_count; i++)
+		for (unsigned j = 0; j < d->du_pins.pn_all[i]->r_conf.c_processors; j++) {
 			struct task *k = (struct task *)calloc(1, sizeof *k);
 
 			if (!k)
 				return -ENOMEM;
-			k->k_dump = d;
-			k->k_proc = uproc_at(d->d_pins.n_all[i], j);
-			k->k_scheduler = i;
-			k->k_number = j;
-			d->d_tasks[d->d_count++] = k;
+			k->tk_dump = d;
+			k->tk_proc = uproc_at(d->du_pins.pn_all[i], j);
+			k->tk_scheduler = i;
+			k->tk_number = j;
+			d->du_tasks[d->du_count++] = k;
 		}
 	return 0;
 }
@@ -402,15 +405,15 @@ static int make_tasks(struct dump *d)
    are not taken for deadlocked. */
 static int start_collector(struct task *k)
 {
-	struct uprocs *r = k->k_proc->p_procs;
+	struct uprocs *r = k->tk_proc->p_procs;
 	int rc;
 
 	struct ustack *u;
 
-	if (ONE_NATIVE && uproc_self() && uproc_self() != k->k_proc)
+	if (ONE_NATIVE && uproc_self() && uproc_self() != k->tk_proc)
 		return -EBUSY;                  /* that processor runs only later */
 	uprocs_hold(r, 1);
-	rc = uproc_start((struct uproc_place){ k->k_proc, 1 }, NULL, collect, k,
+	rc = uproc_start((struct uproc_place){ k->tk_proc, 1 }, NULL, collect, k,
 			 ONE_NATIVE ? &u : NULL);
 	uprocs_hold(r, 0);
 	return rc || !ONE_NATIVE ? rc : ustack_join(u, NULL, USCHED_NEVER);
@@ -418,35 +421,35 @@ static int start_collector(struct task *k)
 
 static int ask_all(struct dump *d)
 {
-	for (size_t i = 0; i < d->d_count; i++) {
-		struct task *k = d->d_tasks[i];
+	for (size_t i = 0; i < d->du_count; i++) {
+		struct task *k = d->du_tasks[i];
 
-		k->k_since = when_now();
-		pthread_mutex_lock(&d->d_lock);
-		d->d_users++;
-		pthread_mutex_unlock(&d->d_lock);
+		k->tk_since = when_now();
+		pthread_mutex_lock(&d->du_lock);
+		d->du_users++;
+		pthread_mutex_unlock(&d->du_lock);
 		if (start_collector(k) == 0)
 			continue;
-		pthread_mutex_lock(&d->d_lock);
-		k->k_state = TASK_REFUSED;
-		d->d_users--;
-		pthread_mutex_unlock(&d->d_lock);
+		pthread_mutex_lock(&d->du_lock);
+		k->tk_state = TASK_REFUSED;
+		d->du_users--;
+		pthread_mutex_unlock(&d->du_lock);
 	}
 	return 0;
 }
 
-/* Returns false, under d_lock, if the task is done, or the processor does not answer. */
+/* Returns false, under du_lock, if the task is done, or the processor does not answer. */
 static bool expects(struct task *k, int64_t now)
 {
-	if (k->k_state >= TASK_DONE)
+	if (k->tk_state >= TASK_DONE)
 		return false;
-	if (k->k_steps != k->k_seen || k->k_state == TASK_BUSY) {
-		k->k_seen = k->k_steps;
-		k->k_since = now;
+	if (k->tk_steps != k->tk_seen || k->tk_state == TASK_BUSY) {
+		k->tk_seen = k->tk_steps;
+		k->tk_since = now;
 	}
-	if (now - k->k_since < ANSWER_IN * INT64_C(1000000))
+	if (now - k->tk_since < ANSWER_IN * INT64_C(1000000))
 		return true;
-	k->k_state = TASK_GONE;
+	k->tk_state = TASK_GONE;
 	return false;
 }
 
@@ -454,21 +457,21 @@ static void await_all(struct dump *d)
 {
 	bool expected = true;
 
-	pthread_mutex_lock(&d->d_lock);
+	pthread_mutex_lock(&d->du_lock);
 	while (expected) {
 		int64_t now = when_now(), until = now + LOOK_EVERY * INT64_C(1000000);
 		struct timespec t = when_of(until);
 
 		expected = false;
-		for (size_t i = 0; i < d->d_count; i++)
-			expected |= expects(d->d_tasks[i], now);
+		for (size_t i = 0; i < d->du_count; i++)
+			expected |= expects(d->du_tasks[i], now);
 		if (expected)
-			pthread_cond_timedwait(&d->d_changed, &d->d_lock, &t);
+			pthread_cond_timedwait(&d->du_changed, &d->du_lock, &t);
 	}
-	for (size_t i = 0; i < d->d_count; i++) /* without the collector */
-		d->d_tasks[i]->k_all = uproc_count(d->d_tasks[i]->k_proc)
-			- (d->d_tasks[i]->k_state == TASK_GONE);
-	pthread_mutex_unlock(&d->d_lock);
+	for (size_t i = 0; i < d->du_count; i++) /* without the collector */
+		d->du_tasks[i]->tk_all = uproc_count(d->du_tasks[i]->tk_proc)
+			- (d->du_tasks[i]->tk_state == TASK_GONE);
+	pthread_mutex_unlock(&d->du_lock);
 }
 
 /* Returns false if no answer comes: `p' blocks the signal, or sleeps in the kernel. */
@@ -486,12 +489,12 @@ static void keep_snap(struct task *k, const struct uinspect_snap *s)
 {
 	char name[USTACK_NAME_MAX];
 
-	k->k_runs = (uintptr_t)s->s_thread;
-	k->k_runs_func = s->s_func;
-	if (s->s_thread && ustack_get_name(s->s_thread, name, sizeof name) == 0)
-		k->k_runs_name = keep_text(k->k_dump, name);
-	k->k_runs_depth = s->s_count;
-	memcpy(k->k_frames, s->s_calls, sizeof s->s_calls);
+	k->tk_runs = (uintptr_t)s->sn_thread;
+	k->tk_runs_func = s->sn_func;
+	if (s->sn_thread && ustack_get_name(s->sn_thread, name, sizeof name) == 0)
+		k->tk_runs_name = keep_text(k->tk_dump, name);
+	k->tk_runs_depth = s->s_count;
+	memcpy(k->tk_frames, s->s_calls, sizeof s->s_calls);
 }
 
 /* Asks the processors that do not answer what they run. */
@@ -499,13 +502,13 @@ static void ask_natives(struct dump *d)
 {
 	int sig = __atomic_load_n(&inspector.i_signal, __ATOMIC_ACQUIRE);
 
-	for (size_t i = 0; sig && i < d->d_count; i++) {
-		struct task *k = d->d_tasks[i];
+	for (size_t i = 0; sig && i < d->du_count; i++) {
+		struct task *k = d->du_tasks[i];
 
-		if (k->k_state != TASK_GONE || k->k_proc->p_procs->r_conf.c_embed)
+		if (k->tk_state != TASK_GONE || k->tk_proc->p_procs->r_conf.c_embed)
 			continue;
 		pthread_mutex_lock(&inspector.i_lock);
-		if (snap_native(k->k_proc, sig))
+		if (snap_native(k->tk_proc, sig))
 			keep_snap(k, &inspector.i_snap);
 		pthread_mutex_unlock(&inspector.i_lock);
 	}
@@ -518,13 +521,13 @@ static int dump_here(int fd, unsigned how)
 
 	if (!d)
 		return -ENOMEM;
-	d->d_fd = fd;
-	d->d_how = how;
-	d->d_users = 1;
-	pthread_mutex_init(&d->d_lock, NULL);
-	when_init_cond(&d->d_changed);
+	d->du_fd = fd;
+	d->du_how = how;
+	d->du_users = 1;
+	pthread_mutex_init(&d->du_lock, NULL);
+	when_init_cond(&d->du_changed);
 	before = defer_cancel();
-	rc = uinspect__pin(&d->d_pins);
+	rc = uinspect__pin(&d->du_pins);
 	if (rc == 0)
 		rc = make_tasks(d);
 	if (rc == 0)
@@ -533,7 +536,7 @@ static int dump_here(int fd, unsigned how)
 		await_all(d);
 		ask_natives(d);
 	}
-	uinspect__unpin(&d->d_pins);
+	uinspect__unpin(&d->du_pins);
 	if (rc == 0)
 		rc = uinspect__show(d);
 	leave_dump(d);
@@ -544,10 +547,10 @@ static int dump_here(int fd, unsigned how)
 /* A dump for a thread: made by another native thread, so that the caller's processor can
    go on. */
 struct dump_job {
-	int                j_fd;
-	unsigned           j_how;
-	int                j_rc;
-	struct usync_group j_done;
+	int                dj_fd;
+	unsigned           dj_how;
+	int                dj_rc;
+	struct usync_group dj_done;
 };
 
 static void *run_apart(void *arg)
@@ -555,8 +558,8 @@ static void *run_apart(void *arg)
 	struct dump_job *job = (struct dump_job *)arg;
 
 	name_native("usched inspect");
-	job->j_rc = dump_here(job->j_fd, job->j_how);
-	usync_group_done(&job->j_done);
+	job->dj_rc = dump_here(job->dj_fd, job->dj_how);
+	usync_group_done(&job->dj_done);
 	return NULL;
 }
 
@@ -570,14 +573,14 @@ static int dump_apart(struct uprocs *r, int fd, unsigned how)
 		free(job);
 		return -ENOMEM;
 	}
-	*job = (struct dump_job){ .j_fd = fd, .j_how = how };
-	usync_group_add(&job->j_done, 1);
+	*job = (struct dump_job){ .dj_fd = fd, .dj_how = how };
+	usync_group_add(&job->dj_done, 1);
 	uprocs_hold(r, 1);
 	rc = -pthread_create(&native, NULL, run_apart, job);
 	if (rc == 0) {
-		rc = usync_group_wait(&job->j_done, USCHED_NEVER);
+		rc = usync_group_wait(&job->dj_done, USCHED_NEVER);
 		pthread_join(native, NULL);     /* soon over */
-		rc = rc ? rc : job->j_rc;
+		rc = rc ? rc : job->dj_rc;
 	}
 	uprocs_hold(r, 0);
 	ustack_shield(shielded);

@@ -33,7 +33,7 @@ enum {
 #define NO_VALUE UINT64_MAX
 
 static const struct metric {
-	const char *c_name, *c_type, *c_help;
+	const char *me_name, *me_type, *me_help;
 } metrics[METRICS] = {
 	[METRIC_SWITCHES] = { "usched_switches_total", "counter",
 	  "Launches and resumes of threads, except for those that went on at once." },
@@ -90,15 +90,15 @@ static void read_stats(uint64_t *values, const struct usched *sched)
 	struct usched_stats s;
 
 	usched_stats(sched, &s);
-	values[METRIC_SWITCHES] = s.s_switches;
-	values[METRIC_LAUNCHES] = s.s_launches;
-	values[METRIC_EVICTIONS] = s.s_evictions;
-	values[METRIC_LOADS] = s.s_loads;
-	values[METRIC_BYTES] = s.s_bytes;
-	values[METRIC_PREEMPTED] = s.s_preempted;
-	values[METRIC_MOVES] = s.s_moves;
-	values[METRIC_IMAGE_BYTES] = s.s_image_bytes;
-	values[METRIC_DEEPEST] = s.s_deepest;
+	values[METRIC_SWITCHES] = s.st_switches;
+	values[METRIC_LAUNCHES] = s.st_launches;
+	values[METRIC_EVICTIONS] = s.st_evictions;
+	values[METRIC_LOADS] = s.st_loads;
+	values[METRIC_BYTES] = s.st_bytes;
+	values[METRIC_PREEMPTED] = s.st_preempted;
+	values[METRIC_MOVES] = s.st_moves;
+	values[METRIC_IMAGE_BYTES] = s.st_image_bytes;
+	values[METRIC_DEEPEST] = s.st_deepest;
 }
 
 /* Reads what is beside the dispatcher's counters. `values' is zeros. */
@@ -124,15 +124,15 @@ static void read_processor(uint64_t *values, const struct uproc *p)
 }
 
 struct column {
-	uint32_t o_scheduler;
-	unsigned o_processor;
-	uint64_t o_values[METRICS];
+	uint32_t cm_scheduler;
+	unsigned cm_processor;
+	uint64_t cm_values[METRICS];
 };
 
 static void read_column(struct column *o, const struct uproc *p)
 {
-	read_stats(o->o_values, &p->p_sched);
-	read_processor(o->o_values, p);
+	read_stats(o->cm_values, &p->p_sched);
+	read_processor(o->cm_values, p);
 }
 
 /* Reads a column for each processor. The last scheduler in the list is the oldest, and
@@ -141,18 +141,18 @@ static int read_columns(const struct pins *pins, struct column **columns, size_t
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < pins->n_count; i++)
-		n += pins->n_all[i]->r_conf.c_processors;
+	for (size_t i = 0; i < pins->pn_count; i++)
+		n += pins->pn_all[i]->r_conf.c_processors;
 	*columns = (struct column *)calloc(n + 1, sizeof **columns);
 	if (!*columns)
 		return -ENOMEM;
-	for (size_t i = pins->n_count; i-- > 0; )
-		for (unsigned j = 0; j < pins->n_all[i]->r_conf.c_processors; j++) {
+	for (size_t i = pins->pn_count; i-- > 0; )
+		for (unsigned j = 0; j < pins->pn_all[i]->r_conf.c_processors; j++) {
 			struct column *o = &(*columns)[(*count)++];
 
-			o->o_scheduler = pins->n_all[i]->r_number;
-			o->o_processor = j;
-			read_column(o, uproc_at(pins->n_all[i], j));
+			o->cm_scheduler = pins->pn_all[i]->r_number;
+			o->cm_processor = j;
+			read_column(o, uproc_at(pins->pn_all[i], j));
 		}
 	return 0;
 }
@@ -161,24 +161,24 @@ static void show_metric(struct text *t, const struct metric *m,
 			const struct column *columns, size_t count)
 {
 	text_put(t, "# HELP ");
-	text_put(t, m->c_name);
+	text_put(t, m->me_name);
 	text_put(t, " ");
-	text_put(t, m->c_help);
+	text_put(t, m->me_help);
 	text_put(t, "\n# TYPE ");
-	text_put(t, m->c_name);
+	text_put(t, m->me_name);
 	text_put(t, " ");
-	text_put(t, m->c_type);
+	text_put(t, m->me_type);
 	text_put(t, "\n");
 	for (size_t i = 0; i < count; i++) {
-		uint64_t value = columns[i].o_values[m - metrics];
+		uint64_t value = columns[i].cm_values[m - metrics];
 
 		if (value == NO_VALUE)
 			continue;
-		text_put(t, m->c_name);
+		text_put(t, m->me_name);
 		text_put(t, "{scheduler=\"");
-		text_number(t, columns[i].o_scheduler);
+		text_number(t, columns[i].cm_scheduler);
 		text_put(t, "\",processor=\"");
-		text_number(t, columns[i].o_processor);
+		text_number(t, columns[i].cm_processor);
 		text_put(t, "\"} ");
 		if (m == &metrics[METRIC_LONGEST])      /* the one in ns */
 			text_seconds(t, value, 9);

@@ -22,8 +22,8 @@ enum { SNAP_FREE, SNAP_WANTED, SNAP_TAKEN, SNAP_READY };
 
 void uinspect__ask(struct uinspect_snap *s, struct uproc *p)
 {
-	s->s_proc = p;
-	__atomic_store_n(&s->s_state, SNAP_WANTED, __ATOMIC_RELEASE);
+	s->sn_proc = p;
+	__atomic_store_n(&s->sn_state, SNAP_WANTED, __ATOMIC_RELEASE);
 }
 
 #ifdef __GLIBC__
@@ -48,7 +48,7 @@ static _Unwind_Reason_Code snap_call(struct _Unwind_Context *context, void *snap
 	if (s->s_count == 0) {
 		if (at != s->s_pc)
 			return _URC_NO_REASON;
-		if (!is_on_stack(s->s_proc, (uintptr_t)TOP_OF(context)))
+		if (!is_on_stack(s->sn_proc, (uintptr_t)TOP_OF(context)))
 			return _URC_END_OF_STACK;
 		at++;                   /* as if called */
 	}
@@ -74,18 +74,18 @@ void uinspect__answer(struct uinspect_snap *s, const struct usched *sched,
 {
 	int wanted = SNAP_WANTED;
 
-	if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) != SNAP_WANTED
-	    || (sched && &s->s_proc->p_sched != sched)
-	    || !__atomic_compare_exchange_n(&s->s_state, &wanted, SNAP_TAKEN, 0,
+	if (__atomic_load_n(&s->sn_state, __ATOMIC_ACQUIRE) != SNAP_WANTED
+	    || (sched && &s->sn_proc->p_sched != sched)
+	    || !__atomic_compare_exchange_n(&s->sn_state, &wanted, SNAP_TAKEN, 0,
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
-	s->s_thread = s->s_proc->p_sched.s_current;
-	s->s_func = s->s_thread ? (uintptr_t)ustack_func(s->s_thread) : 0;
+	s->sn_thread = s->sn_proc->p_sched.s_current;
+	s->sn_func = s->sn_thread ? (uintptr_t)ustack_func(s->sn_thread) : 0;
 	s->s_pc = usched__interrupted(context);
 	s->s_count = 0;
 	if (s->s_pc)
 		snap_find_calls(s);
-	__atomic_store_n(&s->s_state, SNAP_READY, __ATOMIC_RELEASE);
+	__atomic_store_n(&s->sn_state, SNAP_READY, __ATOMIC_RELEASE);
 }
 
 bool uinspect__await(struct uinspect_snap *s, unsigned ms)
@@ -94,14 +94,14 @@ bool uinspect__await(struct uinspect_snap *s, unsigned ms)
 	int state = SNAP_WANTED;
 
 	for (unsigned i = 0; i < ms; i++) {
-		if (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) == SNAP_READY)
+		if (__atomic_load_n(&s->sn_state, __ATOMIC_ACQUIRE) == SNAP_READY)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	if (__atomic_compare_exchange_n(&s->s_state, &state, SNAP_FREE, 0,
+	if (__atomic_compare_exchange_n(&s->sn_state, &state, SNAP_FREE, 0,
 					__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
 		return false;
-	while (__atomic_load_n(&s->s_state, __ATOMIC_ACQUIRE) != SNAP_READY)
+	while (__atomic_load_n(&s->sn_state, __ATOMIC_ACQUIRE) != SNAP_READY)
 		sched_yield();
 	return true;
 }

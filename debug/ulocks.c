@@ -52,10 +52,10 @@ enum {
 
 /* A lock that a thread holds. */
 struct held {
-	const void          *h_lock;
-	const char          *h_kind;
-	const struct ustack *h_thread;
-	const void          *h_where;   /* the return address */
+	const void          *hl_lock;
+	const char          *hl_kind;
+	const struct ustack *hl_thread;
+	const void          *hl_where;  /* the return address */
 };
 
 /* The locks that threads of this native thread hold. */
@@ -75,9 +75,9 @@ extern int get_name(const struct ustack *u, char *buffer, size_t size)
 extern struct usched_observer usched__observer __attribute__((weak));
 
 struct calls {
-	const struct held *c_held;
-	size_t             c_count;
-	uintptr_t          c_calls[CALLS];
+	const struct held *lc_held;
+	size_t             lc_count;
+	uintptr_t          lc_calls[CALLS];
 };
 
 static const struct ustack *running(void)
@@ -97,7 +97,7 @@ static void note(const void *lock, const char *kind, const void *where)
 static void forget(const void *lock)
 {
 	for (unsigned i = held_count; i-- > 0; )
-		if (held[i].h_lock == lock) {
+		if (held[i].hl_lock == lock) {
 			held_count--;
 			memmove(&held[i], &held[i + 1],
 				(held_count - i) * sizeof *held);
@@ -202,19 +202,19 @@ static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *calls
 {
 	struct calls *c = calls;
 
-	if (c->c_count == CALLS || _Unwind_GetIP(context) == 0)
+	if (c->lc_count == CALLS || _Unwind_GetIP(context) == 0)
 		return _URC_END_OF_STACK;
-	c->c_calls[c->c_count++] = (uintptr_t)_Unwind_GetIP(context);
+	c->lc_calls[c->lc_count++] = (uintptr_t)_Unwind_GetIP(context);
 	return _URC_NO_REASON;
 }
 
 /* Returns whether the place is new, and there is room to remember it. */
 static bool is_new(const struct calls *c)
 {
-	uint64_t hash = (uintptr_t)c->c_held->h_where;
+	uint64_t hash = (uintptr_t)c->lc_held->hl_where;
 
-	for (size_t i = 0; i < c->c_count; i++)
-		hash = (hash ^ c->c_calls[i]) * UINT64_C(0x9e3779b97f4a7c15)
+	for (size_t i = 0; i < c->lc_count; i++)
+		hash = (hash ^ c->lc_calls[i]) * UINT64_C(0x9e3779b97f4a7c15)
 			^ hash >> 29;
 	for (size_t i = 0; i < PLACES; i++) {
 		uint64_t there = 0;
@@ -243,14 +243,14 @@ static void tell(const struct ustack *u, struct calls *c)
 	text_put(&t, ", function ");
 	code_add(&t, (uintptr_t)ustack_func(u));
 	text_put(&t, ", blocks while it holds ");
-	text_put(&t, c->c_held->h_kind);
+	text_put(&t, c->lc_held->hl_kind);
 	text_put(&t, " ");
-	text_hex(&t, (uintptr_t)c->c_held->h_lock);
+	text_hex(&t, (uintptr_t)c->lc_held->hl_lock);
 	text_put(&t, ", locked at ");
-	code_add(&t, (uintptr_t)c->c_held->h_where - 1);
+	code_add(&t, (uintptr_t)c->lc_held->hl_where - 1);
 	text_put(&t, ", at\n");
-	for (size_t i = 1; i < c->c_count; i++)         /* 0: this file */
-		code_call(&t, c->c_calls[i]);
+	for (size_t i = 1; i < c->lc_count; i++)        /* 0: this file */
+		code_call(&t, c->lc_calls[i]);
 	text_flush(&t);
 	__atomic_store_n(&writing, 0, __ATOMIC_RELEASE);
 }
@@ -262,10 +262,10 @@ static void look_at_block(const struct usched *s)
 	int error = errno;
 
 	for (unsigned i = 0; i < held_count; i++) {
-		if (held[i].h_thread != s->s_current)
+		if (held[i].hl_thread != s->s_current)
 			continue;
-		c.c_held = &held[i];
-		c.c_count = 0;
+		c.lc_held = &held[i];
+		c.lc_count = 0;
 		_Unwind_Backtrace(add_call, &c);
 		if (is_new(&c))
 			tell(s->s_current, &c);
@@ -276,7 +276,7 @@ static void look_at_block(const struct usched *s)
 __attribute__((constructor)) static void begin_looking(void)
 {
 	if (&usched__observer)
-		__atomic_store_n(&usched__observer.o_blocks, &look_at_block,
+		__atomic_store_n(&usched__observer.ob_blocks, &look_at_block,
 				 __ATOMIC_RELAXED);
 }
 #endif /* USCHED_TSAN */

@@ -51,10 +51,10 @@ enum {
 };
 
 struct native {
-	void  *n_map;
-	size_t n_size;                  /* bytes of n_map */
-	char  *n_end;                   /* the end of the native stack, or NULL */
-	size_t n_below, n_above;        /* bytes around n_end: a fault is an overflow */
+	void  *nt_map;
+	size_t nt_size;                 /* bytes of nt_map */
+	char  *nt_end;                  /* the end of the native stack, or NULL */
+	size_t nt_below, nt_above;      /* bytes around nt_end: a fault is an overflow */
 };
 
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
@@ -70,7 +70,8 @@ static void leave_stack(void)
 	stack_t stack;
 
 	if (sigaltstack(NULL, &stack) == 0
-	    && (uintptr_t)stack.ss_sp - (uintptr_t)own_stack->n_map < own_stack->n_size) {
+	    && (uintptr_t)stack.ss_sp - (uintptr_t)own_stack->nt_map
+		       < own_stack->nt_size) {
 		stack = (stack_t){ .ss_flags = SS_DISABLE };
 		sigaltstack(&stack, NULL);
 	}
@@ -81,7 +82,7 @@ static void unmap_stack(void *native)
 {
 	struct native *n = (struct native *)native;
 
-	munmap(n->n_map, n->n_size);
+	munmap(n->nt_map, n->nt_size);
 }
 
 /* Frees what a native thread has, when that thread ends. */
@@ -114,7 +115,7 @@ static void *map_stack(void)
 		return NULL;
 	}
 	n = (struct native *)(void *)stack_first(map, size, sizeof *n);
-	*n = (struct native){ .n_map = map, .n_size = size };
+	*n = (struct native){ .nt_map = map, .nt_size = size };
 	return n;
 }
 
@@ -149,15 +150,15 @@ static void find_end(struct native *n)
 	if (pthread_getattr_np(pthread_self(), &attr))
 		return;
 	if (pthread_attr_getstack(&attr, &low, &size) == 0
-	    && pthread_attr_getguardsize(&attr, &n->n_below) == 0) {
+	    && pthread_attr_getguardsize(&attr, &n->nt_below) == 0) {
 		if (grows)
 			low = lowest((char *)low, &size);
-		n->n_end = stack_last((char *)low, size, 0);
-		n->n_above = STACK_GROWS_UP ? size : 0;
+		n->nt_end = stack_last((char *)low, size, 0);
+		n->nt_above = STACK_GROWS_UP ? size : 0;
 	}
 	pthread_attr_destroy(&attr);
 	if (grows)
-		n->n_below = n->n_above = GROWTH;
+		n->nt_below = n->nt_above = GROWTH;
 }
 
 static void adopt_stack(void *native)
@@ -169,8 +170,8 @@ static void adopt_stack(void *native)
 	find_end(n);
 	if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
 		size_t guard = (size_t)sysconf(_SC_PAGESIZE);
-		size_t rest = n->n_size - sizeof *n;
-		char *map = stack_last((char *)n->n_map, n->n_size, rest);
+		size_t rest = n->nt_size - sizeof *n;
+		char *map = stack_last((char *)n->nt_map, n->nt_size, rest);
 
 		stack = (stack_t){ .ss_sp = stack_first(map, rest, rest - guard) };
 		stack.ss_size = rest - guard;
@@ -237,7 +238,7 @@ static void report_overflow(const struct ustack *u, const struct usched_stack *k
 {
 	bool native = k == &k->k_sched->s_native, own = k->k_stays & USCHED_ALONE;
 	const struct native *n = own_stack;
-	const char *end = native ? n->n_end : stack_deeper(k->k_bottom, k->k_size);
+	const char *end = native ? n->nt_end : stack_deeper(k->k_bottom, k->k_size);
 	char line[LINE_SIZE];
 	struct text t = TEXT(line, STDERR_FILENO);
 
@@ -256,9 +257,9 @@ static void report_overflow(const struct ustack *u, const struct usched_stack *k
 }
 
 struct calls {
-	uintptr_t c_fault;              /* the instruction of the fault */
-	size_t    c_count;
-	uintptr_t c_calls[2 * EDGE];    /* the first calls; then, as a ring, the last */
+	uintptr_t oc_fault;             /* the instruction of the fault */
+	size_t    oc_count;
+	uintptr_t oc_calls[2 * EDGE];   /* the first calls; then, as a ring, the last */
 };
 
 /* Notes a call, if the frame is not one of the handler. */
@@ -267,14 +268,14 @@ static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *arg)
 	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
 	struct calls *c = (struct calls *)arg;
 
-	if (at == c->c_fault && c->c_count == 0)
+	if (at == c->oc_fault && c->oc_count == 0)
 		at++;                           /* as if called */
-	else if (c->c_count == 0)
+	else if (c->oc_count == 0)
 		return _URC_NO_REASON;
 	if (!at)
 		return _URC_END_OF_STACK;
-	c->c_calls[c->c_count < EDGE ? c->c_count : EDGE + c->c_count % EDGE] = at;
-	c->c_count++;
+	c->oc_calls[c->oc_count < EDGE ? c->oc_count : EDGE + c->oc_count % EDGE] = at;
+	c->oc_count++;
 	return _URC_NO_REASON;
 }
 
@@ -287,7 +288,7 @@ static void print_call(struct text *t, uintptr_t call)
 static void report_calls(const struct ustack *u, const void *context)
 {
 	struct sigaction action;
-	struct calls c = { .c_fault = usched__interrupted(context) };
+	struct calls c = { .oc_fault = usched__interrupted(context) };
 	char name[USTACK_NAME_MAX], line[LINE_SIZE];
 	struct text t = TEXT(line, STDERR_FILENO);
 
@@ -302,21 +303,21 @@ static void report_calls(const struct ustack *u, const void *context)
 	text_thread(&t, u, name);
 	text_put(&t, ", function ");
 	code_add(&t, (uintptr_t)ustack_func(u));
-	if (c.c_fault)
+	if (c.oc_fault)
 		_Unwind_Backtrace(add_call, &c);
-	text_put(&t, c.c_count > 0 ? ", at" : "");
+	text_put(&t, c.oc_count > 0 ? ", at" : "");
 	print_line(&t);
-	for (size_t i = 0; i < c.c_count && i < EDGE; i++)
-		print_call(&t, c.c_calls[i]);
-	if (c.c_count > 2 * EDGE) {
+	for (size_t i = 0; i < c.oc_count && i < EDGE; i++)
+		print_call(&t, c.oc_calls[i]);
+	if (c.oc_count > 2 * EDGE) {
 		text_put(&t, "usched:   and ");
-		text_number(&t, c.c_count - 2 * EDGE);
+		text_number(&t, c.oc_count - 2 * EDGE);
 		text_put(&t, " more");
 		print_line(&t);
 	}
-	for (size_t i = c.c_count > 2 * EDGE ? c.c_count - EDGE : EDGE;
-	     i < c.c_count; i++)
-		print_call(&t, c.c_calls[EDGE + i % EDGE]);
+	for (size_t i = c.oc_count > 2 * EDGE ? c.oc_count - EDGE : EDGE;
+	     i < c.oc_count; i++)
+		print_call(&t, c.oc_calls[EDGE + i % EDGE]);
 }
 
 static bool is_around(const char *end, size_t below, size_t above, const void *address)
@@ -333,7 +334,7 @@ static bool is_overflow(const struct usched_stack *k, const void *address)
 		return false;
 	if (k != &k->k_sched->s_native)
 		return is_around(stack_deeper(k->k_bottom, k->k_size), GUARD, 0, address);
-	return n && n->n_end && is_around(n->n_end, n->n_below, n->n_above, address);
+	return n && n->nt_end && is_around(n->nt_end, n->nt_below, n->nt_above, address);
 }
 
 /* Gives a fault the effect that it would have without this module. */
@@ -411,10 +412,10 @@ int uoverflow_install(void)
 
 /* Has processors map alternate stacks before the native threads are made. */
 static const struct uproc_observer overflow_observer = {
-	.o_map   = map_stack,
-	.o_adopt = adopt_stack,
-	.o_leave = leave_stack,
-	.o_unmap = unmap_stack,
+	.po_map   = map_stack,
+	.po_adopt = adopt_stack,
+	.po_leave = leave_stack,
+	.po_unmap = unmap_stack,
 };
 
 __attribute__((constructor)) static void offer_overflow(void)

@@ -57,27 +57,27 @@ enum {
 
 /* The stretch of a processor. Owned by the monitor. */
 struct stretch {
-	uint64_t h_seen;                /* the progress during this stretch */
-	int64_t  h_since;               /* ns: the begin of the stretch */
-	int64_t  h_cpu;                 /* ns: the CPU time at the begin */
-	int64_t  h_waited;              /* ns: waits for a CPU until the begin */
-	int64_t  h_next;                /* ns from the begin to the next message */
+	uint64_t sr_seen;               /* the progress during this stretch */
+	int64_t  sr_since;              /* ns: the begin of the stretch */
+	int64_t  sr_cpu;                /* ns: the CPU time at the begin */
+	int64_t  sr_waited;             /* ns: waits for a CPU until the begin */
+	int64_t  sr_next;               /* ns from the begin to the next message */
 };
 
 enum how_stalled { ON_CPU, ASLEEP, UNKNOWN };
 
 /* A case: a thread that keeps a processor. */
 struct stalled {
-	struct usched       *e_sched;
-	const struct ustack *e_thread;
-	uintptr_t            e_func;    /* or 0 */
-	unsigned             e_number;  /* of the processor */
-	uint64_t             e_progress;
-	int64_t              e_time;    /* ns, without waits for a CPU */
-	int64_t              e_cpu;     /* ns of e_time on a CPU */
-	enum how_stalled     e_how;
-	long                 e_call;    /* ASLEEP: a system call, or -1; and the PC */
-	uintptr_t            e_pc;
+	struct usched       *sd_sched;
+	const struct ustack *sd_thread;
+	uintptr_t            sd_func;   /* or 0 */
+	unsigned             sd_number; /* of the processor */
+	uint64_t             sd_progress;
+	int64_t              sd_time;   /* ns, without waits for a CPU */
+	int64_t              sd_cpu;    /* ns of sd_time on a CPU */
+	enum how_stalled     sd_how;
+	long                 sd_call;   /* ASLEEP: a system call, or -1; and the PC */
+	uintptr_t            sd_pc;
 };
 
 /*
@@ -87,18 +87,18 @@ enum { VACANT, POSTED, WRITING, GIVEN_UP };
 
 /* The reporter. */
 struct ustall {
-	const struct upreempt_all *r_all;
-	pthread_t            r_native;
-	bool                 r_made;    /* the native thread exists */
-	sem_t                r_posted;
-	uint32_t             r_stop;    /* atomic: 1: the reporter is to end */
-	int                  r_state;   /* atomic */
-	int64_t              r_since;   /* ns: when the case was POSTED */
-	struct stalled       r_case;    /* constant unless VACANT */
-	size_t               r_count;   /* atomic: the calls that are known */
-	struct uinspect_snap r_snap;
-	char                 r_lines[REPORT_SIZE];
-	struct stretch       r_stretches[];     /* of each processor */
+	const struct upreempt_all *us_all;
+	pthread_t            us_native;
+	bool                 us_made;   /* the native thread exists */
+	sem_t                us_posted;
+	uint32_t             us_stop;   /* atomic: 1: the reporter is to end */
+	int                  us_state;  /* atomic */
+	int64_t              us_since;  /* ns: when the case was POSTED */
+	struct stalled       us_case;   /* constant unless VACANT */
+	size_t               us_count;  /* atomic: the calls that are known */
+	struct uinspect_snap us_snap;
+	char                 us_lines[REPORT_SIZE];
+	struct stretch       us_stretches[];    /* of each processor */
 };
 
 /* ---- What the monitor finds ---- */
@@ -152,8 +152,8 @@ static int64_t time_kept(const struct stretch *h, const struct usched *s, int64_
 {
 	int64_t w = waited(s);
 
-	return t - h->h_since
-		- (h->h_waited >= 0 && w > h->h_waited ? w - h->h_waited : 0);
+	return t - h->sr_since
+		- (h->sr_waited >= 0 && w > h->sr_waited ? w - h->sr_waited : 0);
 }
 
 /*
@@ -163,33 +163,33 @@ static int64_t time_kept(const struct stretch *h, const struct usched *s, int64_
 static void ask_kernel(struct stalled *e)
 {
 	char text[FILE_MAX], *at, *end;
-	bool known = read_task(e->e_sched, "syscall", text);
+	bool known = read_task(e->sd_sched, "syscall", text);
 
-	e->e_how = UNKNOWN;
+	e->sd_how = UNKNOWN;
 	if (!known)
 		return;
-	e->e_call = strtol(text, &at, 10);
-	e->e_how = at == text ? ON_CPU : ASLEEP;
+	e->sd_call = strtol(text, &at, 10);
+	e->sd_how = at == text ? ON_CPU : ASLEEP;
 	for (; at != text; at = end) {
 		uintptr_t word = strtoul(at, &end, 16);
 
 		if (end == at)
 			break;
-		e->e_pc = word;
+		e->sd_pc = word;
 	}
 }
 
 static void add_words(struct text *t, const struct stalled *e)
 {
-	if (e->e_how == UNKNOWN && e->e_cpu < e->e_time / CPU_PART) {
+	if (e->sd_how == UNKNOWN && e->sd_cpu < e->sd_time / CPU_PART) {
 		text_put(t, "it sleeps in the kernel, or has no CPU");
-	} else if (e->e_how != ASLEEP) {
+	} else if (e->sd_how != ASLEEP) {
 		text_put(t, "it computes");
-	} else if (e->e_call < 0) {
+	} else if (e->sd_call < 0) {
 		text_put(t, "it sleeps in the kernel");
 	} else {
 		text_put(t, "it sleeps in system call ");
-		text_number(t, (uint64_t)e->e_call);
+		text_number(t, (uint64_t)e->sd_call);
 	}
 }
 
@@ -197,11 +197,11 @@ static void add_words(struct text *t, const struct stalled *e)
 static void add_times(struct text *t, const struct stalled *e, size_t calls)
 {
 	text_put(t, ", has kept processor ");
-	text_number(t, e->e_number);
+	text_number(t, e->sd_number);
 	text_put(t, " for ");
-	text_number(t, (uint64_t)e->e_time / MS);
+	text_number(t, (uint64_t)e->sd_time / MS);
 	text_put(t, " ms, ");
-	text_number(t, (uint64_t)e->e_cpu / MS);
+	text_number(t, (uint64_t)e->sd_cpu / MS);
 	text_put(t, " ms of that on a CPU: ");
 	add_words(t, e);
 	text_put(t, calls > 0 ? ", at\n" : "\n");
@@ -213,19 +213,19 @@ static void add_times(struct text *t, const struct stalled *e, size_t calls)
  */
 static void write_numbers(const struct stalled *e, const struct ustall *r)
 {
-	size_t count = r ? __atomic_load_n(&r->r_count, __ATOMIC_ACQUIRE) : 0;
+	size_t count = r ? __atomic_load_n(&r->us_count, __ATOMIC_ACQUIRE) : 0;
 	struct pollfd ready = { .fd = STDERR_FILENO, .events = POLLOUT };
 	char lines[REPORT_SIZE / 2];
 	struct text t = TEXT(lines, STDERR_FILENO);
 
 	text_put(&t, "usched: stall: ");
-	text_thread(&t, e->e_thread, NULL);
+	text_thread(&t, e->sd_thread, NULL);
 	text_put(&t, ", function ");
-	text_hex(&t, e->e_func);
+	text_hex(&t, e->sd_func);
 	add_times(&t, e, count);
 	for (size_t i = 0; i < count && i < SHOWN; i++) {
 		text_put(&t, "usched:   ");
-		text_hex(&t, r->r_snap.s_calls[i] - 1);
+		text_hex(&t, r->us_snap.s_calls[i] - 1);
 		text_put(&t, "\n");
 	}
 	if (poll(&ready, 1, 0) > 0)
@@ -250,68 +250,68 @@ static uintptr_t function_of(const struct ustack *u)
 /* Posts a case. Returns false if the reporter is busy, and will soon be free. */
 static bool begin_case(struct ustall *r, const struct stalled *e)
 {
-	int state = LOAD(r->r_state);
+	int state = LOAD(r->us_state);
 
 	if (state == GIVEN_UP)
 		write_numbers(e, NULL);
 	if (state != VACANT)
 		return state == GIVEN_UP;
-	r->r_case = *e;
-	r->r_case.e_thread = GET(e->e_sched->s_current);
-	if (r->r_case.e_thread)
-		r->r_case.e_func = function_of(r->r_case.e_thread);
-	r->r_count = 0;
-	r->r_since = when_now();
-	SWAP(&r->r_state, POSTED);
-	sem_post(&r->r_posted);
+	r->us_case = *e;
+	r->us_case.sd_thread = GET(e->sd_sched->s_current);
+	if (r->us_case.sd_thread)
+		r->us_case.sd_func = function_of(r->us_case.sd_thread);
+	r->us_count = 0;
+	r->us_since = when_now();
+	SWAP(&r->us_state, POSTED);
+	sem_post(&r->us_posted);
 	return true;
 }
 
 static void look_at_stretch(struct ustall *r, size_t i)
 {
-	struct stretch *h = &r->r_stretches[i];
-	struct stalled e = { .e_number = (unsigned)i };
+	struct stretch *h = &r->us_stretches[i];
+	struct stalled e = { .sd_number = (unsigned)i };
 	int64_t t = when_now();
 	clockid_t clock;
 
-	e.e_sched = upreempt__at(r->r_all, i);
-	if (upreempt__native(e.e_sched, &clock) == 0)
+	e.sd_sched = upreempt__at(r->us_all, i);
+	if (upreempt__native(e.sd_sched, &clock) == 0)
 		return;
-	if (r->r_all->a_state(e.e_sched, &e.e_progress) != UPREEMPT_RUNS) {
-		h->h_next = 0;
-		return;
-	}
-	if (h->h_next == 0 || e.e_progress != h->h_seen) {
-		h->h_seen = e.e_progress;
-		h->h_next = r->r_all->a_limit;
-		h->h_cpu = cpu_time(e.e_sched);
-		h->h_waited = waited(e.e_sched);
-		h->h_since = when_now();
+	if (r->us_all->ua_state(e.sd_sched, &e.sd_progress) != UPREEMPT_RUNS) {
+		h->sr_next = 0;
 		return;
 	}
-	if (t - h->h_since < h->h_next)
+	if (h->sr_next == 0 || e.sd_progress != h->sr_seen) {
+		h->sr_seen = e.sd_progress;
+		h->sr_next = r->us_all->ua_limit;
+		h->sr_cpu = cpu_time(e.sd_sched);
+		h->sr_waited = waited(e.sd_sched);
+		h->sr_since = when_now();
 		return;
-	e.e_time = time_kept(h, e.e_sched, t);
-	if (e.e_time < h->h_next)
+	}
+	if (t - h->sr_since < h->sr_next)
 		return;
-	e.e_cpu = cpu_time(e.e_sched) - h->h_cpu;
-	if (e.e_cpu > e.e_time)
-		e.e_cpu = e.e_time;
+	e.sd_time = time_kept(h, e.sd_sched, t);
+	if (e.sd_time < h->sr_next)
+		return;
+	e.sd_cpu = cpu_time(e.sd_sched) - h->sr_cpu;
+	if (e.sd_cpu > e.sd_time)
+		e.sd_cpu = e.sd_time;
 	ask_kernel(&e);
-	if (e.e_how == ON_CPU && e.e_cpu < r->r_all->a_limit)
+	if (e.sd_how == ON_CPU && e.sd_cpu < r->us_all->ua_limit)
 		return;
 	if (begin_case(r, &e))
-		while (h->h_next <= e.e_time)
-			h->h_next *= 2;
+		while (h->sr_next <= e.sd_time)
+			h->sr_next *= 2;
 }
 
 static void looked(struct ustall *r)
 {
 	int state = POSTED;
 
-	if (LOAD(r->r_state) == POSTED && when_now() - r->r_since > (int64_t)LATE * MS
-	    && CAS(&r->r_state, &state, GIVEN_UP))
-		write_numbers(&r->r_case, r);
+	if (LOAD(r->us_state) == POSTED && when_now() - r->us_since > (int64_t)LATE * MS
+	    && CAS(&r->us_state, &state, GIVEN_UP))
+		write_numbers(&r->us_case, r);
 }
 
 /* ---- The reporter ---- */
@@ -319,62 +319,62 @@ static void looked(struct ustall *r)
 /* Returns whether the thread is still in the stretch of the case. */
 static bool is_there(const struct ustall *r)
 {
-	const struct stalled *e = &r->r_case;
+	const struct stalled *e = &r->us_case;
 	uint64_t progress;
 
-	return r->r_all->a_state(e->e_sched, &progress) == UPREEMPT_RUNS
-		&& progress == e->e_progress;
+	return r->us_all->ua_state(e->sd_sched, &progress) == UPREEMPT_RUNS
+		&& progress == e->sd_progress;
 }
 
 /* Finds the calls of the thread. A signal would end a native sleep with EINTR, so of a
    thread that sleeps only the PC is known. */
 static void find_calls(struct ustall *r)
 {
-	const struct stalled *e = &r->r_case;
-	struct uinspect_snap *s = &r->r_snap;
+	const struct stalled *e = &r->us_case;
+	struct uinspect_snap *s = &r->us_snap;
 
 	if (!is_there(r))
 		return;
-	if (e->e_how == ASLEEP) {
-		s->s_calls[0] = e->e_pc;
-		s->s_count = e->e_pc != 0;
+	if (e->sd_how == ASLEEP) {
+		s->s_calls[0] = e->sd_pc;
+		s->s_count = e->sd_pc != 0;
 	} else {
-		uinspect__ask(s, uproc_from(e->e_sched));
-		upreempt__ask(e->e_sched);
+		uinspect__ask(s, uproc_from(e->sd_sched));
+		upreempt__ask(e->sd_sched);
 		if (!uinspect__await(s, ANSWER))
 			return;
 	}
 	if (is_there(r))
-		__atomic_store_n(&r->r_count, s->s_count, __ATOMIC_RELEASE);
+		__atomic_store_n(&r->us_count, s->s_count, __ATOMIC_RELEASE);
 }
 
 static void answer_snap(struct ustall *r, const struct usched *s, const void *context)
 {
-	uinspect__answer(&r->r_snap, s, context);
+	uinspect__answer(&r->us_snap, s, context);
 }
 
 static void compose(struct ustall *r, struct text *t)
 {
-	const struct stalled *e = &r->r_case;
+	const struct stalled *e = &r->us_case;
 	char name[USTACK_NAME_MAX] = "";
-	size_t shown = r->r_count < SHOWN ? r->r_count : SHOWN;
+	size_t shown = r->us_count < SHOWN ? r->us_count : SHOWN;
 
-	if (e->e_thread)
-		ustack_get_name(e->e_thread, name, sizeof name);
+	if (e->sd_thread)
+		ustack_get_name(e->sd_thread, name, sizeof name);
 	if (!is_there(r))                       /* the name may be another thread's */
 		name[0] = '\0';
 	text_put(t, "usched: stall: ");
-	text_thread(t, e->e_thread, name);
-	if (e->e_func) {
+	text_thread(t, e->sd_thread, name);
+	if (e->sd_func) {
 		text_put(t, ", function ");
-		code_add(t, e->e_func);
+		code_add(t, e->sd_func);
 	}
 	add_times(t, e, shown);
 	for (size_t i = 0; i < shown; i++)
-		code_call(t, r->r_snap.s_calls[i]);
-	if (r->r_count > shown) {
+		code_call(t, r->us_snap.s_calls[i]);
+	if (r->us_count > shown) {
 		text_put(t, "usched:   and ");
-		text_number(t, r->r_count - shown);
+		text_number(t, r->us_count - shown);
 		text_put(t, " more\n");
 	}
 }
@@ -384,14 +384,14 @@ static void write_text(const struct ustall *r, struct text *t)
 {
 	char *at = t->t_bytes, *end;
 
-	if (!r->r_all->a_log) {
+	if (!r->us_all->ua_log) {
 		t->t_fd = STDERR_FILENO;
 		text_flush(t);
 		return;
 	}
 	while ((end = (char *)memchr(at, '\n', (size_t)(t->t_bytes + t->t_used - at)))) {
 		*end = '\0';
-		r->r_all->a_log(at);
+		r->us_all->ua_log(at);
 		at = end + 1;
 	}
 }
@@ -402,18 +402,18 @@ static void *report_stalls(void *reporter)
 
 	name_native("usched reporter");
 	for (;;) {
-		struct text t = TEXT(r->r_lines, -1);
+		struct text t = TEXT(r->us_lines, -1);
 		int state = POSTED;
 
-		while (sem_wait(&r->r_posted))
+		while (sem_wait(&r->us_posted))
 			;
-		if (LOAD(r->r_stop))
+		if (LOAD(r->us_stop))
 			break;
 		find_calls(r);
 		compose(r, &t);
-		if (CAS(&r->r_state, &state, WRITING))
+		if (CAS(&r->us_state, &state, WRITING))
 			write_text(r, &t);
-		SWAP(&r->r_state, VACANT);
+		SWAP(&r->us_state, VACANT);
 	}
 	return NULL;
 }
@@ -423,33 +423,33 @@ static void *report_stalls(void *reporter)
 static int make_reporter(struct ustall **result, const struct upreempt_all *all)
 {
 	struct ustall *r = (struct ustall *)
-		calloc(1, sizeof *r + all->a_count * sizeof r->r_stretches[0]);
+		calloc(1, sizeof *r + all->ua_count * sizeof r->us_stretches[0]);
 	int rc;
 
 	if (!r)
 		return -ENOMEM;
-	r->r_all = all;
-	sem_init(&r->r_posted, 0, 0);
+	r->us_all = all;
+	sem_init(&r->us_posted, 0, 0);
 	*result = r;
-	rc = start_native(&r->r_native, report_stalls, r);
-	r->r_made = rc == 0;
+	rc = start_native(&r->us_native, report_stalls, r);
+	r->us_made = rc == 0;
 	return rc;
 }
 
 static void stop(struct ustall *r)
 {
-	if (!r->r_made)
+	if (!r->us_made)
 		return;
-	SWAP(&r->r_stop, 1);
-	sem_post(&r->r_posted);
-	pthread_join(r->r_native, NULL);
-	r->r_made = false;
+	SWAP(&r->us_stop, 1);
+	sem_post(&r->us_posted);
+	pthread_join(r->us_native, NULL);
+	r->us_made = false;
 }
 
 static void free_reporter(struct ustall *r)
 {
 	stop(r);
-	sem_destroy(&r->r_posted);
+	sem_destroy(&r->us_posted);
 	free(r);
 }
 

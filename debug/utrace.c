@@ -3,18 +3,18 @@
  * utrace.c: traces of processors, for `uthreads trace': which thread ran where and when,
  * what it waited for, and what woke it. trace.h has the events, and rules for readers.
  *
- * A processor compares c_asked at its looks. To begin, it puts a hook into its
+ * A processor compares tc_asked at its looks. To begin, it puts a hook into its
  * dispatcher, which then tells of all switches, and puts functions of this file in place
  * of the scheduler's s_next, s_pick, s_ready and s_linger. So a trace that is off costs
  * nothing.
  *
  * An inlined ustack_wake() puts a thread into an open slot without a call. So during a
- * trace the slot is closed while threads run, and g_slot has the thread that belongs
+ * trace the slot is closed while threads run, and rg_slot has the thread that belongs
  * there. The slot is in place while the scheduler's call-backs run:
  *
- *	          g_open    s_slot                  p_slot    g_slot
+ *	          g_open    s_slot                  p_slot    rg_slot
  *	threads   0         USCHED_CLOSED           0         a thread, or NULL
- *	s_next    1         a thread, or NULL       g_slots   NULL
+ *	s_next    1         a thread, or NULL       rg_slots   NULL
  *
  * Only the native thread of a processor writes the processor's ring, and never waits.
  * Native threads that send mail share one ring, under a lock.
@@ -74,12 +74,12 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 			return NULL;
 		__atomic_store_n(at, g, __ATOMIC_RELEASE);
 	}
-	if (!g->g_events) {
+	if (!g->rg_events) {
 		events = map_zeros(sizeof(struct utrace_event) << size_log);
 		if (!events)
 			return NULL;
 		SET(g->g_size, (uint64_t)1 << size_log);
-		__atomic_store_n(&g->g_events, (struct utrace_event *)events,
+		__atomic_store_n(&g->rg_events, (struct utrace_event *)events,
 				 __ATOMIC_RELEASE);
 	}
 	return g;
@@ -88,14 +88,14 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 /* Locks the ring of native threads, which any native thread may make and write. */
 static struct utrace_control *lock_native(void)
 {
-	while (__atomic_exchange_n(&utrace__control.c_lock, 1, __ATOMIC_ACQUIRE))
+	while (__atomic_exchange_n(&utrace__control.tc_lock, 1, __ATOMIC_ACQUIRE))
 		sched_yield();
 	return &utrace__control;
 }
 
 static void unlock_native(struct utrace_control *c)
 {
-	__atomic_store_n(&c->c_lock, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&c->tc_lock, 0, __ATOMIC_RELEASE);
 }
 
 /* Makes the rings of `p' and of native threads, if they are missing. Returns the ring of
@@ -103,7 +103,7 @@ static void unlock_native(struct utrace_control *c)
 static struct utrace_ring *prepare_rings(struct uproc *p, unsigned size_log)
 {
 	struct utrace_control *c = lock_native();
-	struct utrace_ring *o = make_ring(&c->c_native, size_log);
+	struct utrace_ring *o = make_ring(&c->tc_native, size_log);
 
 	unlock_native(c);
 	return o ? make_ring(&p->p_ring, size_log) : NULL;
@@ -111,16 +111,16 @@ static struct utrace_ring *prepare_rings(struct uproc *p, unsigned size_log)
 
 static void note_time(struct utrace_ring *g)
 {
-	g->g_time = (uint64_t)when_now();
+	g->rg_time = (uint64_t)when_now();
 }
 
 static inline void put_event(struct utrace_ring *g, enum utrace_kind kind,
 			     unsigned why, uintptr_t thread, uintptr_t other,
 			     uint32_t number)
 {
-	struct utrace_event *v = &g->g_events[g->g_count & (g->g_size - 1)];
+	struct utrace_event *v = &g->rg_events[g->g_count & (g->g_size - 1)];
 
-	SET(v->v_time, g->g_time);
+	SET(v->v_time, g->rg_time);
 	SET(v->v_thread, thread);
 	SET(v->v_other, other);
 	SET(v->v_what, (uint64_t)kind | (uint64_t)why << UTRACE_WHY_AT
@@ -133,7 +133,7 @@ static inline void put_event(struct utrace_ring *g, enum utrace_kind kind,
 static void trace_switch(struct utrace_ring *g, const struct ustack *u,
 			 const struct ustack *last)
 {
-	g->g_known = true;
+	g->rg_known = true;
 	put_event(g, UTRACE_SWITCH, 0, (uintptr_t)u, (uintptr_t)last, 0);
 }
 
@@ -141,13 +141,13 @@ static void trace_switch(struct utrace_ring *g, const struct ustack *u,
    has chosen `u'. */
 static void know(struct utrace_ring *g, const struct ustack *u)
 {
-	uint64_t now = g->g_time;
+	uint64_t now = g->rg_time;
 
-	if (g->g_known)
+	if (g->rg_known)
 		return;
-	g->g_time = g->g_began;
+	g->rg_time = g->rg_began;
 	trace_switch(g, u, NULL);
-	g->g_time = now;
+	g->rg_time = now;
 }
 
 static void trace_wake(struct utrace_ring *g, const struct ustack *u,
@@ -161,12 +161,12 @@ static void trace_wake(struct utrace_ring *g, const struct ustack *u,
 static enum utrace_why why_blocks(struct utrace_ring *g, const struct ustack *u)
 {
 	const struct uproc *p = g->g_proc;
-	uint64_t preempted = p->p_sched.s_stats.s_preempted;
+	uint64_t preempted = p->p_sched.s_stats.st_preempted;
 
 	if (p->p_intent == UPROC_YIELD) {
-		bool over = preempted != g->g_preempted;
+		bool over = preempted != g->rg_preempted;
 
-		g->g_preempted = preempted;
+		g->rg_preempted = preempted;
 		return over ? UTRACE_PREEMPTED : UTRACE_YIELDS;
 	}
 	return u->u_tokens < UPROC_WAITING ? UTRACE_JOINS : UTRACE_WAITS;
@@ -259,7 +259,7 @@ static void post(const struct uproc_thread *t, unsigned mail)
 {
 	struct uproc *self = uproc_self();
 	struct utrace_ring *g = LOOK_AT(*(self ? &self->p_ring
-					  : &utrace__control.c_native));
+					  : &utrace__control.tc_native));
 	const struct ustack *by;
 	struct utrace_control *c;
 
@@ -269,7 +269,7 @@ static void post(const struct uproc_thread *t, unsigned mail)
 		note_time(g);
 		put_event(g, UTRACE_POST, mail < UPROC_MAIL_TOKEN ? UTRACE_BY_EVENT
 			  : UTRACE_BY_THREAD, (uintptr_t)t, (uintptr_t)by, mail);
-	} else if (!self && g && LOOK_AT(g->g_events)) {
+	} else if (!self && g && LOOK_AT(g->rg_events)) {
 		c = lock_native();
 		note_time(g);
 		put_event(g, UTRACE_POST, UTRACE_BY_MAIL, (uintptr_t)t,
@@ -290,11 +290,11 @@ static void open_slot(struct utrace_ring *g)
 	struct uproc *p = g->g_proc;
 	struct usched *s = &p->p_sched;
 
-	s->s_slot = g->g_slot ? g->g_slot : USCHED_CLOSED;
-	p->p_slot = g->g_slots;
+	s->s_slot = g->rg_slot ? g->rg_slot : USCHED_CLOSED;
+	p->p_slot = g->rg_slots;
 	if (!p->p_polls)
 		uproc__open(p);
-	g->g_slot = NULL;
+	g->rg_slot = NULL;
 	g->g_open = true;
 }
 
@@ -303,7 +303,7 @@ static void close_slot(struct utrace_ring *g)
 	struct usched *s = &g->g_proc->p_sched;
 
 	if ((uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
-		g->g_slot = s->s_slot;
+		g->rg_slot = s->s_slot;
 	s->s_slot = USCHED_CLOSED;
 	g->g_proc->p_slot = 0;
 	g->g_open = false;
@@ -316,7 +316,7 @@ static struct ustack *next_traced(struct usched *s)
 	struct ustack *u;
 
 	open_slot(g);
-	u = g->g_calls.s_next(s);
+	u = g->rg_calls.s_next(s);
 	if (g->g_on && g->g_open)
 		close_slot(g);
 	return u;
@@ -328,7 +328,7 @@ static struct ustack *pick_traced(struct usched *s, struct ustack *self)
 	struct ustack *u;
 
 	open_slot(g);
-	u = g->g_calls.s_pick(s, self);
+	u = g->rg_calls.s_pick(s, self);
 	close_slot(g);
 	return u;
 }
@@ -343,12 +343,12 @@ static void ready_traced(struct usched *s, struct ustack *u)
 	trace_wake(g, u, polls ? NULL : s->s_current,
 		   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
 	if (g->g_open) {
-		g->g_calls.s_ready(s, u);
-	} else if (g->g_slots && !polls && !g->g_slot) {
-		g->g_slot = u;
+		g->rg_calls.s_ready(s, u);
+	} else if (g->rg_slots && !polls && !g->rg_slot) {
+		g->rg_slot = u;
 	} else {
 		open_slot(g);
-		g->g_calls.s_ready(s, u);
+		g->rg_calls.s_ready(s, u);
 		close_slot(g);
 	}
 }
@@ -357,7 +357,7 @@ static int linger_traced(struct usched *s, const uint8_t *word, uint8_t value)
 {
 	struct utrace_ring *g = ring_of(s);
 
-	return g->g_slot ? 0 : g->g_linger(s, word, value);
+	return g->rg_slot ? 0 : g->rg_linger(s, word, value);
 }
 
 /* ---- On and off ---- */
@@ -377,17 +377,17 @@ static void begin_ring(struct utrace_ring *g)
 	struct usched *s = &p->p_sched;
 
 	note_time(g);
-	g->g_began = g->g_time;
-	g->g_known = false;
-	SET(g->g_begin, g->g_count);
+	g->rg_began = g->rg_time;
+	g->rg_known = false;
+	SET(g->rg_begin, g->g_count);
 	SET(g->g_on, 1);
-	g->g_calls = s->s_calls;
-	g->g_linger = s->s_linger;
-	g->g_preempted = s->s_stats.s_preempted;
+	g->rg_calls = s->s_calls;
+	g->rg_linger = s->s_linger;
+	g->rg_preempted = s->s_stats.st_preempted;
 	if ((uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
 		uproc_push(p, uproc_thread(s->s_slot));
-	g->g_slot = NULL;
-	g->g_slots = p->p_slot;
+	g->rg_slot = NULL;
+	g->rg_slots = p->p_slot;
 	g->g_open = false;
 	s->s_slot = USCHED_CLOSED;
 	p->p_slot = 0;
@@ -396,8 +396,8 @@ static void begin_ring(struct utrace_ring *g)
 	s->s_calls.s_ready = ready_traced;
 	if (s->s_linger)
 		s->s_linger = linger_traced;
-	g->g_hook.h_event = trace_told;
-	usched__set_hook(s, &g->g_hook);
+	g->rg_hook.ho_event = trace_told;
+	usched__set_hook(s, &g->rg_hook);
 }
 
 static void end_ring(struct utrace_ring *g)
@@ -409,18 +409,18 @@ static void end_ring(struct utrace_ring *g)
 	if (!g->g_open)
 		open_slot(g);
 	SET(g->g_on, 0);
-	s->s_calls.s_next = g->g_calls.s_next;
-	SET(s->s_calls.s_pick, g->g_calls.s_pick);
-	s->s_calls.s_ready = g->g_calls.s_ready;
-	s->s_linger = g->g_linger;
-	usched__drop_hook(s, &g->g_hook);
+	s->s_calls.s_next = g->rg_calls.s_next;
+	SET(s->s_calls.s_pick, g->rg_calls.s_pick);
+	s->s_calls.s_ready = g->rg_calls.s_ready;
+	s->s_linger = g->rg_linger;
+	usched__drop_hook(s, &g->rg_hook);
 }
 
-/* Begins or ends the trace of `p' as c_asked says, on the native thread of `p', in
+/* Begins or ends the trace of `p' as tc_asked says, on the native thread of `p', in
    s_next. Without memory for a ring the next look tries again. */
 static void look_at_wish(struct uproc *p)
 {
-	unsigned asked = GET(utrace__control.c_asked);
+	unsigned asked = GET(utrace__control.tc_asked);
 	struct utrace_ring *g = LOOK_AT(p->p_ring);
 
 	if (asked && !(g && g->g_on)) {
@@ -442,28 +442,28 @@ static void free_ring(struct uproc *p)
 
 	if (g->g_on)
 		end_ring(g);
-	if (g->g_events)
-		munmap(g->g_events, (size_t)g->g_size * sizeof *g->g_events);
+	if (g->rg_events)
+		munmap(g->rg_events, (size_t)g->g_size * sizeof *g->rg_events);
 	munmap(g, sizeof *g);
 }
 
 static const struct usched__trace_layout layout = {
-	.t_control = { &utrace__control },
-	.t_name = {
-		MEMBER(utrace_control, c_asked), MEMBER(utrace_control, c_native),
+	.tl_control = { &utrace__control },
+	.tl_name = {
+		MEMBER(utrace_control, tc_asked), MEMBER(utrace_control, tc_native),
 		SIZE(utrace_ring),
-		MEMBER(utrace_ring, g_count), MEMBER(utrace_ring, g_events),
-		MEMBER(utrace_ring, g_size), MEMBER(utrace_ring, g_begin),
+		MEMBER(utrace_ring, g_count), MEMBER(utrace_ring, rg_events),
+		MEMBER(utrace_ring, g_size), MEMBER(utrace_ring, rg_begin),
 		MEMBER(utrace_ring, g_on), SIZE(utrace_event),
 	},
 };
 
 static const struct uproc_observer trace_observer = {
-	.o_wanted = &utrace__control.c_asked,
-	.o_look   = look_at_wish,
-	.o_post   = post,
-	.o_free   = free_ring,
-	.o_layout = &layout,
+	.po_wanted = &utrace__control.tc_asked,
+	.po_look   = look_at_wish,
+	.po_post   = post,
+	.po_free   = free_ring,
+	.po_layout = &layout,
 };
 
 /* Registers the observer: a reader may ask for a trace of any program. */

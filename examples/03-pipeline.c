@@ -101,15 +101,18 @@ static void count_lengths(void *arg)
 
 	(void)arg;
 	for (int i = 0; i < WORKERS; i++)
-		worker[i] = (struct usync_case){ .s_chan = lengths[i], .s_op = USYNC_RECV,
-						 .s_value = &length[i] };
+		worker[i] = (struct usync_case){
+			.cs_chan  = lengths[i],
+			.cs_op    = USYNC_RECV,
+			.cs_value = &length[i],
+		};
 	while (open > 0) {
 		int i = check(usync_select(worker, WORKERS, usync_after(PATIENCE)));
 
-		if (worker[i].s_rc == 0) {
+		if (worker[i].cs_rc == 0) {
 			count[length[i] < LONGEST ? length[i] : LONGEST]++;
 		} else {
-			worker[i].s_chan = NULL;        /* closed: left out from now on */
+			worker[i].cs_chan = NULL;       /* closed: left out from now on */
 			open--;
 		}
 	}

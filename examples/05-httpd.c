@@ -426,7 +426,7 @@ int main(int argc, char **argv)
 	if (unet_addr(text, &address) || argv[1][0] == '0')
 		return dprintf(2, "usage: httpd PORT DIRECTORY\n"), 2;
 	check(chdir(argv[2]) ? -errno : 0, argv[2]);
-	slots.s_count = (uint32_t)sysconf(_SC_OPEN_MAX) / 2 - 16;      /* two each */
+	slots.sm_count = (uint32_t)sysconf(_SC_OPEN_MAX) / 2 - 16;     /* two each */
 	http_parser_set_max_header_size(8192);
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);

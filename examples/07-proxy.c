@@ -59,7 +59,7 @@ struct connection {
  * fail, unlike a usync_mutex.
  */
 static struct uprocs         *rr;
-static struct usync_sem   room = { .s_count = CONNECTIONS };
+static struct usync_sem   room = { .sm_count = CONNECTIONS };
 static struct usync_group open_connections;
 static pthread_mutex_t    lock = PTHREAD_MUTEX_INITIALIZER;
 static struct connection *connections;

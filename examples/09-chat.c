@@ -148,9 +148,9 @@ static void obey(struct client *c, char *line)
 /* Why the client is to go. */
 static const char *converse(struct client *c)
 {
-	struct usync_case cases[] = { { .s_op = USYNC_RECV, .s_chan = c->bell },
-				      { .s_op = USYNC_READABLE, .s_fd = c->fd },
-				      { .s_op = USYNC_WRITABLE, .s_fd = c->fd } };
+	struct usync_case cases[] = { { .cs_op = USYNC_RECV, .cs_chan = c->bell },
+				      { .cs_op = USYNC_READABLE, .cs_fd = c->fd },
+				      { .cs_op = USYNC_WRITABLE, .cs_fd = c->fd } };
 	int64_t end = usync_after(IDLE);
 	char *line;
 	ssize_t n;

@@ -70,7 +70,7 @@ static struct answer *kept[KEPT];       /* by a hash of the path */
 static struct utls_certificate certificates[CERTIFICATES];
 static struct utls_conf conf = { .f_certificates = certificates, .f_alpn = "http/1.1" };
 static struct utls_context *context;
-static struct usync_sem handshakes = { .s_count = HANDSHAKES };
+static struct usync_sem handshakes = { .sm_count = HANDSHAKES };
 static struct uprocs *rr;
 static struct usync_scope *all;
 static int directory, listener, signals;

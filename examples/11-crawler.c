@@ -267,7 +267,7 @@ static void take_answer(struct worker *w, const char *address)
 
 static int visit(struct worker *w, const char *address)
 {
-	struct usync_scope_how how = { .h_parent = all };
+	struct usync_scope_how how = { .sh_parent = all };
 	struct usync_scope *scope;
 	const char *why;
 	int rc = usync_scope_create(&how, &scope, usync_after(PAGE));

@@ -3030,7 +3030,7 @@ static void end_waits(void)
 
 	TEST_EQUAL(open(fifo, O_WRONLY | O_NONBLOCK), -1);
 	TEST_EQUAL(errno, ENXIO);
-	l.l_type = F_UNLCK;                     /* the child has the open file, too */
+	l.l_type = F_UNLCK;                    /* the child has the open file, too */
 	TEST_EQUAL(fcntl(held, F_OFD_SETLK, &l), 0);
 	close(held);
 	l.l_type = F_WRLCK;

@@ -269,8 +269,8 @@ static struct blocks *blocks_here(void)
 {
 	struct usched_hook *h = usched__current->s_hook;
 
-	while (h && h->h_event != exchange)
-		h = h->h_next;
+	while (h && h->ho_event != exchange)
+		h = h->ho_next;
 	return (struct blocks *)h;
 }
 
@@ -386,7 +386,7 @@ static struct blocks *new_blocks(void)
 		uposix__tell("no memory for thread-local variables");
 		abort();
 	}
-	b->b_hook.h_event = exchange;
+	b->b_hook.ho_event = exchange;
 	for (size_t i = 0; i < used; i++)
 		b->b_at[i] = __tls_get_addr((size_t[]){ chosen[i].o_module, 0 });
 	if (uposix__is_loaded && bytes)

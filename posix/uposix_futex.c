@@ -71,7 +71,7 @@ static struct bucket *bucket_of(const void *word)
 	return &buckets[hash >> 56];
 }
 
-static const struct uwait_kind kind = { .k_name = "futex" };
+static const struct uwait_kind kind = { .kd_name = "futex" };
 
 /*
  * Waits once. Returns -EAGAIN if the word has another value. The bits are on the heap,

@@ -70,12 +70,12 @@ static ssize_t receive(int fd, char *buffer, size_t size, int flags,
 	do {
 		struct iovec part = { buffer + got, size - got };
 		struct msghdr m = { .msg_iov = &part, .msg_iovlen = 1,
-				    .msg_name = from ? &from->a_sockaddr : NULL,
-				    .msg_namelen = from ? sizeof from->a_sockaddr : 0 };
+				    .msg_name = from ? &from->ad_sockaddr : NULL,
+				    .msg_namelen = from ? sizeof from->ad_sockaddr : 0 };
 
 		TRANSFER(n, got, unet_recvmsg(fd, &m, flags & ~MSG_WAITALL, deadline));
 		if (from)
-			from->a_size = m.msg_namelen;
+			from->ad_size = m.msg_namelen;
 		got += n > 0 ? (size_t)n : 0;
 	} while (n > 0 && got < least);
 	return got > 0 ? (ssize_t)got : uposix__answer(n);
@@ -333,15 +333,15 @@ static void give_address(const struct unet_addr *a, struct sockaddr *to, socklen
 {
 	if (!to || !size)
 		return;
-	memcpy(to, &a->a_sockaddr, *size < a->a_size ? *size : a->a_size);
-	*size = a->a_size;
+	memcpy(to, &a->ad_sockaddr, *size < a->ad_size ? *size : a->ad_size);
+	*size = a->ad_size;
 }
 
 ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 			__SOCKADDR_ARG from, socklen_t *from_size)
 {
 	struct sockaddr *to = from.__sockaddr__;
-	struct unet_addr a = { .a_size = 0 };
+	struct unet_addr a = { .ad_size = 0 };
 	struct uposix_fd *f;
 	int way;
 	ssize_t n;

@@ -90,11 +90,11 @@ static int try_write(void *lock)
 static void adopt(struct usync_rwlock *l)
 {
 	if (uposix__forked.f_alone) {
-		l->r_lock = (struct uwait_lock){ 0 };
-		l->r_queue = (struct uwait_queue){ NULL, NULL };
+		l->rw_lock = (struct uwait_lock){ 0 };
+		l->rw_queue = (struct uwait_queue){ NULL, NULL };
 	}
-	if (l->r_owner && l->r_owner == uposix__forked.f_name)
-		l->r_owner = uwait_name();
+	if (l->rw_owner && l->rw_owner == uposix__forked.f_name)
+		l->rw_owner = uwait_name();
 }
 
 /* Returns the lock, or NULL if libc implements this lock. */
@@ -145,7 +145,7 @@ int uposix_pthread_rwlock_destroy(pthread_rwlock_t *lock)
 
 	if (!l)
 		return pthread_rwlock_destroy(lock);
-	return l->l.r_owner || l->l.r_readers ? EBUSY : 0;
+	return l->l.rw_owner || l->l.rw_readers ? EBUSY : 0;
 }
 
 /*
@@ -159,10 +159,11 @@ static int read_until(struct rwlock *l, int64_t deadline)
 
 	uposix__pace_lock();
 	if (l->l_kind != PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) {
-		uwait_lock(&l->l.r_lock);
-		taken = l->l.r_readers > 0 && l->l.r_readers < INT_MAX && !l->l.r_owner;
-		l->l.r_readers += taken;
-		uwait_unlock(&l->l.r_lock);
+		uwait_lock(&l->l.rw_lock);
+		taken = l->l.rw_readers > 0 && l->l.rw_readers < INT_MAX
+			&& !l->l.rw_owner;
+		l->l.rw_readers += taken;
+		uwait_unlock(&l->l.rw_lock);
 	}
 	return taken ? 0 : usync_rwlock_read(&l->l, deadline);
 }
@@ -285,8 +286,8 @@ static inline struct sem *sem_of(sem_t *sem)
 	if (__builtin_expect(s->s_mark != OURS, 0))
 		return NULL;
 	if (__builtin_expect(uposix__forked.f_alone, 0)) {
-		s->s.s_lock = (struct uwait_lock){ 0 };
-		s->s.s_queue = (struct uwait_queue){ NULL, NULL };
+		s->s.sm_lock = (struct uwait_lock){ 0 };
+		s->s.sm_queue = (struct uwait_queue){ NULL, NULL };
 	}
 	return s;
 }
@@ -307,7 +308,7 @@ int uposix_sem_init(sem_t *sem, int shared, unsigned count)
 	memset(sem, 0, sizeof *sem);
 	if (shared)
 		return sem_init(sem, shared, count);
-	s->s.s_count = count;
+	s->s.sm_count = count;
 	s->s_mark = OURS;
 	return 0;
 }
@@ -318,7 +319,7 @@ int uposix_sem_destroy(sem_t *sem)
 
 	if (!s)
 		return sem_destroy(sem);
-	if (s->s.s_queue.q_first)
+	if (s->s.sm_queue.q_first)
 		return (int)uposix__result(-EBUSY);
 	s->s_mark = 0;
 	return 0;
@@ -350,7 +351,7 @@ static int native_sem(sem_t *sem, clockid_t clock, const struct timespec *time)
 
 static uint32_t sem_value(const struct sem *s)
 {
-	return __atomic_load_n(&s->s.s_count, __ATOMIC_RELAXED);
+	return __atomic_load_n(&s->s.sm_count, __ATOMIC_RELAXED);
 }
 
 static struct room *room_of(const struct sem *sem)

@@ -153,7 +153,7 @@ static int connecting(int fd)
  */
 int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 {
-	struct unet_addr a = { .a_size = size };
+	struct unet_addr a = { .ad_size = size };
 	struct uposix_fd *f;
 	int way = uposix__way(fd, POLLOUT, &f), rc;
 	int64_t deadline;
@@ -164,9 +164,9 @@ int uposix_connect(int fd, __CONST_SOCKADDR_ARG to, socklen_t size)
 		return rc;
 	if (way == WAY_PLAIN)
 		return connecting(fd);
-	if (size > sizeof a.a_sockaddr)
+	if (size > sizeof a.ad_sockaddr)
 		return connect(fd, to, size);
-	memcpy(&a.a_sockaddr, to.__sockaddr__, size);
+	memcpy(&a.ad_sockaddr, to.__sockaddr__, size);
 	deadline = uposix__until(f->f_send);
 	UPOSIX_WAIT(rc, deadline == USCHED_NEVER, unet__connect(fd, &a, deadline));
 	return (int)uposix__answer(rc == -ETIMEDOUT ? -EINPROGRESS : rc);
@@ -242,8 +242,8 @@ static long look_back(void *lookup)
 {
 	struct back *b = lookup;
 
-	return getnameinfo((struct sockaddr *)&b->b_address.a_sockaddr,
-			   b->b_address.a_size,
+	return getnameinfo((struct sockaddr *)&b->b_address.ad_sockaddr,
+			   b->b_address.ad_size,
 			   b->b_sizes[0] ? b->b_host : NULL, b->b_sizes[0],
 			   b->b_sizes[1] ? b->b_service : NULL, b->b_sizes[1],
 			   b->b_flags);
@@ -256,13 +256,13 @@ int uposix_getnameinfo(const struct sockaddr *a, socklen_t size, char *host,
 	struct back *b;
 	int rc;
 
-	if (!uposix__in_thread() || size > sizeof b->b_address.a_sockaddr
+	if (!uposix__in_thread() || size > sizeof b->b_address.ad_sockaddr
 	    || ((flags & NI_NUMERICHOST || !host) && (flags & NI_NUMERICSERV || !service))
 	    || !(b = calloc(1, sizeof *b)))
 		return uposix__pace(), getnameinfo(a, size, host, host_size, service,
 						   service_size, flags);
-	memcpy(&b->b_address.a_sockaddr, a, size);
-	b->b_address.a_size = size;
+	memcpy(&b->b_address.ad_sockaddr, a, size);
+	b->b_address.ad_size = size;
 	b->b_sizes[0] = !host ? 0 : host_size < NI_MAXHOST ? host_size : NI_MAXHOST;
 	b->b_sizes[1] = !service ? 0
 		: service_size < NI_MAXSERV ? service_size : NI_MAXSERV;

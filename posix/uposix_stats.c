@@ -38,11 +38,12 @@ static int text_of(struct uprocs *rr, char *text, size_t size)
 			"image_bytes %llu\ndeepest_bytes %llu\n",
 			c.c_now, c.c_most, (unsigned long long)c.c_started,
 			(unsigned long long)c.c_refused, (unsigned long long)c.c_native,
-			(unsigned long long)s.s_switches,
-			(unsigned long long)s.s_evictions, (unsigned long long)s.s_loads,
-			(unsigned long long)s.s_bytes, (unsigned long long)s.s_images,
-			(unsigned long long)s.s_image_bytes,
-			(unsigned long long)s.s_deepest);
+			(unsigned long long)s.st_switches,
+			(unsigned long long)s.st_evictions,
+			(unsigned long long)s.st_loads,
+			(unsigned long long)s.st_bytes, (unsigned long long)s.st_images,
+			(unsigned long long)s.st_image_bytes,
+			(unsigned long long)s.st_deepest);
 }
 
 /*

@@ -363,8 +363,8 @@ static inline struct cond *cond_of(pthread_cond_t *cond)
 	if (__builtin_expect(is_noted(cond, shared_note), 0))
 		return NULL;
 	if (__builtin_expect(uposix__forked.f_alone, 0)) {
-		((struct cond *)(void *)cond)->c.c_lock = (struct uwait_lock){ 0 };
-		((struct cond *)(void *)cond)->c.c_queue = (struct uwait_queue){ 0 };
+		((struct cond *)(void *)cond)->c.cv_lock = (struct uwait_lock){ 0 };
+		((struct cond *)(void *)cond)->c.cv_queue = (struct uwait_queue){ 0 };
 	}
 	return (struct cond *)(void *)cond;
 }
@@ -391,7 +391,7 @@ int uposix_pthread_cond_destroy(pthread_cond_t *cond)
 
 	if (!c)
 		return pthread_cond_destroy(cond);
-	return __atomic_load_n(&c->c.c_queue.q_first, __ATOMIC_RELAXED) ? EBUSY : 0;
+	return __atomic_load_n(&c->c.cv_queue.q_first, __ATOMIC_RELAXED) ? EBUSY : 0;
 }
 
 /*

@@ -69,7 +69,7 @@ struct sim_processor *sim__processor(const struct sim_thread *t)
 	struct sim_processor *c = t->t_host ? &t->t_host->h_processor
 		: &sim__run.r_processor;
 
-	return c->c_single && !uposix__record_of(&t->t_thread->t_stack) ? c : NULL;
+	return c->c_single && !uposix__record_of(&t->t_thread->th_stack) ? c : NULL;
 }
 
 /* Starts a thread on a host, or, if `host' is NULL, on none. */
@@ -112,7 +112,7 @@ static void end_wait(struct uwaiter *w, struct uevents *e)
 
 static void kill_thread(struct sim_thread *t)
 {
-	struct ustack *u = &t->t_thread->t_stack;
+	struct ustack *u = &t->t_thread->th_stack;
 	struct uposix_thread *p = uposix__record_of(u);
 
 	sim__run.r_plain -= t->t_plain;
@@ -132,7 +132,7 @@ static void kill_thread(struct sim_thread *t)
 
 bool sim__is_dead(const struct uproc_thread *t)
 {
-	const struct sim_thread *known = uproc_rest(t)->t_sim;
+	const struct sim_thread *known = uproc_rest(t)->re_sim;
 
 	return known && known->t_dead;
 }

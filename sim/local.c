@@ -234,7 +234,7 @@ static struct uposix_thread *taker(uint64_t bit)
 	size_t n = 0;
 
 	for (t = sim__run.r_threads; t && n < SIM_THREADS; t = t->t_next) {
-		p = uposix__record_of(&t->t_thread->t_stack);
+		p = uposix__record_of(&t->t_thread->th_stack);
 		if (p && !t->t_dead && t->t_host == sim__host()
 		    && !(p->p_mask & bit))
 			takers[n++] = p;

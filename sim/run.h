@@ -382,7 +382,7 @@ SIM_PRIVATE uint64_t sim__replayed(uint32_t by, uint32_t when);
 
 static inline struct sim_thread *sim__of(const struct uproc_thread *t)
 {
-	return uproc_rest(t)->t_sim;
+	return uproc_rest(t)->re_sim;
 }
 
 static inline struct sim_thread *sim__candidate(size_t i)

@@ -610,12 +610,12 @@ void sim__started(struct uproc_thread *t)
 	if (r->r_threads)
 		r->r_threads->t_prev = new;
 	r->r_threads = new;
-	uproc_rest(t)->t_sim = new;
+	uproc_rest(t)->re_sim = new;
 	new->t_plain = !r->r_posix;
 	r->r_posix = false;
 	r->r_plain += new->t_plain;
 	r->r_live++;
-	r->r_proc = uproc_at(uproc_of(&t->t_stack)->p_procs, 0);
+	r->r_proc = uproc_at(uproc_of(&t->th_stack)->p_procs, 0);
 	if (r->r_learns && new->t_number < SIM_THREADS) {
 		r->r_profile->p_parent[new->t_number] = new->t_parent;
 		r->r_profile->p_threads = r->r_started;
@@ -635,7 +635,7 @@ void sim__ended(struct uproc_thread *t)
 	leave_processor(old);
 	if (r->r_running == old)
 		r->r_running = NULL;
-	uproc_rest(t)->t_sim = NULL;
+	uproc_rest(t)->re_sim = NULL;
 	r->r_plain -= old->t_plain;
 	r->r_live--;
 	free(old);

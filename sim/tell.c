@@ -43,11 +43,11 @@ static void put_place(struct text *t, uintptr_t place)
 		return;
 	find_code(&c, place);
 	text_put(t, " in ");
-	text_put(t, c.c_name[0] ? c.c_name : "a function");
+	text_put(t, c.cd_name[0] ? c.cd_name : "a function");
 	text_put(t, " (");
-	text_put(t, c.c_file[0] ? c.c_file : "a file");
+	text_put(t, c.cd_file[0] ? c.cd_file : "a file");
 	text_put(t, "+");
-	text_hex(t, c.c_offset);
+	text_hex(t, c.cd_offset);
 	text_put(t, ")");
 }
 
@@ -139,8 +139,8 @@ void sim__trace(const char *event, const struct sim_event *e,
 
 	if (e->e_op.o_place) {
 		find_code(&c, e->e_op.o_place);
-		snprintf(place, sizeof place, "%s %s+%#" PRIxPTR, c.c_name, c.c_file,
-			 c.c_offset);
+		snprintf(place, sizeof place, "%s %s+%#" PRIxPTR, c.cd_name, c.cd_file,
+			 c.cd_offset);
 	}
 	name(host, sizeof host, e->e_host);
 	name(other, sizeof other, to);

@@ -538,9 +538,9 @@ NET_TEST(flushes)
 	ubuf_out_over(&out, utls_ops(), b->b_server, BIG);
 	TEST_EQUAL(ubuf_write(&out, data, BIG, NULL, NEVER), 0);
 	do {
-		before = out.w_base.b_end - out.w_base.b_start;
+		before = out.bo_base.b_end - out.bo_base.b_start;
 		TEST_EQUAL(ubuf_flush(&out, usync_after(MILLI)), -ETIMEDOUT);
-	} while (out.w_base.b_end - out.w_base.b_start < before);
+	} while (out.bo_base.b_end - out.bo_base.b_start < before);
 	left -= before;
 	ubuf_out_free(&out);
 	while (ubuf_flush(&out, usync_after(MILLI)) == -ETIMEDOUT) {

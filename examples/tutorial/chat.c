@@ -113,8 +113,8 @@ static int converse(struct member *m, struct ubuf_in *in, int fd)
 {
 	struct line line;
 	struct usync_case cases[] = {
-		{ .s_op = USYNC_RECV, .s_chan = m->lines, .s_value = &line },
-		{ .s_op = USYNC_READABLE, .s_fd = fd },
+		{ .cs_op = USYNC_RECV, .cs_chan = m->lines, .cs_value = &line },
+		{ .cs_op = USYNC_READABLE, .cs_fd = fd },
 	};
 	int rc;
 

@@ -201,7 +201,7 @@ int main(int argc, char **argv)
 	struct uprocs *rr;
 	sigset_t set;
 
-	if (argc != 3 || (room.s_count = (uint32_t)atoi(argv[1])) == 0)
+	if (argc != 3 || (room.sm_count = (uint32_t)atoi(argv[1])) == 0)
 		return fprintf(stderr, "usage: jobs N SECONDS <COMMANDS\n"), 2;
 	limit = (int64_t)(atof(argv[2]) * (double)USYNC_SECOND);
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -58,7 +58,7 @@ usched__look(const struct usched *s, const struct usched_stack *k, const void *a
 		return USCHED_ELSEWHERE;
 	if (index < stack_depth(k->k_bottom, top))
 		return u == self ? USCHED_MINE : USCHED_THEIRS;
-	if (k == &s->s_native && index >= s->s_stats.s_deepest)
+	if (k == &s->s_native && index >= s->s_stats.st_deepest)
 		return USCHED_ELSEWHERE;
 	return USCHED_STALE;
 }
@@ -137,8 +137,8 @@ static void check(const void *pointer, int whose, const char *call)
 	struct ustack *u;
 	enum usched_place place;
 
-	if (OBSERVER(o_called))
-		OBSERVER(o_called)(call);
+	if (OBSERVER(ob_called))
+		OBSERVER(ob_called)(call);
 	place = usched__onstack(pointer, &u, __builtin_frame_address(0));
 	if (place == USCHED_ELSEWHERE || (whose == CHECK_BUFFER && place == USCHED_MINE))
 		return;
@@ -146,9 +146,9 @@ static void check(const void *pointer, int whose, const char *call)
 		return;
 	fprintf(stderr, "usched: %s: %s %p is %s", call, kinds[whose], pointer,
 		places[place]);
-	if (u && OBSERVER(o_introduce)) {
+	if (u && OBSERVER(ob_introduce)) {
 		fprintf(stderr, ", ");
-		OBSERVER(o_introduce)(u);
+		OBSERVER(ob_introduce)(u);
 	}
 	fprintf(stderr, ": threads move; put it on the heap, or make it static\n");
 	abort();
@@ -219,8 +219,8 @@ static void check_words(uintptr_t from, size_t size, bool deep, const char *call
 			continue;
 		fprintf(stderr, "usched: %s: word %u of what is given%s, %p, is in the "
 			"frames of ", call, (unsigned)i, deep ? " points to" : "", p);
-		if (OBSERVER(o_introduce))
-			OBSERVER(o_introduce)(u);
+		if (OBSERVER(ob_introduce))
+			OBSERVER(ob_introduce)(u);
 		fprintf(stderr, ": threads move, if that word is a pointer\n");
 	}
 }

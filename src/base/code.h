@@ -34,9 +34,9 @@ enum {
 
 /* The file and the function of an address. */
 struct code {
-	char      c_file[CODE_FILE];    /* without directories; empty: not known */
-	char      c_name[CODE_NAME];    /* of the function; empty: not known */
-	uintptr_t c_offset;             /* in the file's memory */
+	char      cd_file[CODE_FILE];   /* without directories; empty: not known */
+	char      cd_name[CODE_NAME];   /* of the function; empty: not known */
+	uintptr_t cd_offset;            /* in the file's memory */
 };
 
 /* dladdr(3) is missing in some static programs. */
@@ -62,7 +62,7 @@ static inline void code__set_file(struct code *c, const char *path)
 {
 	const char *last = strrchr(path, '/');
 
-	text_copy(c->c_file, sizeof c->c_file, last ? last + 1 : path);
+	text_copy(c->cd_file, sizeof c->cd_file, last ? last + 1 : path);
 }
 
 /* Looks for the function at `place', an address in the file's terms, in one table. */
@@ -81,10 +81,10 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 			if ((some[j].st_info & 0xf) != STT_FUNC
 			    || place - some[j].st_value >= some[j].st_size)
 				continue;
-			if (pread(fd, c->c_name, sizeof c->c_name - 1,
+			if (pread(fd, c->cd_name, sizeof c->cd_name - 1,
 				  (off_t)(strings + some[j].st_name)) <= 0)
 				return false;
-			text_copy(c->c_name, sizeof c->c_name, c->c_name);
+			text_copy(c->cd_name, sizeof c->cd_name, c->cd_name);
 			return true;
 		}
 	}
@@ -148,7 +148,7 @@ static inline void code_find(struct code *c, uintptr_t address)
 	Dl_info info;
 	ssize_t n;
 
-	*c = (struct code){ .c_offset = address - base };
+	*c = (struct code){ .cd_offset = address - base };
 	if (base) {
 		n = readlink("/proc/self/exe", path, sizeof path);
 		path[n > 0 && n < CODE_PATH ? n : 0] = '\0';
@@ -158,12 +158,12 @@ static inline void code_find(struct code *c, uintptr_t address)
 	}
 	if (!dladdr || !dladdr((const void *)address, &info) || !info.dli_fname)
 		return;
-	if (!c->c_file[0])
+	if (!c->cd_file[0])
 		code__set_file(c, info.dli_fname);
 	base = (uintptr_t)info.dli_fbase;
-	c->c_offset = address - base;
+	c->cd_offset = address - base;
 	if (info.dli_sname)
-		text_copy(c->c_name, sizeof c->c_name, info.dli_sname);
+		text_copy(c->cd_name, sizeof c->cd_name, info.dli_sname);
 	else if (base)
 		code__look(c, info.dli_fname, base, address - base);
 }
@@ -175,14 +175,14 @@ static inline void code_add(struct text *t, uintptr_t address)
 
 	text_hex(t, address);
 	code_find(&c, address);
-	if (!c.c_file[0])
+	if (!c.cd_file[0])
 		return;
 	text_put(t, " (");
-	text_put(t, c.c_file);
+	text_put(t, c.cd_file);
 	text_put(t, "+");
-	text_hex(t, c.c_offset);
-	text_put(t, c.c_name[0] ? " " : "");
-	text_put(t, c.c_name);
+	text_hex(t, c.cd_offset);
+	text_put(t, c.cd_name[0] ? " " : "");
+	text_put(t, c.cd_name);
 	text_put(t, ")");
 }
 

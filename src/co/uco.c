@@ -54,10 +54,10 @@
  *    usched__unused().
  *
  * R4 holds when frames may be evicted: for the resumer's when they are settled, and for a
- * coroutine's when it yields. c_low is how deep that may be without a call.
+ * coroutine's when it yields. co_low is how deep that may be without a call.
  *
  * A direct switch is a statement like that of a hand-over (uswitch.h), which brings the
- * value along. c_thread tells the inline functions that the thread was here before, that
+ * value along. co_thread tells the inline functions that the thread was here before, that
  * it resumed the coroutine last, and so that all is in place except for what u_top says.
  * Otherwise they ask uco__enter() and uco__leave(). Machines without the statement go the
  * long way only: to switch directly by a function took as long.
@@ -72,14 +72,14 @@
  * on a stack of that. Stacks of coroutines, and those of threads that make or resume one,
  * are marked in k_stays, so that their threads stay, too.
  *
- * THE CHAIN. The waiter of a thread that has run a coroutine has m_inside: the innermost
- * one that does not run directly, and each has c_outer. So uco_yield() needs no argument,
- * and a thread that is aborted finds what is left of its chain: abandon(). A coroutine
- * that runs directly is inside of these. The statement does not write c_status:
- * uco_status() looks at the mark.
+ * THE CHAIN. The waiter of a thread that has run a coroutine has mr_inside: the innermost
+ * one that does not run directly, and each has co_outer. So uco_yield() needs no
+ * argument, and a thread that is aborted finds what is left of its chain: abandon(). A
+ * coroutine that runs directly is inside of these. The statement does not write
+ * co_status: uco_status() looks at the mark.
  *
  * THE END. When the function of a coroutine returns, body() drops the frames, and those
- * of the resumer go on. uco_close() resumes with c_closing set, and yields fail then, so
+ * of the resumer go on. uco_close() resumes with co_closing set, and yields fail then, so
  * frames always end by returning. To drop them was rejected: what they own would be lost.
  *
  * After a yield nothing is known of the thread, which may be another one: it is looked up
@@ -96,10 +96,10 @@
 #include "../core/dispatch.h"
 #include "uco_frames.h"
 
-/* The m_inside of a thread that runs no coroutine now. Never changed. */
-static const struct uco nothing = { .c_status = UCO_ENDED };
+/* The mr_inside of a thread that runs no coroutine now. Never changed. */
+static const struct uco nothing = { .co_status = UCO_ENDED };
 
-/* The c_low that is above all yields. */
+/* The co_low that is above all yields. */
 #define ALWAYS ((char *)UINTPTR_MAX)
 
 #ifdef USCHED__CHANGE
@@ -123,9 +123,9 @@ static bool is_direct(const struct ustack *frames)
 static struct uco *settled(const struct ustack *u)
 {
 	const struct uwaiter *w = uwait__attached(u);
-	struct uco *co = w && w->w_more ? w->w_more->m_inside : NULL;
+	struct uco *co = w && w->w_more ? w->w_more->mr_inside : NULL;
 
-	return co && co->c_status == UCO_RUNNING ? co : NULL;
+	return co && co->co_status == UCO_RUNNING ? co : NULL;
 }
 
 struct uco *uco_self(void)
@@ -145,15 +145,15 @@ enum uco_status uco_status(const struct uco *co)
 		return UCO_RUNNING;
 	if (is_direct(s->s_inside) && settled(s->s_current) == co)
 		return UCO_RESUMING;
-	return (enum uco_status)co->c_status;
+	return (enum uco_status)co->co_status;
 }
 
 /* ---- The chain ---- */
 
-/* Sets c_thread, which other processors compare with threads of theirs. */
+/* Sets co_thread, which other processors compare with threads of theirs. */
 static void set_thread(struct uco *co, struct ustack *u)
 {
-	__atomic_store_n(&co->c_thread, u, __ATOMIC_RELAXED);
+	__atomic_store_n(&co->co_thread, u, __ATOMIC_RELAXED);
 }
 
 /* Makes no coroutine s_inside; unless `co' is NULL, only if `co' is s_inside. */
@@ -177,25 +177,25 @@ static void set_inside(const struct ustack *u, struct uco *co)
 {
 	struct uwaiter *w = (struct uwaiter *)(void *)u->u_attachment;
 
-	w->w_more->m_inside = co ? co : (struct uco *)(uintptr_t)&nothing;
+	w->w_more->mr_inside = co ? co : (struct uco *)(uintptr_t)&nothing;
 }
 
-/* Notes that `co' runs, inside of c_outer; pop() ends that. */
+/* Notes that `co' runs, inside of co_outer; pop() ends that. */
 static void push(struct usched *s, struct uco *co)
 {
-	co->c_outer = settled(s->s_current);
-	if (co->c_outer)
-		co->c_outer->c_status = UCO_RESUMING;
-	co->c_status = UCO_RUNNING;
+	co->co_outer = settled(s->s_current);
+	if (co->co_outer)
+		co->co_outer->co_status = UCO_RESUMING;
+	co->co_status = UCO_RUNNING;
 	set_inside(s->s_current, co);
 }
 
 static void pop(struct usched *s, struct uco *co)
 {
-	if (co->c_outer)
-		co->c_outer->c_status = UCO_RUNNING;
-	co->c_status = UCO_SUSPENDED;
-	set_inside(s->s_current, co->c_outer);
+	if (co->co_outer)
+		co->co_outer->co_status = UCO_RUNNING;
+	co->co_status = UCO_SUSPENDED;
+	set_inside(s->s_current, co->co_outer);
 }
 
 /*
@@ -224,14 +224,14 @@ static int settle_frames(struct usched *s, int fits)
 static void abandon(struct uco *inside, struct ustack *u)
 {
 	struct usched *s = ustack_sched(u);
-	struct uco *co = inside->c_status == UCO_RUNNING ? inside : NULL, *outer;
+	struct uco *co = inside->co_status == UCO_RUNNING ? inside : NULL, *outer;
 
-	if (s->s_inside != DISPATCH_NONE && uco__of(s->s_inside)->c_thread == u)
+	if (s->s_inside != DISPATCH_NONE && uco__of(s->s_inside)->co_thread == u)
 		leave_coroutine(s, NULL);
 	for (; co; co = outer) {
-		outer = co->c_outer;
-		co->c_outer = NULL;
-		co->c_status = UCO_ENDED;
+		outer = co->co_outer;
+		co->co_outer = NULL;
+		co->co_status = UCO_ENDED;
 		uco__drop_frames(&co->c_frames, u);
 	}
 }
@@ -256,8 +256,8 @@ static int begin_coroutines(void)
 
 	if (!w || (!w->w_more && !uwait_room(w, 0)))
 		return -ENOMEM;
-	if (!w->w_more->m_inside) {
-		w->w_more->m_inside = (struct uco *)&nothing;
+	if (!w->w_more->mr_inside) {
+		w->w_more->mr_inside = (struct uco *)&nothing;
 		enlist_coroutines();
 	}
 	return 0;
@@ -293,7 +293,7 @@ static char *low_of(const struct uco *co)
 
 static int resume_long(struct usched *s, struct uco *co)
 {
-	enum uco_status before = (enum uco_status)co->c_status;
+	enum uco_status before = (enum uco_status)co->co_status;
 	int rc;
 
 	leave_coroutine(s, co);
@@ -301,7 +301,7 @@ static int resume_long(struct usched *s, struct uco *co)
 	rc = uco__exchange(&co->c_frames);
 	if (rc) {
 		pop(usched__here(), co);
-		co->c_status = (uint8_t)before;
+		co->co_status = (uint8_t)before;
 	}
 	return rc;
 }
@@ -311,27 +311,27 @@ BY_THREADS int uco__enter(struct uco *co, void *value)
 	struct usched *s = usched__here();
 	int rc = refuse_resume(co, s);
 
-	check(&co->c_value, CHECK_OBJECT, "uco_resume()");
+	check(&co->co_value, CHECK_OBJECT, "uco_resume()");
 	if (rc == 0)
 		rc = begin_coroutines();
 	if (rc == 0 && is_direct(s->s_inside))
 		rc = settle_frames(s, 1);
 	if (rc)
 		return rc;
-	co->c_value = value;
+	co->co_value = value;
 	if (!is_in_place(s, co))
 		return resume_long(s, co);
 	enter_coroutine(s, co);
-	co->c_low = co->c_closing ? ALWAYS : low_of(co);
-	co->c_status = UCO_SUSPENDED;
+	co->co_low = co->co_closing ? ALWAYS : low_of(co);
+	co->co_status = UCO_SUSPENDED;
 	return 1;
 }
 
 int uco__resumed(struct uco *co, void **result)
 {
 	if (result)
-		*result = co->c_value;
-	return co->c_status == UCO_ENDED;
+		*result = co->co_value;
+	return co->co_status == UCO_ENDED;
 }
 
 int uco__resume(struct uco *co, void *value, void **result)
@@ -360,7 +360,7 @@ static int yield_long(struct usched *s, struct uco *co)
 	return rc;
 }
 
-/* The frame of this is below that of the statement, which is compared with c_low. */
+/* The frame of this is below that of the statement, which is compared with co_low. */
 BY_THREADS int uco__leave(void *value)
 {
 	struct usched *s = usched__here();
@@ -369,13 +369,13 @@ BY_THREADS int uco__leave(void *value)
 
 	if (!co)
 		return -EPERM;
-	if (co->c_closing)
+	if (co->co_closing)
 		return -ECANCELED;
-	co->c_value = value;
+	co->co_value = value;
 	if (!is_direct(s->s_inside) || usched__has_caught(s))
 		return yield_long(s, co);
 	rc = uco__fit_frames(s, &co->c_frames, (char *)__builtin_frame_address(0));
-	co->c_low = low_of(co);
+	co->co_low = low_of(co);
 	return rc ? rc : 1;
 }
 
@@ -385,8 +385,8 @@ int uco__yielded(void **next)
 	const struct uco *co = uco_self();
 
 	if (next)
-		*next = co->c_value;
-	return co->c_closing ? -ECANCELED : 0;
+		*next = co->co_value;
+	return co->co_closing ? -ECANCELED : 0;
 }
 
 int uco__yield(void *value, void **next)
@@ -406,14 +406,14 @@ int uco__yield(void *value, void **next)
 static void body(void *frames)
 {
 	struct uco *co = uco__of((struct ustack *)frames);
-	void *value = co->c_func(co->c_arg, co->c_value);
+	void *value = co->co_func(co->co_arg, co->co_value);
 	struct usched *s = usched__here();
 
-	co->c_value = value;
+	co->co_value = value;
 	if (is_direct(s->s_inside))
 		settle_frames(s, 0);
 	pop(s, co);
-	co->c_status = UCO_ENDED;
+	co->co_status = UCO_ENDED;
 	uco__leave_frames(&co->c_frames);
 }
 
@@ -432,12 +432,12 @@ int uco_create(uco_fn *func, void *arg, struct uco **co)
 	made = (struct uco *)malloc(offsetof(struct uco, c_frames.u_image) + s->s_room);
 	if (!made)
 		return -ENOMEM;
-	made->c_outer = NULL;
-	made->c_thread = DISPATCH_NONE;
-	made->c_func = func;
-	made->c_arg = arg;
-	made->c_status = UCO_NEW;
-	made->c_closing = 0;
+	made->co_outer = NULL;
+	made->co_thread = DISPATCH_NONE;
+	made->co_func = func;
+	made->co_arg = arg;
+	made->co_status = UCO_NEW;
+	made->co_closing = 0;
 	ustack_init(s, &made->c_frames, body, NULL);
 	made->c_frames.u_tokens = DISPATCH_COROUTINE;
 	enlist_coroutines();
@@ -453,11 +453,11 @@ int uco_close(struct uco *co)
 	if (status == UCO_RUNNING || status == UCO_RESUMING)
 		return -EBUSY;
 	if (status == UCO_SUSPENDED) {
-		co->c_closing = 1;
-		set_thread(co, DISPATCH_NONE);          /* it is told of c_closing */
+		co->co_closing = 1;
+		set_thread(co, DISPATCH_NONE);          /* it is told of co_closing */
 		rc = uco__resume(co, NULL, NULL);
 		if (rc < 0) {
-			co->c_closing = 0;
+			co->co_closing = 0;
 			return rc;
 		}
 	}

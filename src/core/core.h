@@ -38,12 +38,12 @@ static inline void usched__tell(struct usched *s, enum usched_event event,
 /*
  * The start of a thread by a function of the library, which then calls a function of the
  * program. A thread with the function usched__wrapped and the address of such a struct as
- * the argument calls w_begin(w). Reports name the thread by w_func.
+ * the argument calls wr_begin(w). Reports name the thread by wr_func.
  */
 struct usched__wrap {
-	void      (*w_begin)(struct usched__wrap *w);
-	void      (*w_func)(void *);    /* the program's, possibly cast */
-	const void *w_where;            /* the return address of the program's call */
+	void      (*wr_begin)(struct usched__wrap *w);
+	void      (*wr_func)(void *);   /* the program's, possibly cast */
+	const void *wr_where;           /* the return address of the program's call */
 };
 void usched__wrapped(void *wrap);
 
@@ -51,7 +51,7 @@ void usched__wrapped(void *wrap);
 struct usched__wrap *usched__wrap_of(const struct ustack *u);
 
 /*
- * Gives the calling thread an attachment, which stays the caller's until a_free.
+ * Gives the calling thread an attachment, which stays the caller's until ao_free.
  * 0; -EPERM: the caller is no thread; -EBUSY: the thread has an attachment.
  * Does not switch.
  */

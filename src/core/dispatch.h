@@ -53,7 +53,7 @@ enum {
    */
 #define APART __attribute__((noinline))
 
-/* The j_op for a resident thread. */
+/* The aj_op for a resident thread. */
 #define DISPATCH_RESIDENT (WATCHED ? ARCH_LOAD : ARCH_RESUME)
 
 /* Counters: written by one native thread, read by any. */
@@ -96,7 +96,7 @@ static inline bool usched__on_native(const struct usched *s)
 /* Returns whether switches go the long way. */
 static inline bool usched__has_caught(const struct usched *s)
 {
-	return s->s_caught->c_caught || s->s_caught->c_uncaught;
+	return s->s_caught->cg_caught || s->s_caught->cg_uncaught;
 }
 
 /* The u_tokens of a coroutine's record, which is no record of the scheduler. */
@@ -159,7 +159,7 @@ void usched__free_image(struct usched *s, struct ustack *u, struct ustack *whose
 /* Drops the frames of `u' and their image. */
 void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose);
 
-/* Notes a depth for s_deepest. */
+/* Notes a depth for st_deepest. */
 void usched__count_depth(struct usched *s, size_t deep);
 
 /* Notes that the running thread blocks at `top'. Returns as ustack_block(). */

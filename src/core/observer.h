@@ -20,19 +20,19 @@ enum { IS_CHECKED = 0 };
 struct usched_observer {
 	/* `call', which no preemptible region may contain, was called. In builds with
 	   USCHED_CHECK; upreempt_region.c's. */
-	void (*o_called)(const char *call);
+	void (*ob_called)(const char *call);
 
 	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK;
 	   uproc.c's. */
-	void (*o_introduce)(const struct ustack *u);
+	void (*ob_introduce)(const struct ustack *u);
 
 	/* ustack_check(), of the running thread of `s', which has an s_slice: yields if
 	   that is over, and returns what ustack_check() returns. upreempt.c's. */
-	int (*o_give_way)(struct usched *s);
+	int (*ob_give_way)(struct usched *s);
 
 	/* The running thread of `s' is about to block. While set, all switches go the
 	   long way. debug/ulocks.c's, which may be preloaded. */
-	void (*o_blocks)(const struct usched *s);
+	void (*ob_blocks)(const struct usched *s);
 };
 
 extern struct usched_observer usched__observer;
@@ -41,7 +41,7 @@ extern struct usched_observer usched__observer;
 #define OBSERVER(function) __atomic_load_n(&usched__observer.function, __ATOMIC_RELAXED)
 
 #ifdef USCHED_CHECK
-#define CALLED(call) (OBSERVER(o_called) ? OBSERVER(o_called)(call) : (void)0)
+#define CALLED(call) (OBSERVER(ob_called) ? OBSERVER(ob_called)(call) : (void)0)
 #else
 #define CALLED(call) ((void)0)
 #endif

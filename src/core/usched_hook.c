@@ -53,7 +53,7 @@ static struct arch_jump go_told(struct usched *s, struct ustack *u)
 
 void usched__set_hook(struct usched *s, struct usched_hook *h)
 {
-	h->h_next = s->s_hook;
+	h->ho_next = s->s_hook;
 	s->s_hook = h;
 	s->s_go_told = go_told;
 	s->s_owns |= USCHED_TOLD;
@@ -65,8 +65,8 @@ void usched__drop_hook(struct usched *s, struct usched_hook *h)
 	struct usched_hook **at = &s->s_hook;
 
 	while (*at != h)
-		at = &(*at)->h_next;
-	*at = h->h_next;
+		at = &(*at)->ho_next;
+	*at = h->ho_next;
 	if (s->s_hook)
 		return;
 	s->s_owns &= ~USCHED_TOLD;

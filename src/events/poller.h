@@ -58,7 +58,7 @@ POLLER_PRIVATE void uevents__poller_interrupt(struct poller *p);
  */
 POLLER_PRIVATE int uevents__poller_sleep(struct poller *p, bool forever, int64_t left);
 
-/* Calls i_ready for the n descriptors that were found. */
+/* Calls in_ready for the n descriptors that were found. */
 POLLER_PRIVATE void uevents__poller_tell(struct poller *p, int n);
 
 /*

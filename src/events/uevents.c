@@ -22,7 +22,7 @@
  * Which descriptors are ready is found by the poller: src/events/poller.h. It has a few
  * descriptors itself. Timers need none: where the process has none left for the poller,
  * sleeps wait for a condition, and each uevents_add() tries again to open it. It is
- * opened under v_lock, and stays open.
+ * opened under ve_lock, and stays open.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CLOCK_MONOTONIC_COARSE */
@@ -54,16 +54,16 @@ enum {
 };
 
 struct events {
-	struct uevents     v_events;    /* first */
-	struct uexpiry     v_heap;      /* x_child: the expiry due first */
-	uint32_t           v_armed;     /* calls of e_arm, mod 2^32 */
-	uexpired_fn       *v_expired;   /* the function of all expiries */
-	int64_t            v_looked;    /* when UEVENTS_LOOK last polled */
-	bool               v_rung;      /* v_lock: interrupted without a poller */
-	pthread_mutex_t    v_lock;
-	pthread_cond_t     v_bell;      /* for v_rung, and for the poller */
-	struct poller     *v_poller;    /* atomic; NULL: not open yet */
-	struct events     *v_other;     /* under pollers_lock */
+	struct uevents     ve_events;   /* first */
+	struct uexpiry     ve_heap;     /* x_child: the expiry due first */
+	uint32_t           ve_armed;    /* calls of e_arm, mod 2^32 */
+	uexpired_fn       *ve_expired;  /* the function of all expiries */
+	int64_t            ve_looked;   /* when UEVENTS_LOOK last polled */
+	bool               ve_rung;     /* ve_lock: interrupted without a poller */
+	pthread_mutex_t    ve_lock;
+	pthread_cond_t     ve_bell;     /* for ve_rung, and for the poller */
+	struct poller     *ve_poller;   /* atomic; NULL: not open yet */
+	struct events     *ve_other;    /* under pollers_lock */
 };
 
 /* The last e_serial. */
@@ -137,12 +137,12 @@ void uevents__lost(int fd)
 /* Returns the time of the expiry due first; USCHED_NEVER: no expiry is armed. */
 static int64_t first_due(const struct events *v)
 {
-	return v->v_heap.x_child ? v->v_heap.x_child->x_when : USCHED_NEVER;
+	return v->ve_heap.x_child ? v->ve_heap.x_child->x_when : USCHED_NEVER;
 }
 
 static struct poller *poller_of(const struct events *v)
 {
-	return __atomic_load_n(&v->v_poller, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&v->ve_poller, __ATOMIC_ACQUIRE);
 }
 
 /* Sleeps without a poller, until `until', an interrupt, or until a poller is opened. */
@@ -151,13 +151,13 @@ static void sleep_bare(struct events *v, int64_t until)
 	struct timespec t = when_of(until);
 	int rc = until > 0 ? 0 : ETIMEDOUT;
 
-	pthread_mutex_lock(&v->v_lock);
-	while (rc == 0 && !v->v_rung && !v->v_poller)
+	pthread_mutex_lock(&v->ve_lock);
+	while (rc == 0 && !v->ve_rung && !v->ve_poller)
 		rc = until == USCHED_NEVER
-			? pthread_cond_wait(&v->v_bell, &v->v_lock)
-			: pthread_cond_timedwait(&v->v_bell, &v->v_lock, &t);
-	v->v_rung = false;
-	pthread_mutex_unlock(&v->v_lock);
+			? pthread_cond_wait(&v->ve_bell, &v->ve_lock)
+			: pthread_cond_timedwait(&v->ve_bell, &v->ve_lock, &t);
+	v->ve_rung = false;
+	pthread_mutex_unlock(&v->ve_lock);
 }
 
 /* Sleeps, and returns how many descriptors the poller has found. */
@@ -176,7 +176,7 @@ static int sleep_until(struct events *v, int64_t until)
 		if (left < 0)
 			left = 0;
 	}
-	return uevents__poller_sleep(v->v_poller, until == USCHED_NEVER, left);
+	return uevents__poller_sleep(v->ve_poller, until == USCHED_NEVER, left);
 }
 
 /* Adds to a counter that any native thread may read. */
@@ -258,17 +258,17 @@ static void expire(struct events *v)
 	struct uexpiry *x;
 	int n = 0;
 
-	while ((x = v->v_heap.x_child) && x->x_when <= now) {
+	while ((x = v->ve_heap.x_child) && x->x_when <= now) {
 		if (n == EXPIRIES) {
-			v->v_looked = 0;
+			v->ve_looked = 0;
 			break;
 		}
 		n++;
-		disarm_expiry(&v->v_events, x);
-		v->v_expired(x);
+		disarm_expiry(&v->ve_events, x);
+		v->ve_expired(x);
 	}
 	if (n > 0)
-		count_events(&v->v_events.e_expired, n);
+		count_events(&v->ve_events.e_expired, n);
 }
 
 static void poll_events(struct uevents *e, int64_t until)
@@ -279,16 +279,16 @@ static void poll_events(struct uevents *e, int64_t until)
 	if (until == UEVENTS_LOOK) {
 		int64_t now = uevents_now();
 
-		if (now - v->v_looked < LOOK_GAP)
+		if (now - v->ve_looked < LOOK_GAP)
 			return;
-		v->v_looked = now;
+		v->ve_looked = now;
 	}
 	n = sleep_until(v, until);
 	if (n > 0) {
 		count_events(&e->e_ready, n);
-		uevents__poller_tell(v->v_poller, n);
+		uevents__poller_tell(v->ve_poller, n);
 	}
-	if (v->v_heap.x_child)
+	if (v->ve_heap.x_child)
 		expire(v);
 }
 
@@ -300,11 +300,11 @@ static void interrupt_sleep(struct uevents *e)
 	int before = defer_cancel();
 
 	if (!p) {
-		pthread_mutex_lock(&v->v_lock);
-		p = v->v_poller;                /* opened by now: needs an interrupt */
-		v->v_rung = true;
-		pthread_cond_signal(&v->v_bell);
-		pthread_mutex_unlock(&v->v_lock);
+		pthread_mutex_lock(&v->ve_lock);
+		p = v->ve_poller;               /* opened by now: needs an interrupt */
+		v->ve_rung = true;
+		pthread_cond_signal(&v->ve_bell);
+		pthread_mutex_unlock(&v->ve_lock);
 	}
 	if (p)
 		uevents__poller_interrupt(p);
@@ -315,16 +315,16 @@ static void close_events(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e, **at;
 
-	if (v->v_poller) {
+	if (v->ve_poller) {
 		pthread_mutex_lock(&pollers_lock);
-		for (at = &pollers; *at != v; at = &(*at)->v_other)
+		for (at = &pollers; *at != v; at = &(*at)->ve_other)
 			;
-		*at = v->v_other;
-		uevents__poller_close(v->v_poller);
+		*at = v->ve_other;
+		uevents__poller_close(v->ve_poller);
 		pthread_mutex_unlock(&pollers_lock);
 	}
-	pthread_cond_destroy(&v->v_bell);
-	pthread_mutex_destroy(&v->v_lock);
+	pthread_cond_destroy(&v->ve_bell);
+	pthread_mutex_destroy(&v->ve_lock);
 	free(v);
 }
 
@@ -336,18 +336,18 @@ static int open_poller(struct events *v)
 
 	if (poller_of(v))
 		return 0;
-	pthread_mutex_lock(&v->v_lock);
+	pthread_mutex_lock(&v->ve_lock);
 	pthread_mutex_lock(&pollers_lock);      /* a fork sees it listed, or not open */
-	if (!v->v_poller)
-		rc = uevents__poller_open(&p, v->v_rung);
+	if (!v->ve_poller)
+		rc = uevents__poller_open(&p, v->ve_rung);
 	if (p) {
-		__atomic_store_n(&v->v_poller, p, __ATOMIC_RELEASE);
-		v->v_other = pollers;
+		__atomic_store_n(&v->ve_poller, p, __ATOMIC_RELEASE);
+		v->ve_other = pollers;
 		pollers = v;
-		pthread_cond_signal(&v->v_bell);
+		pthread_cond_signal(&v->ve_bell);
 	}
 	pthread_mutex_unlock(&pollers_lock);
-	pthread_mutex_unlock(&v->v_lock);
+	pthread_mutex_unlock(&v->ve_lock);
 	return rc;
 }
 
@@ -359,7 +359,7 @@ static int expose(struct uevents *e)
 	int rc = open_poller(v);
 
 	return rc ? rc
-		: uevents__poller_expose(v->v_poller, due == USCHED_NEVER ? 0 : due);
+		: uevents__poller_expose(v->ve_poller, due == USCHED_NEVER ? 0 : due);
 }
 
 static void become_first(struct uexpiry *heap, struct uexpiry *x)
@@ -391,11 +391,11 @@ static void arm_expiry(struct uevents *e, struct uexpiry *x, uexpired_fn *expire
 
 	if (x->x_prev)
 		disarm_expiry(e, x);
-	v->v_expired = expired;
-	first = v->v_heap.x_child;
+	v->ve_expired = expired;
+	first = v->ve_heap.x_child;
 	x->x_child = x->x_next = NULL;
-	become_first(&v->v_heap, first ? merge(first, x) : x);
-	carry(v->v_heap.x_child, ++v->v_armed);
+	become_first(&v->ve_heap, first ? merge(first, x) : x);
+	carry(v->ve_heap.x_child, ++v->ve_armed);
 }
 
 int uevents_create(struct uevents **e)
@@ -404,15 +404,15 @@ int uevents_create(struct uevents **e)
 
 	if (!v)
 		return -ENOMEM;
-	v->v_events = (struct uevents){ .e_poll = poll_events,
+	v->ve_events = (struct uevents){ .e_poll = poll_events,
 					.e_interrupt = interrupt_sleep,
 					.e_close = close_events, .e_expose = expose,
 					.e_arm = arm_expiry, .e_disarm = disarm_expiry };
-	v->v_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
-	pthread_mutex_init(&v->v_lock, NULL);
-	when_init_cond(&v->v_bell);
+	v->ve_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
+	pthread_mutex_init(&v->ve_lock, NULL);
+	when_init_cond(&v->ve_bell);
 	open_poller(v);                         /* or later */
-	*e = &v->v_events;
+	*e = &v->ve_events;
 	return 0;
 }
 
@@ -433,7 +433,7 @@ int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 	struct events *v = (struct events *)(void *)e;
 	int rc = open_poller(v);
 
-	return rc ? rc : uevents__poller_add(v->v_poller, fd, ways, i);
+	return rc ? rc : uevents__poller_add(v->ve_poller, fd, ways, i);
 }
 
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
@@ -441,7 +441,7 @@ int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i
 	struct events *v = (struct events *)(void *)e;
 	int rc = open_poller(v);
 
-	return rc ? rc : uevents__poller_again(v->v_poller, fd, ways, i);
+	return rc ? rc : uevents__poller_again(v->ve_poller, fd, ways, i);
 }
 
 void uevents_remove(struct uevents *e, int fd)
@@ -449,14 +449,14 @@ void uevents_remove(struct uevents *e, int fd)
 	struct events *v = (struct events *)(void *)e;
 
 	if (poller_of(v))
-		uevents__poller_remove(v->v_poller, fd);
+		uevents__poller_remove(v->ve_poller, fd);
 }
 
 void uevents_forget(int fd)
 {
 	pthread_mutex_lock(&pollers_lock);
-	for (struct events *v = pollers; v; v = v->v_other)
-		uevents__poller_remove(v->v_poller, fd);
+	for (struct events *v = pollers; v; v = v->ve_other)
+		uevents__poller_remove(v->ve_poller, fd);
 	pthread_mutex_unlock(&pollers_lock);
 }
 
@@ -471,9 +471,9 @@ void uevents__forked(void)
 	struct events *v;
 
 	while ((v = pollers)) {
-		pollers = v->v_other;
-		uevents__poller_close(v->v_poller);
-		v->v_poller = NULL;
+		pollers = v->ve_other;
+		uevents__poller_close(v->ve_poller);
+		v->ve_poller = NULL;
 	}
 	for (int fd = 0; fd < OWN_MAX; fd++)
 		if (own_numbers[fd])    /* the child may close what is left */

@@ -28,12 +28,12 @@
 #endif
 
 struct poller {
-	int                p_epoll;
-	int                p_interrupt; /* eventfd */
-	int                p_timer;     /* timerfd, or -1 */
-	int64_t            p_exposed;   /* the time of the timerfd; 0: not set */
-	struct uinterest   p_nothing;   /* of eventfd and timerfd, which end a sleep */
-	struct epoll_event p_found[POLLER_BATCH];
+	int                pl_epoll;
+	int                pl_interrupt; /* eventfd */
+	int                pl_timer;    /* timerfd, or -1 */
+	int64_t            pl_exposed;  /* the time of the timerfd; 0: not set */
+	struct uinterest   pl_nothing;  /* of eventfd and timerfd, which end a sleep */
+	struct epoll_event pl_found[POLLER_BATCH];
 };
 
 enum {
@@ -61,7 +61,7 @@ static void on_bell(struct uinterest *i, unsigned ready)
 
 void uevents__poller_close(struct poller *p)
 {
-	const int fds[] = { p->p_epoll, p->p_interrupt, p->p_timer };
+	const int fds[] = { p->pl_epoll, p->pl_interrupt, p->pl_timer };
 
 	for (int i = 0; i < 3; i++)
 		if (fds[i] >= 0)
@@ -74,7 +74,7 @@ static int add_new(struct poller *p, int fd, uint32_t edges, struct uinterest *i
 {
 	struct epoll_event event = { .events = edges | EPOLLET, .data = { .ptr = i } };
 
-	return epoll_ctl(p->p_epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(p->pl_epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 int uevents__poller_open(struct poller **made, bool rung)
@@ -84,13 +84,13 @@ int uevents__poller_open(struct poller **made, bool rung)
 
 	if (!p)
 		return -ENOMEM;
-	p->p_nothing.i_ready = on_bell;
-	p->p_interrupt = p->p_timer = -1;
-	p->p_epoll = uevents__own(epoll_create1(EPOLL_CLOEXEC));
-	if (p->p_epoll >= 0)
-		p->p_interrupt = uevents__own(eventfd(rung, EFD_CLOEXEC | EFD_NONBLOCK));
-	rc = p->p_interrupt < 0 ? -errno
-		: add_new(p, p->p_interrupt, EPOLLIN, &p->p_nothing);
+	p->pl_nothing.in_ready = on_bell;
+	p->pl_interrupt = p->pl_timer = -1;
+	p->pl_epoll = uevents__own(epoll_create1(EPOLL_CLOEXEC));
+	if (p->pl_epoll >= 0)
+		p->pl_interrupt = uevents__own(eventfd(rung, EFD_CLOEXEC | EFD_NONBLOCK));
+	rc = p->pl_interrupt < 0 ? -errno
+		: add_new(p, p->pl_interrupt, EPOLLIN, &p->pl_nothing);
 	if (rc) {
 		uevents__poller_close(p);
 		return rc;
@@ -110,7 +110,7 @@ int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinteres
 	int rc = uevents__poller_again(p, fd, ways, i);
 
 	if (rc == -EEXIST)              /* a thread may wait to write */
-		epoll_ctl(p->p_epoll, EPOLL_CTL_MOD, fd, &event);  /* reports it again */
+		epoll_ctl(p->pl_epoll, EPOLL_CTL_MOD, fd, &event); /* reports it again */
 	return rc;
 }
 
@@ -118,7 +118,7 @@ void uevents__poller_remove(struct poller *p, int fd)
 {
 	struct epoll_event none = { 0 };        /* before Linux 2.6.9 not NULL */
 
-	epoll_ctl(p->p_epoll, EPOLL_CTL_DEL, fd, &none);
+	epoll_ctl(p->pl_epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
 /* Reads the eventfd when the sum is full: then a write fails, and makes no edge. */
@@ -126,11 +126,11 @@ void uevents__poller_interrupt(struct poller *p)
 {
 	uint64_t one = 1, sum;
 
-	while (write(p->p_interrupt, &one, sizeof one) < 0)
+	while (write(p->pl_interrupt, &one, sizeof one) < 0)
 		if (errno == EAGAIN)
-			(void)!read(p->p_interrupt, &sum, sizeof sum);
+			(void)!read(p->pl_interrupt, &sum, sizeof sum);
 		else if (errno != EINTR)
-			uevents__lost(p->p_interrupt);
+			uevents__lost(p->pl_interrupt);
 }
 
 /* Returns the timeout of epoll_wait(2), rounded up: a sleep is not to end too early. */
@@ -149,7 +149,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 	if (SIMULATED) {                /* no call waits, and the clock jumps */
 		int64_t until = forever ? INT64_MAX : sim__now() + left;
 
-		while ((n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, 0)) == 0
+		while ((n = epoll_wait(p->pl_epoll, p->pl_found, POLLER_BATCH, 0)) == 0
 		       && sim__now() < until)
 			if (!sim__pass(until)) {
 				sim__stuck();
@@ -160,26 +160,27 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 	if (!__atomic_load_n(&no_pwait2, __ATOMIC_RELAXED)) {
 		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
 
-		n = (int)syscall(SYS_epoll_pwait2, p->p_epoll, p->p_found, POLLER_BATCH,
+		n = (int)syscall(SYS_epoll_pwait2, p->pl_epoll, p->pl_found, POLLER_BATCH,
 				 forever ? NULL : t, NULL, (size_t)0);
 		if (n >= 0 || errno == EINTR)
 			return n;
 		__atomic_store_n(&no_pwait2, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
 	}
-	n = epoll_wait(p->p_epoll, p->p_found, POLLER_BATCH, milliseconds(forever, left));
+	n = epoll_wait(p->pl_epoll, p->pl_found, POLLER_BATCH,
+		       milliseconds(forever, left));
 	if (n < 0 && errno != EINTR)
-		uevents__lost(p->p_epoll);
+		uevents__lost(p->pl_epoll);
 	return n;
 }
 
 void uevents__poller_tell(struct poller *p, int n)
 {
 	for (int i = 0; i < n; i++) {
-		struct uinterest *interest = (struct uinterest *)p->p_found[i].data.ptr;
+		struct uinterest *interest = (struct uinterest *)p->pl_found[i].data.ptr;
 
 		if (i + AHEAD < n)
-			__builtin_prefetch(p->p_found[i + AHEAD].data.ptr);
-		interest->i_ready(interest, p->p_found[i].events);
+			__builtin_prefetch(p->pl_found[i + AHEAD].data.ptr);
+		interest->in_ready(interest, p->pl_found[i].events);
 	}
 }
 
@@ -192,23 +193,23 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 
 	if (SIMULATED)                  /* no call of the program waits there */
 		return -ENOTSUP;
-	if (when == p->p_exposed)
-		return p->p_epoll;
-	if (p->p_timer < 0) {
-		p->p_timer = uevents__own(timerfd_create(CLOCK_MONOTONIC,
-							 TFD_CLOEXEC | TFD_NONBLOCK));
-		if (p->p_timer < 0)
+	if (when == p->pl_exposed)
+		return p->pl_epoll;
+	if (p->pl_timer < 0) {
+		p->pl_timer = uevents__own(timerfd_create(CLOCK_MONOTONIC,
+							  TFD_CLOEXEC | TFD_NONBLOCK));
+		if (p->pl_timer < 0)
 			return -errno;
-		rc = add_new(p, p->p_timer, EPOLLIN, &p->p_nothing);
+		rc = add_new(p, p->pl_timer, EPOLLIN, &p->pl_nothing);
 		if (rc) {
-			close(uevents__disown(p->p_timer));
-			p->p_timer = -1;
+			close(uevents__disown(p->pl_timer));
+			p->pl_timer = -1;
 			return rc;
 		}
 	}
-	timerfd_settime(p->p_timer, TFD_TIMER_ABSTIME, &spec, NULL);
-	p->p_exposed = when;
-	return p->p_epoll;
+	timerfd_settime(p->pl_timer, TFD_TIMER_ABSTIME, &spec, NULL);
+	p->pl_exposed = when;
+	return p->pl_epoll;
 }
 
 #endif /* !USCHED_KQUEUE */

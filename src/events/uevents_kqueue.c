@@ -30,10 +30,10 @@
 #include "../../uevents.h"
 
 struct poller {
-	int              p_kqueue;
-	int64_t          p_exposed;     /* the time of EVFILT_TIMER; 0: not set */
-	struct uinterest p_nothing;     /* of events without a descriptor */
-	struct kevent    p_found[POLLER_BATCH];
+	int              pl_kqueue;
+	int64_t          pl_exposed;    /* the time of EVFILT_TIMER; 0: not set */
+	struct uinterest pl_nothing;    /* of events without a descriptor */
+	struct kevent    pl_found[POLLER_BATCH];
 };
 
 static void tell_nothing(struct uinterest *i, unsigned ready)
@@ -45,7 +45,7 @@ static void tell_nothing(struct uinterest *i, unsigned ready)
 /* Makes changes, up to the first that fails. 0, or the error of that change. */
 static int make_changes(struct poller *p, const struct kevent *changes, int n)
 {
-	return kevent(p->p_kqueue, changes, n, NULL, 0, NULL) < 0 ? -errno : 0;
+	return kevent(p->pl_kqueue, changes, n, NULL, 0, NULL) < 0 ? -errno : 0;
 }
 
 /* Sets an event without a descriptor. */
@@ -54,7 +54,7 @@ static int set_own(struct poller *p, short filter, unsigned short flags, unsigne
 {
 	struct kevent own;
 
-	EV_SET(&own, 0, filter, flags, notes, data, &p->p_nothing);
+	EV_SET(&own, 0, filter, flags, notes, data, &p->pl_nothing);
 	return make_changes(p, &own, 1);
 }
 
@@ -65,8 +65,8 @@ void uevents__poller_interrupt(struct poller *p)
 
 void uevents__poller_close(struct poller *p)
 {
-	if (p->p_kqueue >= 0)
-		close_deferred(uevents__disown(p->p_kqueue));
+	if (p->pl_kqueue >= 0)
+		close_deferred(uevents__disown(p->pl_kqueue));
 	free(p);
 }
 
@@ -77,9 +77,9 @@ int uevents__poller_open(struct poller **made, bool rung)
 
 	if (!p)
 		return -ENOMEM;
-	p->p_nothing.i_ready = tell_nothing;
-	p->p_kqueue = uevents__own(kqueue());
-	if (p->p_kqueue < 0 || fcntl(p->p_kqueue, F_SETFD, FD_CLOEXEC) < 0)
+	p->pl_nothing.in_ready = tell_nothing;
+	p->pl_kqueue = uevents__own(kqueue());
+	if (p->pl_kqueue < 0 || fcntl(p->pl_kqueue, F_SETFD, FD_CLOEXEC) < 0)
 		rc = -errno;
 	if (rc == 0)
 		rc = set_own(p, EVFILT_USER, EV_ADD | EV_CLEAR, 0, 0);
@@ -137,11 +137,11 @@ void uevents__poller_remove(struct poller *p, int fd)
 int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 {
 	struct timespec t = when_of(left);
-	int n = kevent(p->p_kqueue, NULL, 0, p->p_found, POLLER_BATCH,
+	int n = kevent(p->pl_kqueue, NULL, 0, p->pl_found, POLLER_BATCH,
 		       forever ? NULL : &t);
 
 	if (n < 0 && errno == EBADF)
-		uevents__lost(p->p_kqueue);
+		uevents__lost(p->pl_kqueue);
 	return n;
 }
 
@@ -160,9 +160,9 @@ static unsigned ready_of(const struct kevent *found)
 void uevents__poller_tell(struct poller *p, int n)
 {
 	for (int i = 0; i < n; i++) {
-		struct uinterest *interest = (struct uinterest *)p->p_found[i].udata;
+		struct uinterest *interest = (struct uinterest *)p->pl_found[i].udata;
 
-		interest->i_ready(interest, ready_of(&p->p_found[i]));
+		interest->in_ready(interest, ready_of(&p->pl_found[i]));
 	}
 }
 
@@ -172,8 +172,8 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 	int64_t left = when - when_now();
 	int rc = 0;
 
-	if (when == p->p_exposed)
-		return p->p_kqueue;
+	if (when == p->pl_exposed)
+		return p->pl_kqueue;
 	if (when)
 		rc = set_own(p, EVFILT_TIMER, EV_ADD | EV_ONESHOT, NOTE_NSECONDS,
 			     left > 0 ? left : 1);      /* ns; 0 need not come at once */
@@ -181,8 +181,8 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 		set_own(p, EVFILT_TIMER, EV_DELETE, 0, 0);      /* or the time has come */
 	if (rc)
 		return rc;
-	p->p_exposed = when;
-	return p->p_kqueue;
+	p->pl_exposed = when;
+	return p->pl_kqueue;
 }
 
 #endif /* USCHED_KQUEUE */

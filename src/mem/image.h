@@ -30,26 +30,26 @@ enum {
 };
 
 struct uimage_block {
-	struct uimage_block *b_next;
-	struct uimage_block *b_batch;  /* first of a batch in the pool: the next batch */
+	struct uimage_block *bl_next;
+	struct uimage_block *bl_batch; /* first of a batch in the pool: the next batch */
 };
 
-/* The free blocks of an arena that are in no batch. Under i_lock. */
+/* The free blocks of an arena that are in no batch. Under ip_lock. */
 struct uimage_held {
-	size_t   d_count;
-	size_t   d_from;                /* no free block has a lower number */
-	bool     d_dirty;               /* blocks came since pages were dropped */
-	bool     d_plain;               /* MADV_NOHUGEPAGE was called for the arena */
-	uint64_t d_bits[];              /* 1: the block is free */
+	size_t   hd_count;
+	size_t   hd_from;               /* no free block has a lower number */
+	bool     hd_dirty;              /* blocks came since pages were dropped */
+	bool     hd_plain;              /* MADV_NOHUGEPAGE was called for the arena */
+	uint64_t hd_bits[];             /* 1: the block is free */
 };
 
-/* Counts n batches more as free. Under i_lock. */
+/* Counts n batches more as free. Under ip_lock. */
 UIMAGE_PRIVATE void uimage__count_free(struct uimage_pool *pool, struct uimage_class *c,
 				       long n);
 
 /*
  * Takes up to a batch of blocks out of the bits of arenas, in order of address, into
- * *list; at least one block is there. Returns the number taken. Under i_lock.
+ * *list; at least one block is there. Returns the number taken. Under ip_lock.
  */
 UIMAGE_PRIVATE size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
 					struct uimage_block **list);

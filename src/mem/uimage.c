@@ -58,11 +58,11 @@ static struct uimage_chunk plan_chunk(size_t record, size_t rest)
 	size_t first = round_up(UIMAGE_HEAD + count * rest, IMAGE_LINE);
 
 	return (struct uimage_chunk){
-		.k_first   = (uint32_t)first,
-		.k_size    = (uint32_t)record,
-		.k_rest    = (uint32_t)rest,
-		.k_count   = (uint32_t)count,
-		.k_inverse = (uint32_t)((((uint64_t)1 << 32) - 1) / record + 1),
+		.ik_first   = (uint32_t)first,
+		.ik_size    = (uint32_t)record,
+		.ik_rest    = (uint32_t)rest,
+		.ik_count   = (uint32_t)count,
+		.ik_inverse = (uint32_t)((((uint64_t)1 << 32) - 1) / record + 1),
 	};
 }
 
@@ -80,17 +80,17 @@ int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest)
 	if (record > UIMAGE_RECORD_MAX || rest > UIMAGE_RECORD_MAX - record)
 		return -EINVAL;
 	record = round_up(record + !record, 16);
-	*pool = (struct uimage_pool){ .i_lock = PTHREAD_MUTEX_INITIALIZER };
-	pool->i_chunk = plan_chunk(record, rest);
+	*pool = (struct uimage_pool){ .ip_lock = PTHREAD_MUTEX_INITIALIZER };
+	pool->ip_chunk = plan_chunk(record, rest);
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
-		struct uimage_class *c = &pool->i_class[i];
+		struct uimage_class *c = &pool->ip_class[i];
 
-		c->c_size = i == UIMAGE_RECORD ? record : class_size(i);
-		c->c_batch = BATCH_SIZE / c->c_size;
-		if (c->c_batch > BATCH_MAX)
-			c->c_batch = BATCH_MAX;
-		if (c->c_batch == 0)
-			c->c_batch = 1;
+		c->cl_size = i == UIMAGE_RECORD ? record : class_size(i);
+		c->cl_batch = BATCH_SIZE / c->cl_size;
+		if (c->cl_batch > BATCH_MAX)
+			c->cl_batch = BATCH_MAX;
+		if (c->cl_batch == 0)
+			c->cl_batch = 1;
 	}
 	return 0;
 }
@@ -105,21 +105,21 @@ static void unmap(void *p, size_t size)
 /* Whole pages, which are not touched before memory goes back. */
 static size_t held_size(const struct uimage_class *c, size_t arena)
 {
-	return round_up(sizeof(struct uimage_held) + arena / c->c_size / 8 + IMAGE_LINE,
+	return round_up(sizeof(struct uimage_held) + arena / c->cl_size / 8 + IMAGE_LINE,
 			page_size());
 }
 
 void uimage_pool_fini(struct uimage_pool *pool)
 {
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
-		struct uimage_arena *a = pool->i_class[i].c_arenas, *next;
+		struct uimage_arena *a = pool->ip_class[i].cl_arenas, *next;
 
 		for (; a; a = next) {
-			next = a->a_next;
-			unmap(a, a->a_size + held_size(&pool->i_class[i], a->a_size));
+			next = a->ar_next;
+			unmap(a, a->ar_size + held_size(&pool->ip_class[i], a->ar_size));
 		}
 	}
-	pthread_mutex_destroy(&pool->i_lock);
+	pthread_mutex_destroy(&pool->ip_lock);
 }
 
 /* The record after `r', in this chunk or the next; or the end of the arena. */
@@ -128,11 +128,11 @@ static char *next_record(const struct uimage_arena *a, char *r)
 	const struct uimage_chunk *plan = &a->a_chunk;
 	char *chunk = (char *)chunk_of(r);
 
-	r += plan->k_size;
-	if (r < chunk + plan->k_first + (size_t)plan->k_count * plan->k_size)
+	r += plan->ik_size;
+	if (r < chunk + plan->ik_first + (size_t)plan->ik_count * plan->ik_size)
 		return r;
 	chunk += UIMAGE_CHUNK;
-	return chunk < a->a_end ? chunk + plan->k_first : a->a_end;
+	return chunk < a->ar_end ? chunk + plan->ik_first : a->ar_end;
 }
 
 size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
@@ -140,25 +140,25 @@ size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
 {
 	size_t got = 0;
 
-	lock(&pool->i_lock);
-	if (!walk->w_arena && !walk->w_ended)
-		walk->w_arena = pool->i_class[UIMAGE_RECORD].c_arenas;
-	while (walk->w_arena && got < n) {
-		struct uimage_arena *a = walk->w_arena;
+	lock(&pool->ip_lock);
+	if (!walk->iw_arena && !walk->iw_ended)
+		walk->iw_arena = pool->ip_class[UIMAGE_RECORD].cl_arenas;
+	while (walk->iw_arena && got < n) {
+		struct uimage_arena *a = walk->iw_arena;
 
-		if (!walk->w_record)
-			walk->w_record = (char *)a + pool->i_chunk.k_first;
-		for (; got < n && walk->w_record < a->a_carved; got++) {
-			records[got] = walk->w_record;
-			walk->w_record = next_record(a, walk->w_record);
+		if (!walk->iw_record)
+			walk->iw_record = (char *)a + pool->ip_chunk.ik_first;
+		for (; got < n && walk->iw_record < a->ar_carved; got++) {
+			records[got] = walk->iw_record;
+			walk->iw_record = next_record(a, walk->iw_record);
 		}
-		if (walk->w_record >= a->a_carved) {
-			walk->w_arena = a->a_next;
-			walk->w_record = NULL;
+		if (walk->iw_record >= a->ar_carved) {
+			walk->iw_arena = a->ar_next;
+			walk->iw_record = NULL;
 		}
 	}
-	walk->w_ended = !walk->w_arena;
-	unlock(&pool->i_lock);
+	walk->iw_ended = !walk->iw_arena;
+	unlock(&pool->ip_lock);
 	return got;
 }
 
@@ -176,17 +176,17 @@ void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *ar
 
 void uimage_cache_init(struct uimage_cache *cache, struct uimage_pool *pool)
 {
-	*cache = (struct uimage_cache){ .i_pool = pool };
+	*cache = (struct uimage_cache){ .ic_pool = pool };
 }
 
 void uimage__count_free(struct uimage_pool *pool, struct uimage_class *c, long n)
 {
-	size_t bytes = c->c_batch * c->c_size;
+	size_t bytes = c->cl_batch * c->cl_size;
 
-	c->c_count += (size_t)n;
-	if (c->c_count < c->c_least)
-		c->c_least = c->c_count;
-	__atomic_store_n(&pool->i_free, pool->i_free + (size_t)n * bytes,
+	c->cl_count += (size_t)n;
+	if (c->cl_count < c->cl_least)
+		c->cl_least = c->cl_count;
+	__atomic_store_n(&pool->ip_free, pool->ip_free + (size_t)n * bytes,
 			 __ATOMIC_RELAXED);
 }
 
@@ -222,63 +222,63 @@ static void *map_aligned(size_t size, size_t align)
 /* Makes room for a block in the newest arena of the class. */
 static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 {
-	bool records = c == &pool->i_class[UIMAGE_RECORD];
+	bool records = c == &pool->ip_class[UIMAGE_RECORD];
 	size_t size, align = records ? UIMAGE_CHUNK : 1;
-	struct uimage_arena *a = c->c_arenas;
+	struct uimage_arena *a = c->cl_arenas;
 
-	if (a && a->a_carved < a->a_end)
+	if (a && a->ar_carved < a->ar_end)
 		return true;
-	size = a ? a->a_size * 2 : records ? (size_t)UIMAGE_CHUNK : ARENA_MIN;
+	size = a ? a->ar_size * 2 : records ? (size_t)UIMAGE_CHUNK : ARENA_MIN;
 	if (size > UIMAGE_ARENA_MAX)
 		size = UIMAGE_ARENA_MAX;
-	if (size < c->c_size + sizeof *a)
-		size = round_up(sizeof *a + 2 * c->c_size, UIMAGE_HUGE_PAGE);
+	if (size < c->cl_size + sizeof *a)
+		size = round_up(sizeof *a + 2 * c->cl_size, UIMAGE_HUGE_PAGE);
 	if (size >= 2 * UIMAGE_HUGE_PAGE)
 		align = size == UIMAGE_ARENA_MAX ? UIMAGE_ARENA_MAX     /* arena_of() */
 			: UIMAGE_HUGE_PAGE;
 	a = (struct uimage_arena *)map_aligned(size + held_size(c, size), align);
 	if (!a)
 		return false;
-	a->a_size = size;
-	a->a_held = (struct uimage_held *)(void *)((char *)a + size);
+	a->ar_size = size;
+	a->ar_held = (struct uimage_held *)(void *)((char *)a + size);
 	if (records) {
-		a->a_chunk = pool->i_chunk;
-		a->a_carved = (char *)a + a->a_chunk.k_first;
-		a->a_end = (char *)a + size;
+		a->a_chunk = pool->ip_chunk;
+		a->ar_carved = (char *)a + a->a_chunk.ik_first;
+		a->ar_end = (char *)a + size;
 	} else {
-		a->a_carved = (char *)(a + 1);
-		a->a_end = a->a_carved + (size - sizeof *a) / c->c_size * c->c_size;
+		a->ar_carved = (char *)(a + 1);
+		a->ar_end = a->ar_carved + (size - sizeof *a) / c->cl_size * c->cl_size;
 	}
-	a->a_next = c->c_arenas;
-	c->c_arenas = a;
+	a->ar_next = c->cl_arenas;
+	c->cl_arenas = a;
 	if (size < UIMAGE_ARENA_MAX)
-		c->c_small = a;
-	pool->i_bytes += size + held_size(c, size);
+		c->cl_small = a;
+	pool->ip_bytes += size + held_size(c, size);
 	return true;
 }
 
 static bool is_first(const struct uimage_arena *a, const char *record)
 {
-	return (uintptr_t)record % UIMAGE_CHUNK == a->a_chunk.k_first;
+	return (uintptr_t)record % UIMAGE_CHUNK == a->a_chunk.ik_first;
 }
 
 /* Up to a batch of new blocks from the newest arena, in order of address. */
 static size_t carve(struct uimage_class *c, struct uimage_block **list)
 {
-	struct uimage_arena *a = c->c_arenas;
-	bool records = a->a_chunk.k_size > 0;
+	struct uimage_arena *a = c->cl_arenas;
+	bool records = a->a_chunk.ik_size > 0;
 	size_t n = 0;
 
-	for (; n < c->c_batch && a->a_carved < a->a_end; n++) {
-		struct uimage_block *b = (struct uimage_block *)(void *)a->a_carved;
+	for (; n < c->cl_batch && a->ar_carved < a->ar_end; n++) {
+		struct uimage_block *b = (struct uimage_block *)(void *)a->ar_carved;
 
 		*list = b;
-		list = &b->b_next;
-		a->a_carved = records ? next_record(a, a->a_carved)
-				      : a->a_carved + c->c_size;
-		if (records && a->a_carved < a->a_end && is_first(a, a->a_carved)) {
-			*chunk_of(a->a_carved) = a->a_chunk;
-			chunk_of(a->a_carved)->k_kept = 0;
+		list = &b->bl_next;
+		a->ar_carved = records ? next_record(a, a->ar_carved)
+				      : a->ar_carved + c->cl_size;
+		if (records && a->ar_carved < a->ar_end && is_first(a, a->ar_carved)) {
+			*chunk_of(a->ar_carved) = a->a_chunk;
+			chunk_of(a->ar_carved)->ik_kept = 0;
 		}
 	}
 	*list = NULL;
@@ -289,40 +289,40 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 		   size_t which)
 {
-	struct uimage_class *c = &pool->i_class[which];
+	struct uimage_class *c = &pool->ip_class[which];
 
-	shelf->h_count = c->c_batch;
-	shelf->h_free = shelf->h_spare;
-	shelf->h_spare = NULL;
-	if (shelf->h_free)
+	shelf->sf_count = c->cl_batch;
+	shelf->sf_free = shelf->sf_spare;
+	shelf->sf_spare = NULL;
+	if (shelf->sf_free)
 		return true;
-	lock(&pool->i_lock);
-	shelf->h_free = c->c_batches;
-	if (shelf->h_free) {
-		c->c_batches = shelf->h_free->b_batch;
+	lock(&pool->ip_lock);
+	shelf->sf_free = c->cl_batches;
+	if (shelf->sf_free) {
+		c->cl_batches = shelf->sf_free->bl_batch;
 		uimage__count_free(pool, c, -1);
-	} else if (c->c_held > 0)
-		shelf->h_count = uimage__take_held(pool, c, &shelf->h_free);
+	} else if (c->cl_held > 0)
+		shelf->sf_count = uimage__take_held(pool, c, &shelf->sf_free);
 	else if (pool_grow(pool, c))
-		shelf->h_count = carve(c, &shelf->h_free);
+		shelf->sf_count = carve(c, &shelf->sf_free);
 	else
-		shelf->h_count = 0;
-	unlock(&pool->i_lock);
-	return shelf->h_free;
+		shelf->sf_count = 0;
+	unlock(&pool->ip_lock);
+	return shelf->sf_free;
 }
 
 static void *cache_get(struct uimage_cache *cache, size_t which)
 {
-	struct uimage_shelf *shelf = &cache->i_shelf[which];
-	struct uimage_block *block = shelf->h_free;
+	struct uimage_shelf *shelf = &cache->ic_shelf[which];
+	struct uimage_block *block = shelf->sf_free;
 
 	if (!block) {
-		if (!refill(shelf, cache->i_pool, which))
+		if (!refill(shelf, cache->ic_pool, which))
 			return NULL;
-		block = shelf->h_free;
+		block = shelf->sf_free;
 	}
-	shelf->h_free = block->b_next;
-	shelf->h_count--;
+	shelf->sf_free = block->bl_next;
+	shelf->sf_count--;
 	return block;
 }
 
@@ -334,30 +334,30 @@ void *uimage_record(struct uimage_cache *cache)
 static void give_batch(struct uimage_pool *pool, size_t which,
 		       struct uimage_block *batch)
 {
-	struct uimage_class *c = &pool->i_class[which];
+	struct uimage_class *c = &pool->ip_class[which];
 
-	lock(&pool->i_lock);
-	batch->b_batch = c->c_batches;
-	c->c_batches = batch;
+	lock(&pool->ip_lock);
+	batch->bl_batch = c->cl_batches;
+	c->cl_batches = batch;
 	uimage__count_free(pool, c, 1);
-	unlock(&pool->i_lock);
+	unlock(&pool->ip_lock);
 }
 
 static void cache_put(struct uimage_cache *cache, size_t which, void *block)
 {
-	struct uimage_shelf *shelf = &cache->i_shelf[which];
+	struct uimage_shelf *shelf = &cache->ic_shelf[which];
 	struct uimage_block *b = (struct uimage_block *)block;
 
-	if (shelf->h_count == cache->i_pool->i_class[which].c_batch) {
-		if (shelf->h_spare)
-			give_batch(cache->i_pool, which, shelf->h_spare);
-		shelf->h_spare = shelf->h_free;
-		shelf->h_free = NULL;
-		shelf->h_count = 0;
+	if (shelf->sf_count == cache->ic_pool->ip_class[which].cl_batch) {
+		if (shelf->sf_spare)
+			give_batch(cache->ic_pool, which, shelf->sf_spare);
+		shelf->sf_spare = shelf->sf_free;
+		shelf->sf_free = NULL;
+		shelf->sf_count = 0;
 	}
-	b->b_next = shelf->h_free;
-	shelf->h_free = b;
-	shelf->h_count++;
+	b->bl_next = shelf->sf_free;
+	shelf->sf_free = b;
+	shelf->sf_count++;
 }
 
 void uimage_record_free(struct uimage_cache *cache, void *record)
@@ -385,7 +385,7 @@ void *uimage_alloc(struct uimage_cache *cache, size_t *size)
 		return map_aligned(*size, 1);
 	}
 	which = class_of(*size);
-	*size = cache->i_pool->i_class[which].c_size;
+	*size = cache->ic_pool->ip_class[which].cl_size;
 	return cache_get(cache, which);
 }
 
@@ -399,8 +399,8 @@ void uimage_free(struct uimage_cache *cache, void *image, size_t size)
 
 void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i)
 {
-	return stack_first(stacks->k_map + i * stacks->k_stride, stacks->k_stride,
-			   stacks->k_size);
+	return stack_first(stacks->is_map + i * stacks->is_stride, stacks->is_stride,
+			   stacks->is_size);
 }
 
 int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
@@ -410,22 +410,22 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 	*stacks = (struct uimage_stacks){ 0 };
 	if (size > SIZE_MAX / 4)
 		return -ENOMEM;
-	stacks->k_size = round_up(size, page_size());
+	stacks->is_size = round_up(size, page_size());
 	/* An odd number of pages: with an even one, tops share some sets of a TLB. */
-	stacks->k_stride = (stacks->k_size + guard) | page_size();
-	if (count > SIZE_MAX / 2 / stacks->k_stride)
+	stacks->is_stride = (stacks->is_size + guard) | page_size();
+	if (count > SIZE_MAX / 2 / stacks->is_stride)
 		return -ENOMEM;
-	stacks->k_map = (char *)mmap(NULL, count * stacks->k_stride, PROT_NONE,
-				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (stacks->k_map == MAP_FAILED)
+	stacks->is_map = (char *)mmap(NULL, count * stacks->is_stride, PROT_NONE,
+				      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (stacks->is_map == MAP_FAILED)
 		return -ENOMEM;
-	show(stacks->k_map, count * stacks->k_stride);
-	for (; stacks->k_count < count; stacks->k_count++) {
-		char *base = (char *)uimage_stacks_base(stacks, stacks->k_count);
+	show(stacks->is_map, count * stacks->is_stride);
+	for (; stacks->is_count < count; stacks->is_count++) {
+		char *base = (char *)uimage_stacks_base(stacks, stacks->is_count);
 
-		if (mprotect(base, stacks->k_size, PROT_READ | PROT_WRITE)) {
-			unmap(stacks->k_map, count * stacks->k_stride);
-			stacks->k_count = 0;
+		if (mprotect(base, stacks->is_size, PROT_READ | PROT_WRITE)) {
+			unmap(stacks->is_map, count * stacks->is_stride);
+			stacks->is_count = 0;
 			return -ENOMEM;
 		}
 	}
@@ -434,5 +434,5 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 
 void uimage_stacks_unmap(struct uimage_stacks *stacks)
 {
-	unmap(stacks->k_map, stacks->k_count * stacks->k_stride);
+	unmap(stacks->is_map, stacks->is_count * stacks->is_stride);
 }

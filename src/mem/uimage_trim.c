@@ -34,34 +34,34 @@ enum {
 
 void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits)
 {
-	pool->i_kept_at = at;
-	pool->i_kept = bits;
+	pool->ip_kept_at = at;
+	pool->ip_kept = bits;
 }
 
 void uimage_pool_age(struct uimage_pool *pool)
 {
 	uint32_t work = 0;
 
-	lock(&pool->i_lock);
+	lock(&pool->ip_lock);
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
-		struct uimage_class *c = &pool->i_class[i];
+		struct uimage_class *c = &pool->ip_class[i];
 
-		c->c_excess = c->c_least;
-		c->c_least = c->c_count;
-		work |= c->c_excess > 0 || c->c_dirty > 0 || c->c_at > 0;
+		c->cl_excess = c->cl_least;
+		c->cl_least = c->cl_count;
+		work |= c->cl_excess > 0 || c->cl_dirty > 0 || c->cl_at > 0;
 	}
-	__atomic_store_n(&pool->i_work, work, __ATOMIC_RELAXED);
-	unlock(&pool->i_lock);
+	__atomic_store_n(&pool->ip_work, work, __ATOMIC_RELAXED);
+	unlock(&pool->ip_lock);
 }
 
 /* Returns the arena of a block. An arena of full size is aligned to that size; the search
    is among the few smaller arenas, of which each is twice as large as the one before. */
 static struct uimage_arena *arena_of(const struct uimage_class *c, const void *block)
 {
-	struct uimage_arena *a = c->c_small;
+	struct uimage_arena *a = c->cl_small;
 
-	for (; a; a = a->a_next)
-		if ((uintptr_t)block - (uintptr_t)a < a->a_size)
+	for (; a; a = a->ar_next)
+		if ((uintptr_t)block - (uintptr_t)a < a->ar_size)
 			return a;
 	return (struct uimage_arena *)((uintptr_t)block & -(uintptr_t)UIMAGE_ARENA_MAX);
 }
@@ -72,77 +72,77 @@ static size_t number_of(const struct uimage_class *c, const struct uimage_arena 
 	const struct uimage_chunk *plan = &a->a_chunk;
 	size_t offset = (size_t)(block - (const char *)a);
 
-	if (plan->k_size == 0)
-		return (offset - sizeof *a) / c->c_size;
-	return offset / UIMAGE_CHUNK * plan->k_count
-		+ (offset % UIMAGE_CHUNK - plan->k_first) / plan->k_size;
+	if (plan->ik_size == 0)
+		return (offset - sizeof *a) / c->cl_size;
+	return offset / UIMAGE_CHUNK * plan->ik_count
+		+ (offset % UIMAGE_CHUNK - plan->ik_first) / plan->ik_size;
 }
 
 static void keep_word(const struct uimage_pool *pool, char *record)
 {
-	const uint32_t *word = (const uint32_t *)(void *)(record + pool->i_kept_at);
+	const uint32_t *word = (const uint32_t *)(void *)(record + pool->ip_kept_at);
 
-	chunk_of(record)->k_kept |= __atomic_load_n(word, __ATOMIC_RELAXED)
-		& pool->i_kept;
+	chunk_of(record)->ik_kept |= __atomic_load_n(word, __ATOMIC_RELAXED)
+		& pool->ip_kept;
 }
 
 static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
 		      struct uimage_block *b)
 {
-	for (; b; b = b->b_next) {
+	for (; b; b = b->bl_next) {
 		struct uimage_arena *a = arena_of(c, b);
-		struct uimage_held *h = a->a_held;
+		struct uimage_held *h = a->ar_held;
 		size_t i = number_of(c, a, (char *)b);
 
-		h->d_bits[i / 64] |= (uint64_t)1 << i % 64;
-		h->d_count++;
-		c->c_held++;
-		if (i < h->d_from || h->d_count == 1)
-			h->d_from = i;
-		if (!h->d_dirty) {
-			h->d_dirty = true;
-			c->c_dirty++;
+		h->hd_bits[i / 64] |= (uint64_t)1 << i % 64;
+		h->hd_count++;
+		c->cl_held++;
+		if (i < h->hd_from || h->hd_count == 1)
+			h->hd_from = i;
+		if (!h->hd_dirty) {
+			h->hd_dirty = true;
+			c->cl_dirty++;
 		}
-		if (a->a_chunk.k_size > 0)
+		if (a->a_chunk.ik_size > 0)
 			keep_word(pool, (char *)b);
 	}
-	__atomic_store_n(&pool->i_work, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&pool->ip_work, 1, __ATOMIC_RELAXED);
 }
 
 /* Takes apart batches that are too many, up to STEP blocks. */
 static void take_apart(struct uimage_pool *pool, struct uimage_class *c)
 {
-	size_t n = STEP / c->c_batch;
+	size_t n = STEP / c->cl_batch;
 
-	for (; n > 0 && c->c_excess > 0 && c->c_batches; n--) {
-		struct uimage_block *batch = c->c_batches;
+	for (; n > 0 && c->cl_excess > 0 && c->cl_batches; n--) {
+		struct uimage_block *batch = c->cl_batches;
 
-		c->c_batches = batch->b_batch;
+		c->cl_batches = batch->bl_batch;
 		uimage__count_free(pool, c, -1);
-		c->c_excess--;
+		c->cl_excess--;
 		hold_list(pool, c, batch);
 	}
-	if (!c->c_batches)                      /* caches took the rest */
-		c->c_excess = 0;
+	if (!c->cl_batches)                     /* caches took the rest */
+		c->cl_excess = 0;
 }
 
 static void want_huge_pages(struct uimage_arena *a, bool want)
 {
-	struct uimage_held *h = a->a_held;
+	struct uimage_held *h = a->ar_held;
 
-	if (h->d_plain != want)
+	if (h->hd_plain != want)
 		return;
-	h->d_plain = !want;
-	if (!want || a->a_size >= 2 * UIMAGE_HUGE_PAGE)
-		madvise(a, a->a_size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	h->hd_plain = !want;
+	if (!want || a->ar_size >= 2 * UIMAGE_HUGE_PAGE)
+		madvise(a, a->ar_size, want ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 /* Returns the number of blocks carved from the arena. */
 static size_t carved(const struct uimage_class *c, const struct uimage_arena *a)
 {
-	if (a->a_carved == a->a_end && a->a_chunk.k_size > 0)
-		return a->a_size / UIMAGE_CHUNK * a->a_chunk.k_count;
-	return number_of(c, a, a->a_carved);
+	if (a->ar_carved == a->ar_end && a->a_chunk.ik_size > 0)
+		return a->ar_size / UIMAGE_CHUNK * a->a_chunk.ik_count;
+	return number_of(c, a, a->ar_carved);
 }
 
 /* Returns the first bit from `i' on that is set, or clear; `end': no bit is. */
@@ -188,17 +188,17 @@ static void clear_front(char *records, size_t n, size_t size)
 static void drop_records(const struct uimage_arena *a, size_t i, size_t end)
 {
 	const struct uimage_chunk *plan = &a->a_chunk;
-	char *chunk = (char *)(uintptr_t)a + i / plan->k_count * UIMAGE_CHUNK;
+	char *chunk = (char *)(uintptr_t)a + i / plan->ik_count * UIMAGE_CHUNK;
 	size_t n = end - i;
 
-	i %= plan->k_count;
-	if (n == plan->k_count) {
+	i %= plan->ik_count;
+	if (n == plan->ik_count) {
 		uimage_drop(chunk + UIMAGE_HEAD, UIMAGE_CHUNK - UIMAGE_HEAD);
 		return;
 	}
-	uimage_drop(chunk + UIMAGE_HEAD + i * plan->k_rest, n * plan->k_rest);
-	clear_front(chunk + plan->k_first + i * plan->k_size, n, plan->k_size);
-	uimage_drop(chunk + plan->k_first + i * plan->k_size, n * plan->k_size);
+	uimage_drop(chunk + UIMAGE_HEAD + i * plan->ik_rest, n * plan->ik_rest);
+	clear_front(chunk + plan->ik_first + i * plan->ik_size, n, plan->ik_size);
+	uimage_drop(chunk + plan->ik_first + i * plan->ik_size, n * plan->ik_size);
 }
 
 static char *block_at(const struct uimage_class *c, const struct uimage_arena *a,
@@ -207,27 +207,27 @@ static char *block_at(const struct uimage_class *c, const struct uimage_arena *a
 	const struct uimage_chunk *plan = &a->a_chunk;
 	char *base = (char *)(uintptr_t)a;
 
-	if (plan->k_size == 0)
-		return base + sizeof *a + i * c->c_size;
-	return base + i / plan->k_count * UIMAGE_CHUNK + plan->k_first
-		+ i % plan->k_count * plan->k_size;
+	if (plan->ik_size == 0)
+		return base + sizeof *a + i * c->cl_size;
+	return base + i / plan->ik_count * UIMAGE_CHUNK + plan->ik_first
+		+ i % plan->ik_count * plan->ik_size;
 }
 
 /* Drops the next run of free blocks from `i' on. Returns the end of the run. */
 static size_t drop_run(struct uimage_pool *pool, struct uimage_class *c,
 		       struct uimage_arena *a, size_t i)
 {
-	const uint64_t *bits = a->a_held->d_bits;
-	size_t most = (STEP_BYTES + c->c_size - 1) / c->c_size, end = carved(c, a);
+	const uint64_t *bits = a->ar_held->hd_bits;
+	size_t most = (STEP_BYTES + c->cl_size - 1) / c->cl_size, end = carved(c, a);
 	uintptr_t page = page_size(), first;
 
 	i = seek(bits, i, end, true);
-	if (c == &pool->i_class[UIMAGE_RECORD])
-		most = a->a_chunk.k_count - i % a->a_chunk.k_count;
+	if (c == &pool->ip_class[UIMAGE_RECORD])
+		most = a->a_chunk.ik_count - i % a->a_chunk.ik_count;
 	end = seek(bits, i, end - i < most ? end : i + most, false);
 	if (i == end)
 		return end;
-	if (c == &pool->i_class[UIMAGE_RECORD]) {
+	if (c == &pool->ip_class[UIMAGE_RECORD]) {
 		drop_records(a, i, end);
 		return end;
 	}
@@ -236,37 +236,37 @@ static size_t drop_run(struct uimage_pool *pool, struct uimage_class *c,
 	while (i > 0 && (uintptr_t)block_at(c, a, i) > first
 	       && bits[(i - 1) / 64] >> (i - 1) % 64 & 1)
 		i--;
-	uimage_drop(block_at(c, a, i), (end - i) * c->c_size);
+	uimage_drop(block_at(c, a, i), (end - i) * c->cl_size);
 	return end;
 }
 
 /* Drops pages of an arena, from where the last call has ended. */
 static void drop_some(struct uimage_pool *pool, struct uimage_class *c)
 {
-	struct uimage_arena *a = c->c_drop;
+	struct uimage_arena *a = c->cl_drop;
 	size_t end, stop;
 
-	if (c->c_at == 0) {
+	if (c->cl_at == 0) {
 		if (!a)
-			a = c->c_arenas;
-		for (; a && !a->a_held->d_dirty; a = a->a_next)
+			a = c->cl_arenas;
+		for (; a && !a->ar_held->hd_dirty; a = a->ar_next)
 			;
-		c->c_drop = a;
+		c->cl_drop = a;
 		if (!a)
 			return;                 /* the next call begins again */
-		a->a_held->d_dirty = false;
-		c->c_dirty--;
+		a->ar_held->hd_dirty = false;
+		c->cl_dirty--;
 		want_huge_pages(a, false);
 	}
 	end = carved(c, a);
-	stop = c->c_at + (STEP_BYTES + c->c_size - 1) / c->c_size;
+	stop = c->cl_at + (STEP_BYTES + c->cl_size - 1) / c->cl_size;
 	if (stop > end)
 		stop = end;
-	while (c->c_at < stop)
-		c->c_at = drop_run(pool, c, a, c->c_at);
-	if (c->c_at >= end) {
-		c->c_drop = a->a_next;
-		c->c_at = 0;
+	while (c->cl_at < stop)
+		c->cl_at = drop_run(pool, c, a, c->cl_at);
+	if (c->cl_at >= end) {
+		c->cl_drop = a->ar_next;
+		c->cl_at = 0;
 	}
 }
 
@@ -274,47 +274,48 @@ int uimage_pool_trim(struct uimage_pool *pool)
 {
 	bool found = false;
 
-	lock(&pool->i_lock);
+	lock(&pool->ip_lock);
 	for (size_t i = 0; i < UIMAGE_CLASSES && !found; i++) {
-		struct uimage_class *c = &pool->i_class[i];
+		struct uimage_class *c = &pool->ip_class[i];
 
 		found = true;
-		if (c->c_excess > 0)
+		if (c->cl_excess > 0)
 			take_apart(pool, c);
-		else if (c->c_dirty > 0 || c->c_at > 0)
+		else if (c->cl_dirty > 0 || c->cl_at > 0)
 			drop_some(pool, c);
 		else
 			found = false;
 	}
-	__atomic_store_n(&pool->i_work, found, __ATOMIC_RELAXED);
-	unlock(&pool->i_lock);
+	__atomic_store_n(&pool->ip_work, found, __ATOMIC_RELAXED);
+	unlock(&pool->ip_lock);
 	return found;
 }
 
 void uimage_cache_trim(struct uimage_cache *cache)
 {
-	struct uimage_pool *pool = cache->i_pool;
+	struct uimage_pool *pool = cache->ic_pool;
 
 	for (size_t i = 0; i < UIMAGE_CLASSES; i++) {
-		struct uimage_shelf *shelf = &cache->i_shelf[i];
+		struct uimage_shelf *shelf = &cache->ic_shelf[i];
 
-		if (shelf->h_free == shelf->h_seen && (shelf->h_free || shelf->h_spare)) {
-			lock(&pool->i_lock);
-			hold_list(pool, &pool->i_class[i], shelf->h_free);
-			hold_list(pool, &pool->i_class[i], shelf->h_spare);
-			unlock(&pool->i_lock);
-			shelf->h_free = shelf->h_spare = NULL;
-			shelf->h_count = 0;
+		if (shelf->sf_free == shelf->sf_seen
+		    && (shelf->sf_free || shelf->sf_spare)) {
+			lock(&pool->ip_lock);
+			hold_list(pool, &pool->ip_class[i], shelf->sf_free);
+			hold_list(pool, &pool->ip_class[i], shelf->sf_spare);
+			unlock(&pool->ip_lock);
+			shelf->sf_free = shelf->sf_spare = NULL;
+			shelf->sf_count = 0;
 		}
-		shelf->h_seen = shelf->h_free;
+		shelf->sf_seen = shelf->sf_free;
 	}
 }
 
 /* Restores kept bits, atomically: a handle that is used too late may read the word. */
 static void restore_word(const struct uimage_pool *pool, char *record)
 {
-	uint32_t *word = (uint32_t *)(void *)(record + pool->i_kept_at);
-	uint32_t kept = chunk_of(record)->k_kept;
+	uint32_t *word = (uint32_t *)(void *)(record + pool->ip_kept_at);
+	uint32_t kept = chunk_of(record)->ik_kept;
 
 	if (kept)
 		__atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) | kept,
@@ -324,31 +325,31 @@ static void restore_word(const struct uimage_pool *pool, char *record)
 size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
 			 struct uimage_block **list)
 {
-	struct uimage_arena *a = c->c_from;
+	struct uimage_arena *a = c->cl_from;
 	struct uimage_held *h;
 	size_t n = 0, end;
 
-	if (!a || a->a_held->d_count == 0)
-		for (a = c->c_arenas; a->a_held->d_count == 0; a = a->a_next)
+	if (!a || a->ar_held->hd_count == 0)
+		for (a = c->cl_arenas; a->ar_held->hd_count == 0; a = a->ar_next)
 			;
-	c->c_from = a;
-	h = a->a_held;
+	c->cl_from = a;
+	h = a->ar_held;
 	end = carved(c, a);
-	for (; n < c->c_batch && h->d_count > 0; n++) {
-		size_t i = seek(h->d_bits, h->d_from, end, true);
+	for (; n < c->cl_batch && h->hd_count > 0; n++) {
+		size_t i = seek(h->hd_bits, h->hd_from, end, true);
 		struct uimage_block *b = (struct uimage_block *)(void *)block_at(c, a, i);
 
-		h->d_bits[i / 64] &= ~((uint64_t)1 << i % 64);
-		h->d_count--;
-		h->d_from = i + 1;
-		c->c_held--;
-		if (a->a_chunk.k_size > 0)
+		h->hd_bits[i / 64] &= ~((uint64_t)1 << i % 64);
+		h->hd_count--;
+		h->hd_from = i + 1;
+		c->cl_held--;
+		if (a->a_chunk.ik_size > 0)
 			restore_word(pool, (char *)b);
 		*list = b;
-		list = &b->b_next;
+		list = &b->bl_next;
 	}
 	*list = NULL;
-	if (h->d_count == 0)
+	if (h->hd_count == 0)
 		want_huge_pages(a, true);
 	return n;
 }

@@ -145,16 +145,16 @@ struct op {
 
 /* What a call keeps while its thread is blocked, beside its arguments. */
 struct turn {
-	struct uwaiter     *t_waiter;   /* NULL: the call has not waited */
-	uint32_t            t_generation;
-	bool                t_turn;     /* the call has the turn */
+	struct uwaiter     *tu_waiter;  /* NULL: the call has not waited */
+	uint32_t            tu_generation;
+	bool                tu_turn;    /* the call has the turn */
 };
 
 /* Waits that were claimed under d_lock, to be finished after the unlock. */
 struct told {
-	struct uwaiter    *g_taker;     /* or NULL */
-	int                g_result;    /* of g_taker */
-	struct uwait_node *g_others;    /* the first of a list by n_next; marked */
+	struct uwaiter    *to_taker;    /* or NULL */
+	int                to_result;   /* of to_taker */
+	struct uwait_node *to_others;   /* the first of a list by n_next; marked */
 };
 
 /* A deadline like 0, for a system call of a call that has already given way. */
@@ -318,7 +318,7 @@ static inline bool begin_write(struct descriptor *d, const struct turn *t)
 {
 	uint8_t now = NET_FREE;
 
-	return t->t_turn
+	return t->tu_turn
 		|| __atomic_compare_exchange_n(&d->d_writing, &now, NET_BUSY, 0,
 					       __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)
 		|| unet__await_write(d);
@@ -332,7 +332,7 @@ static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int dire
 	enum kind kind = get_kind(d);
 	ssize_t n;
 
-	if (!net_enter(d, t->t_generation))
+	if (!net_enter(d, t->tu_generation))
 		return -EBADF;
 	if (direction == NET_OUT && !begin_write(d, t)) {
 		net_leave(d);
@@ -349,10 +349,10 @@ static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int dire
 		set_ready(d, direction, true);
 	if (direction == NET_OUT && n >= 0 && (size_t)n < o->o_whole)
 		unet__take_turn(d, t);
-	if (direction == NET_OUT && !t->t_turn)
+	if (direction == NET_OUT && !t->tu_turn)
 		__atomic_store_n(&d->d_writing, NET_FREE, __ATOMIC_RELEASE);
 	net_leave(d);
-	if (n < 0 && generation_of(d) != t->t_generation)
+	if (n < 0 && generation_of(d) != t->tu_generation)
 		return -EBADF;
 	return n;
 }
@@ -367,8 +367,8 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 	ssize_t n = 0;
 
 	if (is_new(d))
-		n = unet__adopt(d, t->t_generation);
-	if (n == 0 && !t->t_waiter && (deadline <= 0 || is_ready(d, direction)))
+		n = unet__adopt(d, t->tu_generation);
+	if (n == 0 && !t->tu_waiter && (deadline <= 0 || is_ready(d, direction)))
 		n = net_give_way(direction, deadline);
 	if (n == 0)
 		do
@@ -380,20 +380,20 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 	return n == -EAGAIN ? NET_WAITS : n;
 }
 
-/* Waits. 0: the descriptor may be ready, t_turn tells of the turn; an error. */
+/* Waits. 0: the descriptor may be ready, tu_turn tells of the turn; an error. */
 __attribute__((always_inline))
 static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 			    int64_t deadline)
 {
 	int rc;
 
-	t->t_waiter = uwait_prepare(deadline, true);
-	rc = uwait_error(t->t_waiter);
+	t->tu_waiter = uwait_prepare(deadline, true);
+	rc = uwait_error(t->tu_waiter);
 	if (rc == 0)
 		rc = unet__begin_wait(d, direction, t);
 	if (rc != NET_WAITS)
-		return t->t_turn ? unet__end_wait(d, direction, rc, t) : rc;
-	rc = uwait_block(t->t_waiter);
+		return t->tu_turn ? unet__end_wait(d, direction, rc, t) : rc;
+	rc = uwait_block(t->tu_waiter);
 	return rc == NET_READY ? 0 : unet__end_wait(d, direction, rc, t);
 }
 
@@ -401,7 +401,7 @@ static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 static inline ssize_t end_step(struct descriptor *d, int direction, struct turn *t,
 			       ssize_t n)
 {
-	return t->t_turn ? unet__end_turn(d, direction, t, n) : n;
+	return t->tu_turn ? unet__end_turn(d, direction, t, n) : n;
 }
 
 /*
@@ -435,8 +435,8 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 }
 
 /* Describes to reports a wait of unet__pause(), for something without an event. */
-#define NET_PAUSE(how) { .k_name = "descriptor", .k_how = how, .k_sleeps = true, \
-			 .k_number = true }
+#define NET_PAUSE(how) { .kd_name = "descriptor", .kd_how = how, .kd_sleeps = true, \
+			 .kd_number = true }
 
 static inline unsigned way_of(int direction)
 {

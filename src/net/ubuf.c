@@ -29,7 +29,7 @@
 #include "../../unet.h"
 #include "../../ustack.h"
 
-_Static_assert(sizeof(struct budget) == sizeof ((struct ubuf_in *)0)->i_budget, "room");
+_Static_assert(sizeof(struct budget) == sizeof ((struct ubuf_in *)0)->bi_budget, "room");
 
 static size_t or_default(size_t limit)
 {
@@ -41,8 +41,8 @@ static size_t or_default(size_t limit)
 void ubuf_in_over(struct ubuf_in *in, const struct ubuf_ops *ops, void *peer,
 		  size_t limit)
 {
-	*in = (struct ubuf_in){ .i_base = { .b_ops = ops, .b_peer = peer,
-					    .b_limit = or_default(limit) } };
+	*in = (struct ubuf_in){ .bi_base = { .b_ops = ops, .b_peer = peer,
+					     .b_limit = or_default(limit) } };
 }
 
 static inline void *as_peer(int fd)
@@ -70,12 +70,12 @@ static void give_up(struct ubuf *b)
 
 void ubuf_tie(struct ubuf_in *in, struct ubuf_out *out)
 {
-	in->i_tied = out;
+	in->bi_tied = out;
 }
 
 void ubuf_in_free(struct ubuf_in *in)
 {
-	give_up(&in->i_base);
+	give_up(&in->bi_base);
 }
 
 static char *first(const struct ubuf *b)
@@ -96,7 +96,7 @@ static inline ssize_t buf_put(const struct ubuf *b, const void *data, size_t siz
 
 	if (b->b_ops && deadline != 0)
 		budget_rest();
-	n = b->b_ops ? b->b_ops->o_write(b->b_peer, data, size, deadline)
+	n = b->b_ops ? b->b_ops->bp_write(b->b_peer, data, size, deadline)
 		: unet_write(fd_of(b), data, size, deadline);
 	return n == 0 ? -EIO : n;
 }
@@ -111,7 +111,7 @@ static int buf_write_some(struct ubuf *b, int64_t deadline)
 
 int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 {
-	struct ubuf *b = &out->w_base;
+	struct ubuf *b = &out->bo_base;
 	int rc = 0;
 
 	check(out, CHECK_BUFFER, __func__);
@@ -120,7 +120,8 @@ int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 	if (rc)
 		return rc;
 	give_up(b);
-	return b->b_ops && b->b_ops->o_flush ? b->b_ops->o_flush(b->b_peer, deadline) : 0;
+	return b->b_ops && b->b_ops->bp_flush ? b->b_ops->bp_flush(b->b_peer, deadline)
+					      : 0;
 }
 
 /* For `want' bytes at b_end, with those that are there within the limit: 0. The first
@@ -157,8 +158,8 @@ static int buf_make_room(struct ubuf *b, size_t want, size_t least)
 /* Waits for the first bytes without memory. */
 static int before_read(struct ubuf_in *in, int64_t deadline)
 {
-	struct ubuf *b = &in->i_base;
-	int rc = in->i_tied ? ubuf_flush(in->i_tied, deadline) : 0;
+	struct ubuf *b = &in->bi_base;
+	int rc = in->bi_tied ? ubuf_flush(in->bi_tied, deadline) : 0;
 
 	if (rc)
 		return rc;
@@ -168,17 +169,17 @@ static int before_read(struct ubuf_in *in, int64_t deadline)
 		return 0;
 	}
 	b->b_start = b->b_end = 0;
-	if (deadline == 0 || in->i_full || (b->b_ops && !b->b_ops->o_wait))
+	if (deadline == 0 || in->bi_full || (b->b_ops && !b->b_ops->bp_wait))
 		return 0;
 	give_up(b);
-	return b->b_ops ? b->b_ops->o_wait(b->b_peer, deadline)
+	return b->b_ops ? b->b_ops->bp_wait(b->b_peer, deadline)
 		: unet_wait(fd_of(b), POLLIN, deadline);
 }
 
 static inline ssize_t buf_get(const struct ubuf *b, void *buffer, size_t size,
 			      int64_t deadline)
 {
-	return b->b_ops ? b->b_ops->o_read(b->b_peer, buffer, size, deadline)
+	return b->b_ops ? b->b_ops->bp_read(b->b_peer, buffer, size, deadline)
 		: unet_read(fd_of(b), buffer, size, deadline);
 }
 
@@ -188,7 +189,7 @@ static inline ssize_t buf_get(const struct ubuf *b, void *buffer, size_t size,
  */
 static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
 {
-	struct budget *b = (struct budget *)in->i_budget;
+	struct budget *b = (struct budget *)in->bi_budget;
 
 	return budget_counts(b) && usched__tires(b) ? usched__yield_tired(deadline) : 0;
 }
@@ -196,7 +197,7 @@ static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
 /* Reads once, at least a byte. 0: the end. The buffer has less than its limit. */
 static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 {
-	struct ubuf *b = &in->i_base;
+	struct ubuf *b = &in->bi_base;
 	int rc = b->b_ops ? buf_give_way(in, deadline) : 0;
 	size_t room;
 	ssize_t n;
@@ -209,9 +210,9 @@ static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 		return rc;
 	room = b->b_size - b->b_end;
 	n = buf_get(b, b->b_data + b->b_end, room, deadline);
-	in->i_full = n > 0 && (size_t)n == room;
+	in->bi_full = n > 0 && (size_t)n == room;
 	if (!b->b_ops)
-		budget_renew((struct budget *)in->i_budget);
+		budget_renew((struct budget *)in->bi_budget);
 	if (n > 0)
 		b->b_end += (size_t)n;
 	else if (bytes_held(b) == 0)
@@ -231,7 +232,7 @@ static size_t find_line(const struct ubuf *b, size_t seen)
 
 ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline)
 {
-	struct ubuf *b = &in->i_base;
+	struct ubuf *b = &in->bi_base;
 	size_t seen = 0, n;
 	ssize_t rc = 0;
 
@@ -258,7 +259,7 @@ ssize_t ubuf_line(struct ubuf_in *in, char **line, int64_t deadline)
 
 int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 {
-	struct ubuf *b = &in->i_base;
+	struct ubuf *b = &in->bi_base;
 	ssize_t rc = 0;
 
 	check(in, CHECK_BUFFER, __func__);
@@ -281,7 +282,7 @@ int ubuf_take(struct ubuf_in *in, size_t n, char **data, int64_t deadline)
 
 ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadline)
 {
-	struct ubuf *b = &in->i_base;
+	struct ubuf *b = &in->bi_base;
 	ssize_t n;
 
 	check(in, CHECK_BUFFER, __func__);
@@ -291,7 +292,7 @@ ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadlin
 	if (bytes_held(b) == 0) {
 		/* a copy from the buffer costs less than a read, except for large ones */
 		if (size >= UBUF_SIZE) {
-			n = in->i_tied ? ubuf_flush(in->i_tied, deadline) : 0;
+			n = in->bi_tied ? ubuf_flush(in->bi_tied, deadline) : 0;
 			give_up(b);
 			return n ? n : buf_get(b, buffer, size, deadline);
 		}
@@ -313,8 +314,8 @@ ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadlin
 void ubuf_out_over(struct ubuf_out *out, const struct ubuf_ops *ops, void *peer,
 		   size_t limit)
 {
-	*out = (struct ubuf_out){ .w_base = { .b_ops = ops, .b_peer = peer,
-					      .b_limit = or_default(limit) } };
+	*out = (struct ubuf_out){ .bo_base = { .b_ops = ops, .b_peer = peer,
+					       .b_limit = or_default(limit) } };
 }
 
 void ubuf_out_init(struct ubuf_out *out, int fd, size_t limit)
@@ -324,7 +325,7 @@ void ubuf_out_init(struct ubuf_out *out, int fd, size_t limit)
 
 void ubuf_out_free(struct ubuf_out *out)
 {
-	give_up(&out->w_base);
+	give_up(&out->bo_base);
 }
 
 /* Writes until `size' more bytes fit, and makes room for them. */
@@ -345,7 +346,7 @@ static int reserve(struct ubuf *b, size_t size, int64_t deadline)
 int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done,
 	       int64_t deadline)
 {
-	struct ubuf *b = &out->w_base;
+	struct ubuf *b = &out->bo_base;
 	bool large = size > b->b_limit;
 	size_t taken = 0;
 	ssize_t n;
@@ -373,7 +374,7 @@ __attribute__((format(printf, 3, 0)))
 static int print(struct ubuf_out *out, int64_t deadline, const char *format,
 		 va_list arguments)
 {
-	struct ubuf *b = &out->w_base;
+	struct ubuf *b = &out->bo_base;
 	size_t room = b->b_size - b->b_end;
 	int rc = 0, n = 0;
 	va_list again;

@@ -22,13 +22,13 @@
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
 struct file_call {
-	int         f_fd;
-	int         f_flags;
-	mode_t      f_mode;
-	off_t       f_offset;
-	size_t      f_size;
-	ssize_t     f_rc;
-	char        f_data[];           /* a buffer or a path */
+	int         fc_fd;
+	int         fc_flags;
+	mode_t      fc_mode;
+	off_t       fc_offset;
+	size_t      fc_size;
+	ssize_t     fc_rc;
+	char        fc_data[];          /* a buffer or a path */
 };
 
 static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
@@ -40,11 +40,11 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 		job = uoffload__new_job(OFFLOAD_FILES, func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
-	job->j_skip = true;                     /* later f_fd may be another file */
+	job->j_skip = true;                     /* later fc_fd may be another file */
 	*call = (struct file_call *)(void *)job->j_data;
-	**call = (struct file_call){ .f_size = size, .f_rc = -ECANCELED };
+	**call = (struct file_call){ .fc_size = size, .fc_rc = -ECANCELED };
 	if (data && size > 0)
-		memcpy((*call)->f_data, data, size);
+		memcpy((*call)->fc_data, data, size);
 	return job;
 }
 
@@ -57,31 +57,31 @@ static ssize_t run_on_file(struct job *job, void *to, int64_t deadline)
 	if (rc)
 		return rc;
 	call = (const struct file_call *)(void *)job->j_data;
-	rc = call->f_rc;
+	rc = call->fc_rc;
 	if (to && rc > 0)
-		memcpy(to, call->f_data, (size_t)rc);
+		memcpy(to, call->fc_data, (size_t)rc);
 	free(job);
 	return rc;
 }
 
 static void set_rc(struct file_call *call, ssize_t rc)
 {
-	call->f_rc = rc < 0 ? -errno : rc;
+	call->fc_rc = rc < 0 ? -errno : rc;
 }
 
 static void open_file(void *data)
 {
 	struct file_call *call = (struct file_call *)data;
 
-	set_rc(call, open(call->f_data, call->f_flags, call->f_mode));
+	set_rc(call, open(call->fc_data, call->fc_flags, call->fc_mode));
 }
 
 static void close_file(void *data)
 {
 	const struct file_call *call = (const struct file_call *)data;
 
-	if (call->f_rc >= 0)
-		close((int)call->f_rc);
+	if (call->fc_rc >= 0)
+		close((int)call->fc_rc);
 }
 
 int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
@@ -91,8 +91,8 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 
 	check(path, CHECK_BUFFER, __func__);
 	if (job) {
-		call->f_flags = flags | O_CLOEXEC;
-		call->f_mode = mode;
+		call->fc_flags = flags | O_CLOEXEC;
+		call->fc_mode = mode;
 	}
 	return (int)run_on_file(job, NULL, deadline);
 }
@@ -105,8 +105,8 @@ static ssize_t transfer(void (*func)(void *data), int fd, const void *from, void
 	struct job *job = file_job(func, NULL, from, size, &call);
 
 	if (job) {
-		call->f_fd = fd;
-		call->f_offset = offset;
+		call->fc_fd = fd;
+		call->fc_offset = offset;
 	}
 	return run_on_file(job, to, deadline);
 }
@@ -115,7 +115,7 @@ static void read_file(void *data)
 {
 	struct file_call *call = (struct file_call *)data;
 
-	set_rc(call, pread(call->f_fd, call->f_data, call->f_size, call->f_offset));
+	set_rc(call, pread(call->fc_fd, call->fc_data, call->fc_size, call->fc_offset));
 }
 
 ssize_t ufile_pread(int fd, void *buffer, size_t size, off_t offset, int64_t deadline)
@@ -143,14 +143,14 @@ static void write_file(void *data)
 {
 	struct file_call *call = (struct file_call *)data;
 
-	set_rc(call, pwrite(call->f_fd, call->f_data, call->f_size, call->f_offset));
+	set_rc(call, pwrite(call->fc_fd, call->fc_data, call->fc_size, call->fc_offset));
 }
 
 static void sync_file(void *data)
 {
 	struct file_call *call = (struct file_call *)data;
 
-	set_rc(call, fsync(call->f_fd));
+	set_rc(call, fsync(call->fc_fd));
 }
 
 ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset,

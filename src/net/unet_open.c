@@ -51,7 +51,7 @@ static int parse_port(const char *text, in_port_t *port)
 
 static int unix_addr(struct unet_addr *a, const char *text)
 {
-	struct sockaddr_un *un = (struct sockaddr_un *)(void *)&a->a_sockaddr;
+	struct sockaddr_un *un = (struct sockaddr_un *)(void *)&a->ad_sockaddr;
 	size_t size = strlen(text);
 
 	if (size >= sizeof un->sun_path)
@@ -62,14 +62,14 @@ static int unix_addr(struct unet_addr *a, const char *text)
 		un->sun_path[0] = '\0';
 	else
 		size++;
-	a->a_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+	a->ad_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
 	return 0;
 }
 
 int unet_addr(const char *text, struct unet_addr *a)
 {
-	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&a->a_sockaddr;
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)&a->a_sockaddr;
+	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&a->ad_sockaddr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)&a->ad_sockaddr;
 	const char *colon = strrchr(text, ':');
 	char host[INET6_ADDRSTRLEN + 2];
 	in_port_t port;
@@ -88,7 +88,7 @@ int unet_addr(const char *text, struct unet_addr *a)
 	if (inet_pton(AF_INET, host, &in->sin_addr) == 1) {
 		in->sin_family = AF_INET;
 		in->sin_port = port;
-		a->a_size = sizeof *in;
+		a->ad_size = sizeof *in;
 		return 0;
 	}
 	if (size == 0 || strcmp(host, "*") == 0)
@@ -100,21 +100,21 @@ int unet_addr(const char *text, struct unet_addr *a)
 		return -EINVAL;
 	in6->sin6_family = AF_INET6;
 	in6->sin6_port = port;
-	a->a_size = sizeof *in6;
+	a->ad_size = sizeof *in6;
 	return 0;
 }
 
 char *unet_text(const struct unet_addr *a, char *text)
 {
-	const struct sockaddr_in *in = (const struct sockaddr_in *)&a->a_sockaddr;
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->a_sockaddr;
-	const struct sockaddr_un *un = (const struct sockaddr_un *)&a->a_sockaddr;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)&a->ad_sockaddr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->ad_sockaddr;
+	const struct sockaddr_un *un = (const struct sockaddr_un *)&a->ad_sockaddr;
 	char host[INET6_ADDRSTRLEN];
 	int size;
 
 	check(a, CHECK_BUFFER, __func__);
 	check(text, CHECK_BUFFER, __func__);
-	switch (a->a_sockaddr.ss_family) {
+	switch (a->ad_sockaddr.ss_family) {
 	case AF_INET:
 		inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
 		snprintf(text, UNET_TEXT_MAX, "%s:%u", host, ntohs(in->sin_port));
@@ -124,7 +124,7 @@ char *unet_text(const struct unet_addr *a, char *text)
 		snprintf(text, UNET_TEXT_MAX, "[%s]:%u", host, ntohs(in6->sin6_port));
 		break;
 	case AF_UNIX:
-		size = (int)(a->a_size - offsetof(struct sockaddr_un, sun_path));
+		size = (int)(a->ad_size - offsetof(struct sockaddr_un, sun_path));
 		if (size > 0 && !un->sun_path[0])
 			snprintf(text, UNET_TEXT_MAX, "@%.*s", size - 1,
 				 un->sun_path + 1);
@@ -145,16 +145,16 @@ static ssize_t try_accept(const struct descriptor *d, const struct op *o)
 	struct unet_addr *a = o->o_from;
 
 	if (a)
-		a->a_size = sizeof a->a_sockaddr;
-	return result(accept4(d->d_fd, a ? (struct sockaddr *)&a->a_sockaddr : NULL,
-			      a ? &a->a_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+		a->ad_size = sizeof a->ad_sockaddr;
+	return result(accept4(d->d_fd, a ? (struct sockaddr *)&a->ad_sockaddr : NULL,
+			      a ? &a->ad_size : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 }
 
 static int connect_once(int fd, const struct unet_addr *a)
 {
-	const struct sockaddr *to = (const struct sockaddr *)&a->a_sockaddr;
+	const struct sockaddr *to = (const struct sockaddr *)&a->ad_sockaddr;
 
-	return connect(fd, to, a->a_size) ? errno : 0;
+	return connect(fd, to, a->ad_size) ? errno : 0;
 }
 
 /* Begins a connection. 1: the attempt goes on. */
@@ -186,7 +186,7 @@ static int drop_socket(int fd)
 
 static int open_socket(const struct unet_addr *a, unsigned flags)
 {
-	int family = a->a_sockaddr.ss_family, on = 1, off = 0;
+	int family = a->ad_sockaddr.ss_family, on = 1, off = 0;
 	int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -205,8 +205,8 @@ static int open_socket(const struct unet_addr *a, unsigned flags)
 /* The any address, IPv4's on a machine without IPv6. */
 static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_addr *any)
 {
-	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->a_sockaddr;
-	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&any->a_sockaddr;
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->ad_sockaddr;
+	struct sockaddr_in *in = (struct sockaddr_in *)(void *)&any->ad_sockaddr;
 
 	if (in6->sin6_family != AF_INET6
 	    || memcmp(&in6->sin6_addr, &in6addr_any, sizeof in6addr_any))
@@ -214,7 +214,7 @@ static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_a
 	memset(any, 0, sizeof *any);
 	in->sin_family = AF_INET;
 	in->sin_port = in6->sin6_port;
-	any->a_size = sizeof *in;
+	any->ad_size = sizeof *in;
 	return any;
 }
 
@@ -232,9 +232,9 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 	}
 	if (fd < 0)
 		return fd;
-	if (a->a_sockaddr.ss_family != AF_UNIX)
+	if (a->ad_sockaddr.ss_family != AF_UNIX)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-	if (bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size)
+	if (bind(fd, (const struct sockaddr *)&a->ad_sockaddr, a->ad_size)
 	    || listen(fd, backlog > 0 ? backlog : SOMAXCONN))
 		return drop_socket(fd);
 	return unet__enter(fd, unet__kind_of(fd));

@@ -24,7 +24,7 @@
 enum { POLL_MAX = 65536 };
 
 /* For reports. */
-static const struct uwait_kind poll_kind = { .k_name = "one of several descriptors" };
+static const struct uwait_kind poll_kind = { .kd_name = "one of several descriptors" };
 
 static ssize_t try_poll(const struct descriptor *d, const struct op *o)
 {
@@ -60,7 +60,7 @@ static inline int wait_for(int fd, int direction, int64_t deadline)
 	rc = poll_step(d, direction, deadline, &t);
 	while (rc == NET_WAITS) {
 		rc = net_block(&t, d, direction, deadline);
-		if (rc == 0 && t.t_turn)
+		if (rc == 0 && t.tu_turn)
 			rc = (int)end_step(d, direction, &t,
 					   poll_step(d, direction, deadline, &t));
 	}
@@ -283,7 +283,7 @@ static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 		for (int way = NET_IN; way <= NET_OUT && rc == 0; way++) {
 			if (!wants(&fds[i], way))
 				continue;
-			**end = (struct net_place){ .p_base = { .p_waiter = w } };
+			**end = (struct net_place){ .np_base = { .wp_waiter = w } };
 			if (d)
 				rc = unet__join(*end, d, way, ways_in(fds[i].events),
 						!asks(&fds[i], way),

@@ -18,32 +18,32 @@
 enum { ADDRESS_MAX = 64 };              /* addresses of one lookup */
 
 struct lookup {
-	int              l_type;
-	int              l_rc;          /* getaddrinfo()'s */
-	size_t           l_max;
-	size_t           l_found;
-	struct unet_addr l_addresses[ADDRESS_MAX];
-	size_t           l_service;     /* offset in l_names */
-	char             l_names[];     /* host and service */
+	int              lu_type;
+	int              lu_rc;         /* getaddrinfo()'s */
+	size_t           lu_max;
+	size_t           lu_found;
+	struct unet_addr lu_addresses[ADDRESS_MAX];
+	size_t           lu_service;    /* offset in lu_names */
+	char             lu_names[];    /* host and service */
 };
 
 static void look_up(void *data)
 {
 	struct lookup *l = (struct lookup *)data;
-	struct addrinfo hints = { .ai_socktype = l->l_type }, *list = NULL;
+	struct addrinfo hints = { .ai_socktype = l->lu_type }, *list = NULL;
 
-	l->l_rc = getaddrinfo(l->l_names, l->l_names + l->l_service, &hints, &list);
-	if (l->l_rc)
+	l->lu_rc = getaddrinfo(l->lu_names, l->lu_names + l->lu_service, &hints, &list);
+	if (l->lu_rc)
 		return;
-	for (struct addrinfo *a = list; a && l->l_found < l->l_max; a = a->ai_next) {
-		struct unet_addr *to = &l->l_addresses[l->l_found];
+	for (struct addrinfo *a = list; a && l->lu_found < l->lu_max; a = a->ai_next) {
+		struct unet_addr *to = &l->lu_addresses[l->lu_found];
 
-		if (a->ai_addrlen > sizeof to->a_sockaddr)
+		if (a->ai_addrlen > sizeof to->ad_sockaddr)
 			continue;
 		memset(to, 0, sizeof *to);
-		memcpy(&to->a_sockaddr, a->ai_addr, a->ai_addrlen);
-		to->a_size = a->ai_addrlen;
-		l->l_found++;
+		memcpy(&to->ad_sockaddr, a->ai_addr, a->ai_addrlen);
+		to->ad_size = a->ai_addrlen;
+		l->lu_found++;
 	}
 	freeaddrinfo(list);
 }
@@ -82,17 +82,17 @@ int unet_resolve(const char *host, const char *service, int type, struct unet_ad
 		return -ENOMEM;
 	l = (struct lookup *)(void *)job->j_data;
 	memset(l, 0, sizeof *l);
-	l->l_type = type;
-	l->l_max = max < ADDRESS_MAX ? max : ADDRESS_MAX;
-	l->l_service = host_size;
-	memcpy(l->l_names, host, host_size);
-	memcpy(l->l_names + host_size, service, service_size);
+	l->lu_type = type;
+	l->lu_max = max < ADDRESS_MAX ? max : ADDRESS_MAX;
+	l->lu_service = host_size;
+	memcpy(l->lu_names, host, host_size);
+	memcpy(l->lu_names + host_size, service, service_size);
 	rc = offload_run(job, deadline);
 	if (rc)
 		return rc;
-	rc = l->l_rc ? lookup_error(l->l_rc) : (int)l->l_found;
+	rc = l->lu_rc ? lookup_error(l->lu_rc) : (int)l->lu_found;
 	if (rc > 0)
-		memcpy(found, l->l_addresses, l->l_found * sizeof *found);
+		memcpy(found, l->lu_addresses, l->lu_found * sizeof *found);
 	free(job);
 	return rc;
 }

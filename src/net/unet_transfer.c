@@ -23,8 +23,8 @@ enum { PARTS = 64 };                    /* buffers of one system call */
 
 /* The signal mask before a system call that may raise SIGPIPE. */
 struct held_signal {
-	sigset_t h_before;
-	bool     h_pending;
+	sigset_t hs_before;
+	bool     hs_pending;
 };
 
 static bool is_socket(const struct descriptor *d)
@@ -51,8 +51,8 @@ static void hold_signal(struct held_signal *h)
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
 	sigpending(&pending);
-	h->h_pending = sigismember(&pending, SIGPIPE) > 0;
-	pthread_sigmask(SIG_BLOCK, &set, &h->h_before);
+	h->hs_pending = sigismember(&pending, SIGPIPE) > 0;
+	pthread_sigmask(SIG_BLOCK, &set, &h->hs_before);
 }
 
 static void release_signal(const struct held_signal *h, ssize_t rc)
@@ -62,10 +62,10 @@ static void release_signal(const struct held_signal *h, ssize_t rc)
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
-	if (rc == -EPIPE && !h->h_pending)
+	if (rc == -EPIPE && !h->hs_pending)
 		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
 			;
-	pthread_sigmask(SIG_SETMASK, &h->h_before, NULL);
+	pthread_sigmask(SIG_SETMASK, &h->hs_before, NULL);
 }
 
 static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
@@ -291,7 +291,7 @@ static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t dea
 {
 	if (n == NET_WAITS)
 		return net_block(t, d, direction, deadline);
-	t->t_waiter = NULL;
+	t->tu_waiter = NULL;
 	return n;
 }
 
@@ -299,7 +299,7 @@ static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t dea
 static int end_all(struct descriptor *d, int direction, struct turn *t, ssize_t n,
 		   size_t moved, size_t *done)
 {
-	if (t->t_turn)
+	if (t->tu_turn)
 		unet__end_turn(d, direction, t, 0);
 	if (done)
 		*done = moved;

@@ -23,8 +23,8 @@ static bool *doubted;                           /* what unet__doubt() was given;
 
 /* Waits by direction, for reports. */
 static const struct uwait_kind descriptor_waits[] = {
-	[NET_IN]  = { .k_name = "descriptor", .k_how = " to read", .k_number = true },
-	[NET_OUT] = { .k_name = "descriptor", .k_how = " to write", .k_number = true },
+	[NET_IN]  = { .kd_name = "descriptor", .kd_how = " to read", .kd_number = true },
+	[NET_OUT] = { .kd_name = "descriptor", .kd_how = " to write", .kd_number = true },
 };
 
 enum {
@@ -55,7 +55,7 @@ static inline struct uwait_node *plain(struct uwait_node *n)
 
 static inline struct uwaiter *node_waiter(struct uwait_node *n)
 {
-	return is_marked(n) ? ((struct uwait_place *)(void *)plain(n))->p_waiter
+	return is_marked(n) ? ((struct uwait_place *)(void *)plain(n))->wp_waiter
 			    : uwait_of(n);
 }
 
@@ -122,7 +122,7 @@ static void pull_node(struct uwait_node **first, struct uwait_node *n)
 /* Whether these events end the wait of a poll. */
 static inline bool place_wants(struct uwait_node *n, unsigned events)
 {
-	return ((struct net_place *)(void *)plain(n))->p_ways & events;
+	return ((struct net_place *)(void *)plain(n))->np_ways & events;
 }
 
 /* Frees a reserved d_writing. Under d_lock, with no waiter to write and no turn. */
@@ -136,21 +136,21 @@ static void end_line(struct descriptor *d)
 
 static void add_told(struct told *told, struct uwait_node *n)
 {
-	plain(n)->n_next = told->g_others;
-	told->g_others = n;
+	plain(n)->n_next = told->to_others;
+	told->to_others = n;
 }
 
-/* Finishes the claimed waits: g_taker's with g_result, each other with `result'. */
+/* Finishes the claimed waits: to_taker's with to_result, each other with `result'. */
 void unet__tell(const struct told *told, int result)
 {
-	struct uwait_node *n = told->g_others, *next;
+	struct uwait_node *n = told->to_others, *next;
 
 	for (; n; n = next) {
 		next = plain(n)->n_next;
 		uwait_finish(node_waiter(n), result);
 	}
-	if (told->g_taker)
-		uwait_finish(told->g_taker, told->g_result);
+	if (told->to_taker)
+		uwait_finish(told->to_taker, told->to_result);
 }
 
 void unet__doubt(bool *found)
@@ -193,13 +193,13 @@ static void wake_first(struct descriptor *d, int direction, unsigned events,
 	if (n && (direction == NET_OUT || d->d_first[direction])) {
 		set_turn_of(d, direction, NET_GIVEN);
 		set_ready(d, direction, false);
-		told->g_result = NET_READY_TURN;
+		told->to_result = NET_READY_TURN;
 	} else if (n) {
-		told->g_result = NET_READY;
+		told->to_result = NET_READY;
 	} else if (direction == NET_OUT) {
 		end_line(d);
 	}
-	told->g_taker = n ? uwait_of(n) : NULL;
+	told->to_taker = n ? uwait_of(n) : NULL;
 }
 
 /* Records that the descriptor is ready, and claims waiters. Under d_lock. */
@@ -251,7 +251,7 @@ APART static void ready_for_all(struct descriptor *d, unsigned events)
 	unet__tell(&writers, NET_READY);
 }
 
-/* Handles an event: i_ready of uevents.h, on the native thread that got the event. */
+/* Handles an event: in_ready of uevents.h, on the native thread that got the event. */
 void unet__ready(struct uinterest *interest, unsigned events)
 {
 	struct descriptor *d = (struct descriptor *)(void *)interest;
@@ -328,13 +328,13 @@ bool unet__await_write(struct descriptor *d)
 /* Takes the turn to write, unless the file was closed. d_writing is NET_BUSY. */
 void unet__take_turn(struct descriptor *d, struct turn *t)
 {
-	if (t->t_turn)
+	if (t->tu_turn)
 		return;
 	uwait_lock(&d->d_lock);
-	if (generation_of(d) == t->t_generation) {
+	if (generation_of(d) == t->tu_generation) {
 		__atomic_store_n(&d->d_writing, NET_LINED, __ATOMIC_RELEASE);
 		set_turn_of(d, NET_OUT, NET_RUNNING);
-		t->t_turn = true;
+		t->tu_turn = true;
 	}
 	uwait_unlock(&d->d_lock);
 }
@@ -361,9 +361,9 @@ ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssiz
 
 	if (n == NET_WAITS)
 		return n;
-	t->t_turn = false;
+	t->tu_turn = false;
 	uwait_lock(&d->d_lock);
-	if (generation_of(d) == t->t_generation) {
+	if (generation_of(d) == t->tu_generation) {
 		set_turn_of(d, direction, NET_NO_TURN);
 		pass_turn(d, direction, is_ready(d, direction), &told);
 	}
@@ -399,8 +399,8 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 	int rc = 0;
 
 	uwait_lock(&d->d_lock);
-	if (!d->d_interest.i_ready)             /* the first wait */
-		d->d_interest.i_ready = unet__ready;
+	if (!d->d_interest.in_ready)            /* the first wait */
+		d->d_interest.in_ready = unet__ready;
 	if (generation_of(d) != generation)
 		rc = -EBADF;
 	else if (__atomic_load_n(&doubted, __ATOMIC_RELAXED)
@@ -449,7 +449,7 @@ APART static int may_wait(struct descriptor *d, int direction, const struct turn
 {
 	uint8_t now = NET_FREE;
 
-	if (t->t_turn)
+	if (t->tu_turn)
 		return is_unready(d, direction) ? NET_WAITS : NET_READY_TURN;
 	if (turn_of(d, direction) != NET_NO_TURN || (direction == NET_OUT && is_lined(d)))
 		return NET_WAITS;
@@ -465,7 +465,7 @@ APART static int may_wait(struct descriptor *d, int direction, const struct turn
 APART static void leave_turn(struct descriptor *d, int direction, struct turn *t)
 {
 	set_turn_of(d, direction, NET_NO_TURN);
-	t->t_turn = false;
+	t->tu_turn = false;
 }
 
 /*
@@ -474,13 +474,13 @@ APART static void leave_turn(struct descriptor *d, int direction, struct turn *t
  */
 int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 {
-	struct uwaiter *w = t->t_waiter;
-	int rc = add_interest(d, direction, t->t_generation, w);
+	struct uwaiter *w = t->tu_waiter;
+	int rc = add_interest(d, direction, t->tu_generation, w);
 
 	if (rc)
 		return rc;
 	uwait_lock(&d->d_lock);
-	if (generation_of(d) != t->t_generation)
+	if (generation_of(d) != t->tu_generation)
 		rc = -EBADF;
 	else if (direction == NET_OUT || d->d_turns & NET_TURNS)
 		rc = may_wait(d, direction, t);
@@ -490,9 +490,9 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 		uwait_note(w, &descriptor_waits[direction], (void *)(intptr_t)d->d_fd,
 			   __builtin_return_address(0));
 		uwait_begin(w);
-		push_node(&d->d_first[direction], &w->w_node, t->t_turn);
-		usched__here()->s_spell.l_switches = 0; /* it may resume itself */
-		if (t->t_turn)
+		push_node(&d->d_first[direction], &w->w_node, t->tu_turn);
+		usched__here()->s_spell.sp_switches = 0; /* it may resume itself */
+		if (t->tu_turn)
 			leave_turn(d, direction, t);
 	}
 	uwait_unlock(&d->d_lock);
@@ -511,19 +511,19 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 	if (rc == NET_CLOSED)
 		return -EBADF;
 	uwait_lock(&d->d_lock);
-	if (generation_of(d) != t->t_generation) {
-		t->t_turn = false;
+	if (generation_of(d) != t->tu_generation) {
+		t->tu_turn = false;
 	} else if (rc == NET_READY_TURN) {
-		t->t_turn = true;
+		t->tu_turn = true;
 		set_turn_of(d, direction, NET_RUNNING);
 		set_ready(d, direction, true);          /* for the step */
 	} else {
-		if (t->t_turn)
+		if (t->tu_turn)
 			set_turn_of(d, direction, NET_NO_TURN);
 		else
 			pull_node(&d->d_first[direction], &w->w_node);
-		pass_turn(d, direction, t->t_turn && is_ready(d, direction), &told);
-		t->t_turn = false;
+		pass_turn(d, direction, t->tu_turn && is_ready(d, direction), &told);
+		t->tu_turn = false;
 	}
 	uwait_unlock(&d->d_lock);
 	unet__tell(&told, NET_READY);
@@ -539,11 +539,11 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 int unet__join(struct net_place *place, struct descriptor *d, int direction,
 	       unsigned ways, bool looks, uint32_t generation)
 {
-	int rc = add_interest(d, direction, generation, place->p_base.p_waiter);
+	int rc = add_interest(d, direction, generation, place->np_base.wp_waiter);
 
 	if (rc && rc != -EPERM)                 /* a file is always ready */
 		return rc;
-	place->p_ways = ways | ENDS;
+	place->np_ways = ways | ENDS;
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != generation)
 		rc = -EBADF;
@@ -554,7 +554,7 @@ int unet__join(struct net_place *place, struct descriptor *d, int direction,
 		rc = 0;
 	if (rc == 0) {
 		push_node(&d->d_first[direction], marked(place), false);
-		usched__here()->s_spell.l_switches = 0;
+		usched__here()->s_spell.sp_switches = 0;
 	}
 	uwait_unlock(&d->d_lock);
 	return rc;

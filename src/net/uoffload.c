@@ -35,12 +35,12 @@ enum {
 };
 
 struct crew {
-	pthread_cond_t  c_work;         /* there are jobs, or too many native threads */
-	struct job     *c_first;
-	struct job    **c_end;
-	unsigned        c_queued;
-	unsigned        c_threads;
-	unsigned        c_idle;
+	pthread_cond_t  cr_work;        /* there are jobs, or too many native threads */
+	struct job     *cr_first;
+	struct job    **cr_end;
+	unsigned        cr_queued;
+	unsigned        cr_threads;
+	unsigned        cr_idle;
 };
 
 static struct {
@@ -57,15 +57,15 @@ static struct {
 	.o_lock  = PTHREAD_MUTEX_INITIALIZER,
 	.o_quiet = PTHREAD_COND_INITIALIZER,
 	.o_crews = {
-		[OFFLOAD_CALLS] = { .c_work = PTHREAD_COND_INITIALIZER },
-		[OFFLOAD_FILES] = { .c_work = PTHREAD_COND_INITIALIZER },
-		[OFFLOAD_NAMES] = { .c_work = PTHREAD_COND_INITIALIZER },
+		[OFFLOAD_CALLS] = { .cr_work = PTHREAD_COND_INITIALIZER },
+		[OFFLOAD_FILES] = { .cr_work = PTHREAD_COND_INITIALIZER },
+		[OFFLOAD_NAMES] = { .cr_work = PTHREAD_COND_INITIALIZER },
 	},
 	.o_limit = UOFFLOAD_THREADS,
 };
 
 /* For reports. */
-static const struct uwait_kind in_pool = { .k_name = "the pool of native threads" };
+static const struct uwait_kind in_pool = { .kd_name = "the pool of native threads" };
 
 struct job *uoffload__new_job(enum job_kind kind, void (*func)(void *data),
 			      void (*drop)(void *data), size_t size)
@@ -86,17 +86,17 @@ static bool dequeue(struct crew *c, struct job **job)
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += IDLE_SECONDS;
-	while (!c->c_first && rc == 0 && !offload.o_draining
-	       && c->c_threads <= offload.o_limit) {
-		c->c_idle++;
-		rc = pthread_cond_timedwait(&c->c_work, &offload.o_lock, &until);
-		c->c_idle--;
+	while (!c->cr_first && rc == 0 && !offload.o_draining
+	       && c->cr_threads <= offload.o_limit) {
+		c->cr_idle++;
+		rc = pthread_cond_timedwait(&c->cr_work, &offload.o_lock, &until);
+		c->cr_idle--;
 	}
-	*job = c->c_first;
-	if (!*job || c->c_threads > offload.o_limit)
+	*job = c->cr_first;
+	if (!*job || c->cr_threads > offload.o_limit)
 		return false;
-	c->c_first = (*job)->j_next;
-	c->c_queued--;
+	c->cr_first = (*job)->j_next;
+	c->cr_queued--;
 	return true;
 }
 
@@ -161,7 +161,7 @@ static void *work(void *crew)
 	pthread_mutex_lock(&offload.o_lock);
 	while (dequeue(c, &job))
 		perform_job(job);
-	c->c_threads--;
+	c->cr_threads--;
 	if (--offload.o_threads == 0)
 		pthread_cond_broadcast(&offload.o_quiet);
 	join_worker(true);
@@ -180,7 +180,7 @@ static void add_native(struct crew *c)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	added = pthread_create(&native, NULL, work, c) == 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	c->c_threads += added;
+	c->cr_threads += added;
 	offload.o_threads += added;
 }
 
@@ -191,15 +191,15 @@ static int enqueue(struct job *job)
 	int rc;
 
 	pthread_mutex_lock(&offload.o_lock);
-	if (c->c_idle <= c->c_queued && c->c_threads < offload.o_limit)
+	if (c->cr_idle <= c->cr_queued && c->cr_threads < offload.o_limit)
 		add_native(c);
-	rc = c->c_threads > 0 ? 0 : -EAGAIN;
+	rc = c->cr_threads > 0 ? 0 : -EAGAIN;
 	if (rc == 0) {
 		uwait_begin(job->j_waiter);
-		*(c->c_first ? c->c_end : &c->c_first) = job;
-		c->c_end = &job->j_next;
-		c->c_queued++;
-		pthread_cond_signal(&c->c_work);
+		*(c->cr_first ? c->cr_end : &c->cr_first) = job;
+		c->cr_end = &job->j_next;
+		c->cr_queued++;
+		pthread_cond_signal(&c->cr_work);
 	}
 	pthread_mutex_unlock(&offload.o_lock);
 	return rc;
@@ -281,7 +281,7 @@ int uoffload__name(void (*func)(void *argument), void *argument, size_t size)
 static void wake_all(void)
 {
 	for (int i = 0; i < OFFLOAD_CLASSES; i++)
-		pthread_cond_broadcast(&offload.o_crews[i].c_work);
+		pthread_cond_broadcast(&offload.o_crews[i].cr_work);
 }
 
 int uoffload_limit(unsigned threads)
@@ -328,7 +328,7 @@ static int wait_quiet(int64_t deadline)
 	if (deadline == USCHED_NEVER)
 		return -pthread_cond_wait(&offload.o_quiet, &offload.o_lock);
 	for (int i = 0; i < OFFLOAD_CLASSES; i++)
-		queued += offload.o_crews[i].c_queued;
+		queued += offload.o_crews[i].cr_queued;
 	if (deadline <= now && (offload.o_going || queued > 0)) {
 		report_going(queued);
 		return -ETIMEDOUT;
@@ -361,7 +361,7 @@ void uoffload__forked(void)
 	offload.o_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	offload.o_quiet = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	for (int i = 0; i < OFFLOAD_CLASSES; i++)
-		offload.o_crews[i] = (struct crew){ .c_work = PTHREAD_COND_INITIALIZER };
+		offload.o_crews[i] = (struct crew){ .cr_work = PTHREAD_COND_INITIALIZER };
 	offload.o_going = NULL;
 	offload.o_threads = 0;
 	offload.o_draining = 0;

@@ -23,25 +23,25 @@ enum {
 
 /* The value of a descriptor's place. */
 struct descriptor_case {
-	struct descriptor *d_entry;     /* NULL: d_fd is beyond the table */
-	int                d_fd;
-	uint32_t           d_generation;
+	struct descriptor *dc_entry;    /* NULL: dc_fd is beyond the table */
+	int                dc_fd;
+	uint32_t           dc_generation;
 };
 
 static struct descriptor_case *descriptor_of(struct chan_place *p)
 {
-	return (struct descriptor_case *)(void *)p->p_value;
+	return (struct descriptor_case *)(void *)p->cp_value;
 }
 
 static struct chan_place *place_behind(struct chan_place *p)
 {
-	return (struct chan_place *)(void *)((char *)p + place_size(p->p_size));
+	return (struct chan_place *)(void *)((char *)p + place_size(p->cp_size));
 }
 
 /* NULL: there is no other. */
 static struct chan_place *next_place(struct chan_place *p)
 {
-	return p->p_last ? NULL : place_behind(p);
+	return p->cp_last ? NULL : place_behind(p);
 }
 
 /* Tells of as many cases as there is room for. */
@@ -50,25 +50,25 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 	static const char *const ways[2][2] = { { " to receive", " to send" },
 						{ " to read", " to write" } };
 	struct chan_place *p = first_place(w);
-	size_t n = 0, room = sizeof why->y_more;
+	size_t n = 0, room = sizeof why->wy_more;
 
-	why->y_how = ways[!p->p_chan][p->p_sends];
+	why->wy_how = ways[!p->cp_chan][p->cp_sends];
 	while (n < room && (p = next_place(p)))
-		n += p->p_chan
-			? (size_t)snprintf(why->y_more + n, room - n, " or channel %p%s",
-					   p->p_chan, ways[0][p->p_sends])
-			: (size_t)snprintf(why->y_more + n, room - n,
+		n += p->cp_chan
+			? (size_t)snprintf(why->wy_more + n, room - n, " or channel %p%s",
+					   p->cp_chan, ways[0][p->cp_sends])
+			: (size_t)snprintf(why->wy_more + n, room - n,
 					   " or descriptor %d%s",
-					   descriptor_of(p)->d_fd, ways[1][p->p_sends]);
+					   descriptor_of(p)->dc_fd, ways[1][p->cp_sends]);
 }
 
-#define CHANNEL(how)    { .k_name = "channel", .k_how = how, .k_tell = tell_channels }
-#define DESCRIPTOR(how) { .k_name = "descriptor", .k_how = how, \
-			  .k_tell = tell_channels, .k_number = true }
+#define CHANNEL(how)    { .kd_name = "channel", .kd_how = how, .kd_tell = tell_channels }
+#define DESCRIPTOR(how) { .kd_name = "descriptor", .kd_how = how, \
+			  .kd_tell = tell_channels, .kd_number = true }
 
 /*
  * The kinds of waits, by the first case and whether there are others. Readers from
- * outside of the process call nothing, so name, object and way are right without k_tell.
+ * outside of the process call nothing, so name, object and way are right without kd_tell.
  */
 static const struct uwait_kind channel_cases[2][2] = {
 	{ CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
@@ -78,35 +78,36 @@ static const struct uwait_kind descriptor_cases[2][2] = {
 	{ DESCRIPTOR(" to read"), DESCRIPTOR(" to read, or others") },
 	{ DESCRIPTOR(" to write"), DESCRIPTOR(" to write, or others") },
 };
-static const struct uwait_kind no_case = { .k_name = "no channel" };
+static const struct uwait_kind no_case = { .kd_name = "no channel" };
 
 /* For reports. p: the first place, or NULL. */
 static void note(struct uwaiter *w, struct chan_place *p, const void *where)
 {
 	if (!p)
 		uwait_note(w, &no_case, NULL, where);
-	else if (p->p_chan)
-		uwait_note(w, &channel_cases[p->p_sends][!p->p_last], p->p_chan, where);
+	else if (p->cp_chan)
+		uwait_note(w, &channel_cases[p->cp_sends][!p->cp_last], p->cp_chan,
+			   where);
 	else
-		uwait_note(w, &descriptor_cases[p->p_sends][!p->p_last],
-			   (const void *)(intptr_t)descriptor_of(p)->d_fd, where);
+		uwait_note(w, &descriptor_cases[p->cp_sends][!p->cp_last],
+			   (const void *)(intptr_t)descriptor_of(p)->dc_fd, where);
 }
 
 static void check_cases(const struct usync_case *cases, size_t n, const void *where)
 {
 	check(n ? cases : NULL, CHECK_BUFFER, "usync_select");
 	for (size_t i = 0; i < n; i++)
-		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
-			usync__check_value(cases[i].s_chan, cases[i].s_value,
+		if (cases[i].cs_chan && cases[i].cs_op == USYNC_SEND)
+			usync__check_value(cases[i].cs_chan, cases[i].cs_value,
 					   "usync_select", where);
-		else if (cases[i].s_chan && cases[i].s_chan->c_size)
-			check(cases[i].s_value, CHECK_BUFFER, "usync_select");
+		else if (cases[i].cs_chan && cases[i].cs_chan->ch_size)
+			check(cases[i].cs_value, CHECK_BUFFER, "usync_select");
 }
 
 static bool may_send(const struct usync_case *cases, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (cases[i].s_chan && cases[i].s_op == USYNC_SEND)
+		if (cases[i].cs_chan && cases[i].cs_op == USYNC_SEND)
 			return true;
 	return false;
 }
@@ -115,7 +116,7 @@ static bool may_send(const struct usync_case *cases, size_t n)
 
 static bool is_descriptor(const struct usync_case *k)
 {
-	return k->s_op >= USYNC_READABLE && k->s_fd >= 0;
+	return k->cs_op >= USYNC_READABLE && k->cs_fd >= 0;
 }
 
 /* A case to be tried first: by the clock's last digits, which a simulation has not. */
@@ -137,22 +138,22 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 		struct usync_case *k = &cases[(first + i) % n];
 		int rc;
 
-		if (!k->s_chan) {
+		if (!k->cs_chan) {
 			if (!is_descriptor(k))
 				continue;
 			*done = (int)(k - cases);
 			return MIXED;
 		}
-		rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
+		rc = usync__try(k->cs_chan, k->cs_op, k->cs_value, counts);
 		if (rc == SELECT_TIRED)
 			return SELECT_TIRED;
 		if (rc != SELECT_BUSY) {
-			k->s_rc = rc;
+			k->cs_rc = rc;
 			*done = (int)(k - cases);
 			return 0;
 		}
 		counts = false;
-		uwait_unlock(&k->s_chan->c_lock);
+		uwait_unlock(&k->cs_chan->ch_lock);
 	}
 	return SELECT_BUSY;
 }
@@ -163,10 +164,10 @@ static size_t places_size(const struct usync_case *cases, size_t n)
 	size_t size = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		size_t value = cases[i].s_chan ? cases[i].s_chan->c_size
+		size_t value = cases[i].cs_chan ? cases[i].cs_chan->ch_size
 			: sizeof(struct descriptor_case);
 
-		if ((cases[i].s_chan || is_descriptor(&cases[i]))
+		if ((cases[i].cs_chan || is_descriptor(&cases[i]))
 		    && __builtin_add_overflow(size, place_size(value), &size))
 			return SIZE_MAX;
 	}
@@ -179,12 +180,12 @@ static int fill_descriptor(struct uwaiter *w, struct chan_place *p,
 	struct descriptor_case *c = descriptor_of(p);
 	int rc;
 
-	*p = (struct chan_place){ .p_place = { .p_base = { .p_waiter = w } },
-				  .p_size = sizeof(struct descriptor_case),
-				  .p_sends = k->s_op == USYNC_WRITABLE };
-	rc = net_find(k->s_fd, &c->d_entry);
-	c->d_fd = k->s_fd;
-	c->d_generation = c->d_entry ? generation_of(c->d_entry) : 0;
+	*p = (struct chan_place){ .cp_place = { .np_base = { .wp_waiter = w } },
+				  .cp_size = sizeof(struct descriptor_case),
+				  .cp_sends = k->cs_op == USYNC_WRITABLE };
+	rc = net_find(k->cs_fd, &c->dc_entry);
+	c->dc_fd = k->cs_fd;
+	c->dc_generation = c->dc_entry ? generation_of(c->dc_entry) : 0;
 	return rc == -ENOMEM ? rc : 0;          /* try_place() returns -EBADF */
 }
 
@@ -206,18 +207,18 @@ static int make_places(const struct usync_case *cases, size_t n,
 	for (size_t i = 0; i < n && rc == 0; i++) {
 		const struct usync_case *k = &cases[i];
 
-		if (!k->s_chan && !is_descriptor(k))
+		if (!k->cs_chan && !is_descriptor(k))
 			continue;
 		last = p;
-		if (k->s_chan)
-			fill_place(w, p, k->s_chan, k->s_op, k->s_value);
+		if (k->cs_chan)
+			fill_place(w, p, k->cs_chan, k->cs_op, k->cs_value);
 		else
 			rc = fill_descriptor(w, p, k);
-		p->p_case = (uint16_t)i;
-		p->p_last = false;
+		p->cp_case = (uint16_t)i;
+		p->cp_last = false;
 		p = place_behind(p);
 	}
-	last->p_last = true;
+	last->cp_last = true;
 	return rc;
 }
 
@@ -227,13 +228,13 @@ static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadlin
 	const struct descriptor_case *d = descriptor_of(p);
 	int rc;
 
-	if (!k->s_chan)
-		return !d->d_entry ? -EBADF
-			: unet__try_case(p->p_place.p_base.p_waiter, d->d_entry,
-					 p->p_sends, d->d_generation, deadline, counts);
-	rc = usync__try(k->s_chan, k->s_op, k->s_value, counts);
+	if (!k->cs_chan)
+		return !d->dc_entry ? -EBADF
+			: unet__try_case(p->cp_place.np_base.wp_waiter, d->dc_entry,
+					 p->cp_sends, d->dc_generation, deadline, counts);
+	rc = usync__try(k->cs_chan, k->cs_op, k->cs_value, counts);
 	if (rc == SELECT_BUSY)
-		uwait_unlock(&k->s_chan->c_lock);
+		uwait_unlock(&k->cs_chan->ch_lock);
 	return rc;
 }
 
@@ -243,41 +244,42 @@ static int try_places(struct chan_place *first, struct usync_case *cases, size_t
 {
 	struct chan_place *p = first, *begin;
 
-	while (!p->p_last && p->p_case < from)
+	while (!p->cp_last && p->cp_case < from)
 		p = next_place(p);
 	begin = p;
 	do {
-		struct usync_case *k = &cases[p->p_case];
+		struct usync_case *k = &cases[p->cp_case];
 		int rc = try_place(p, k, deadline, counts);
 
 		if (rc == SELECT_TIRED)
 			return SELECT_TIRED;
 		if (rc != SELECT_BUSY) {
 			*done = (int)(k - cases);
-			if (rc == 0 || k->s_chan || rc == -EBADF)
-				k->s_rc = rc;
+			if (rc == 0 || k->cs_chan || rc == -EBADF)
+				k->cs_rc = rc;
 			else
 				*done = rc;
 			return 0;
 		}
 		counts = false;
-		p = p->p_last ? first : next_place(p);
+		p = p->cp_last ? first : next_place(p);
 	} while (p != begin);
 	return SELECT_BUSY;
 }
 
 /*
- * Whether a partner other than `w', or the buffer, has what the case needs. Under c_lock.
+ * Whether a partner other than `w', or the buffer, has what the case needs. Under
+ * ch_lock.
  */
 static inline bool could(const struct usync_case *k, const struct uwaiter *w)
 {
-	const struct usync_chan *c = k->s_chan;
+	const struct usync_chan *c = k->cs_chan;
 	const struct uwait_node *n;
 
-	if (c->c_closed || c->c_count != (k->s_op == USYNC_SEND ? c->c_capacity : 0))
+	if (c->ch_closed || c->ch_count != (k->cs_op == USYNC_SEND ? c->ch_capacity : 0))
 		return true;
-	n = k->s_op == USYNC_SEND ? c->c_receivers.q_first : c->c_senders.q_first;
-	while (n && ((const struct uwait_place *)(const void *)n)->p_waiter == w)
+	n = k->cs_op == USYNC_SEND ? c->ch_receivers.q_first : c->ch_senders.q_first;
+	while (n && ((const struct uwait_place *)(const void *)n)->wp_waiter == w)
 		n = n->n_next;
 	return n != NULL;
 }
@@ -286,11 +288,11 @@ static int push_chan(const struct usync_case *k, struct chan_place *p)
 {
 	bool done;
 
-	uwait_lock(&k->s_chan->c_lock);
-	done = could(k, p->p_place.p_base.p_waiter);
+	uwait_lock(&k->cs_chan->ch_lock);
+	done = could(k, p->cp_place.np_base.wp_waiter);
 	if (!done)
-		uwait_push(queue_of(k->s_chan, k->s_op), &p->p_place.p_base.p_node);
-	uwait_unlock(&k->s_chan->c_lock);
+		uwait_push(queue_of(k->cs_chan, k->cs_op), &p->cp_place.np_base.wp_node);
+	uwait_unlock(&k->cs_chan->ch_lock);
 	return done ? -EAGAIN : 0;
 }
 
@@ -305,9 +307,9 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 	for (; p && rc == 0; p = next_place(p)) {
 		const struct descriptor_case *d = descriptor_of(p);
 
-		rc = p->p_chan ? push_chan(&cases[p->p_case], p)
-			: unet__join(&p->p_place, d->d_entry, p->p_sends,
-				     way_of(p->p_sends), false, d->d_generation);
+		rc = p->cp_chan ? push_chan(&cases[p->cp_case], p)
+			: unet__join(&p->cp_place, d->dc_entry, p->cp_sends,
+				     way_of(p->cp_sends), false, d->dc_generation);
 	}
 	return rc == -EBADF ? -EAGAIN : rc;     /* try_places() finds the closed one */
 }
@@ -319,15 +321,16 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 static void remove_all(struct chan_place *p, const struct usync_case *cases, int result)
 {
 	for (; p; p = next_place(p)) {
-		const struct usync_case *k = &cases[p->p_case];
+		const struct usync_case *k = &cases[p->cp_case];
 
-		if (!k->s_chan) {
-			unet__leave(&p->p_place, descriptor_of(p)->d_entry, p->p_sends);
-		} else if (p->p_case + SELECT_RESULTS != result) {
-			uwait_lock(&k->s_chan->c_lock);
-			uwait_remove(queue_of(k->s_chan, k->s_op),
-				     &p->p_place.p_base.p_node);
-			uwait_unlock(&k->s_chan->c_lock);
+		if (!k->cs_chan) {
+			unet__leave(&p->cp_place, descriptor_of(p)->dc_entry,
+				    p->cp_sends);
+		} else if (p->cp_case + SELECT_RESULTS != result) {
+			uwait_lock(&k->cs_chan->ch_lock);
+			uwait_remove(queue_of(k->cs_chan, k->cs_op),
+				     &p->cp_place.np_base.wp_node);
+			uwait_unlock(&k->cs_chan->ch_lock);
 		}
 	}
 }
@@ -343,9 +346,9 @@ static int end_select(struct chan_place *p, struct usync_case *cases, int result
 	if (result < SELECT_RESULTS)
 		return -EAGAIN;
 	k = &cases[result - SELECT_RESULTS];
-	while (p->p_case + SELECT_RESULTS != result)
+	while (p->cp_case + SELECT_RESULTS != result)
 		p = next_place(p);
-	k->s_rc = usync__end(p, k->s_value);
+	k->cs_rc = usync__end(p, k->cs_value);
 	return (int)(k - cases);
 }
 

@@ -20,7 +20,7 @@
  * The rules. Schedulers are linked by r_other, from *l_list on. Each has c_processors
  * processors, from r_proc on and r_stride bytes apart, which begin with their struct
  * usched, and r_moving, to which threads on their way belong; and arenas of records,
- * linked by a_next, with what uimage_pool_walk() and uimage_rest() say inside of them. A
+ * linked by ar_next, with what uimage_pool_walk() and uimage_rest() say inside of them. A
  * record whose u_func is NULL is free. The stack of a new thread is s_new. A blocked
  * thread goes on at u_pc, with u_top without its lowest bit as its SP, and u_fp and u_bp
  * as rbp and rbx, or x29 and x19. If u_pc is l_resumed, the other registers are at that
@@ -28,7 +28,7 @@
  * pointer there points to. Its frames, from that SP up to k_bottom of u_stack, are in
  * place if it is k_resident there; else they are at u_image or, with USTACK_OUTSIDE in
  * u_deep, at i_frames. A processor is parked if its p_inbox is l_parked. An attachment
- * is a waiter if w_thread is its thread. Names are linked by n_next, in as many lists as
+ * is a waiter if w_thread is its thread. Names are linked by nm_next, in as many lists as
  * UPROC_NAME_LISTS says, from the pointers at l_names on.
  *
  * l_trace points to a pointer, which is NULL in programs without debug/utrace.c; else it
@@ -53,9 +53,9 @@ union layout_pointer {
 };
 
 struct layout_name {
-	char     n_name[24];
-	uint32_t n_offset;
-	uint32_t n_size;
+	char     ln_name[24];
+	uint32_t ln_offset;
+	uint32_t ln_size;
 };
 
 struct usched__layout {
@@ -68,8 +68,8 @@ struct usched__layout {
 };
 
 struct usched__trace_layout {
-	union layout_pointer t_control, t_spare[1];
-	struct layout_name   t_name[TRACE_NAMES];
+	union layout_pointer tl_control, tl_spare[1];
+	struct layout_name   tl_name[TRACE_NAMES];
 };
 
 /* The constant is in every program with processors, since uprocs.c refers to it. */

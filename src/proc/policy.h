@@ -90,15 +90,15 @@ static inline uint32_t policy_new(uint32_t share, uint32_t ours, uint32_t theirs
 /* Notes that `thread', which has run on another processor, has come to this one. */
 static inline void policy_arrive(struct uproc_load *l, const void *thread)
 {
-	l->l_new[l->l_came++ % UPROC_NEW] = thread;
+	l->ld_new[l->ld_came++ % UPROC_NEW] = thread;
 }
 
 /* Returns whether `thread' was noted by policy_arrive(), and forgets the note. */
 static inline bool policy_is_fresh(struct uproc_load *l, const void *thread)
 {
 	for (unsigned i = 0; i < UPROC_NEW; i++)
-		if (l->l_new[i] == thread) {
-			l->l_new[i] = NULL;
+		if (l->ld_new[i] == thread) {
+			l->ld_new[i] = NULL;
 			return true;
 		}
 	return false;
@@ -114,23 +114,23 @@ static inline bool policy_is_fresh(struct uproc_load *l, const void *thread)
  */
 static inline void policy_measure(struct uproc_load *l, int64_t now, uint64_t switches)
 {
-	int64_t span = now - l->l_from, busy = span - l->l_idle;
-	uint64_t runs = switches - l->l_ran;
+	int64_t span = now - l->ld_from, busy = span - l->ld_idle;
+	uint64_t runs = switches - l->ld_ran;
 	uint32_t run;
 
 	if (span < POLICY_SPAN)
 		return;
 	busy = busy < 0 ? 0 : busy < INT32_MAX ? busy : INT32_MAX;
-	runs = runs > l->l_woken ? runs : l->l_woken;
+	runs = runs > l->ld_woken ? runs : l->ld_woken;
 	run = (uint32_t)busy / (uint32_t)(runs > 0 ? runs : 1);
-	__atomic_store_n(&l->l_run, run < l->l_last_run ? run : l->l_last_run,
+	__atomic_store_n(&l->ld_run, run < l->ld_last_run ? run : l->ld_last_run,
 			 __ATOMIC_RELAXED);
-	__atomic_store_n(&l->l_share, (uint32_t)(busy * 256 / span), __ATOMIC_RELAXED);
-	l->l_last_run = run;
-	l->l_ran = switches;
-	l->l_from = now;
-	l->l_idle = 0;
-	l->l_woken = 0;
+	__atomic_store_n(&l->ld_share, (uint32_t)(busy * 256 / span), __ATOMIC_RELAXED);
+	l->ld_last_run = run;
+	l->ld_ran = switches;
+	l->ld_from = now;
+	l->ld_idle = 0;
+	l->ld_woken = 0;
 }
 
 /* Why a wake of a thread of another processor may draw it. */
@@ -145,11 +145,11 @@ static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 {
 	unsigned why = policy_is_fresh(l, waker) ? POLICY_FRESH : 0;
 
-	l->l_woken++;
-	if (++l->l_crossed < POLICY_NOTICE
-	    && l->l_woke - l->l_noticed < POLICY_NOTICE * POLICY_HOP)
+	l->ld_woken++;
+	if (++l->ld_crossed < POLICY_NOTICE
+	    && l->ld_woke - l->ld_noticed < POLICY_NOTICE * POLICY_HOP)
 		return why;
-	l->l_crossed = 0;
+	l->ld_crossed = 0;
 	return why | POLICY_DUE;
 }
 
@@ -163,11 +163,11 @@ static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
 				  const struct uproc_load *other, uint32_t other_ready,
 				  bool first)
 {
-	uint32_t share = __atomic_load_n(&other->l_share, __ATOMIC_RELAXED);
+	uint32_t share = __atomic_load_n(&other->ld_share, __ATOMIC_RELAXED);
 
 	if (other_ready > 0 && ready != other_ready)
 		return ready < other_ready;
-	return l->l_share != share ? l->l_share > share : first;
+	return l->ld_share != share ? l->ld_share > share : first;
 }
 
 /*
@@ -178,11 +178,12 @@ static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
 static inline bool policy_draws(const struct uproc_load *l,
 				const struct uproc_load *other)
 {
-	uint32_t share = l->l_share + __atomic_load_n(&other->l_share, __ATOMIC_RELAXED);
-	uint32_t run = __atomic_load_n(&other->l_run, __ATOMIC_RELAXED);
+	uint32_t share = l->ld_share
+		       + __atomic_load_n(&other->ld_share, __ATOMIC_RELAXED);
+	uint32_t run = __atomic_load_n(&other->ld_run, __ATOMIC_RELAXED);
 
-	if (run < l->l_run)
-		run = l->l_run;
+	if (run < l->ld_run)
+		run = l->ld_run;
 	return run < POLICY_HOP || (run < 16 * POLICY_HOP && share < POLICY_LIGHT);
 }
 
@@ -196,38 +197,38 @@ static inline void policy_hold(struct uproc_load *l, int64_t now, int64_t busy,
 			       uint32_t drew)
 {
 	if (busy >= POLICY_GAIN || drew == 0)
-		l->l_held = 0;
-	else if (l->l_held == 0)
-		l->l_held = POLICY_GAIN;
+		l->ld_held = 0;
+	else if (l->ld_held == 0)
+		l->ld_held = POLICY_GAIN;
 	else
-		l->l_held = 2 * l->l_held < POLICY_HOLD ? 2 * l->l_held : POLICY_HOLD;
-	l->l_hold = now + l->l_held;
+		l->ld_held = 2 * l->ld_held < POLICY_HOLD ? 2 * l->ld_held : POLICY_HOLD;
+	l->ld_hold = now + l->ld_held;
 }
 
 /* Notes that the processor was given threads. */
 static inline void policy_get(struct uproc_load *l, int64_t now)
 {
-	l->l_given = now;
-	l->l_drew = 0;
+	l->ld_given = now;
+	l->ld_drew = 0;
 }
 
 /* Judges the last gift, when the processor has nothing left to run. */
 static inline void policy_judge(struct uproc_load *l, int64_t now)
 {
-	int64_t busy = now - l->l_given;
+	int64_t busy = now - l->ld_given;
 
-	if (l->l_given != 0 && (l->l_drew > 0 || busy >= POLICY_GAIN))
-		policy_hold(l, now, busy, l->l_drew);
-	l->l_given = 0;
+	if (l->ld_given != 0 && (l->ld_drew > 0 || busy >= POLICY_GAIN))
+		policy_hold(l, now, busy, l->ld_drew);
+	l->ld_given = 0;
 }
 
 /* Begins a pause without asking: the processor's last thread was drawn away. */
 static inline void policy_lose(struct uproc_load *l, int64_t now)
 {
-	if (now < l->l_hold)
+	if (now < l->ld_hold)
 		return;
 	policy_hold(l, now, 0, 1);
-	l->l_given = 0;
+	l->ld_given = 0;
 }
 
 #endif /* USCHED_POLICY_H */

@@ -28,7 +28,7 @@
 #include "../core/core.h"
 #include "../core/observer.h"
 
-/* Marks in t_joiner, and the last three in p_inbox. They point nowhere. */
+/* Marks in re_joiner, and the last three in p_inbox. They point nowhere. */
 enum { UPROC_MARKS = 6 };
 extern struct uproc_thread uproc__marks[UPROC_MARKS] UPROC_PRIVATE;
 #define ENDED    (&uproc__marks[0])
@@ -87,14 +87,14 @@ extern struct uproc_observer uproc__observer UPROC_PRIVATE;
 /* Returns whether the observer wants calls. Not on the way of a switch. */
 static inline bool uproc__is_watched(void)
 {
-	return uproc__observer.o_wanted && GET(*uproc__observer.o_wanted);
+	return uproc__observer.po_wanted && GET(*uproc__observer.po_wanted);
 }
 
 /* Calls the observer, in s_next: observation may begin or end. */
 static inline void uproc__look_at_observer(struct uproc *p)
 {
 	if (uproc__is_watched() || GET(p->p_ring))
-		uproc__observer.o_look(p);
+		uproc__observer.po_look(p);
 }
 
 /* Counts n threads more in p_started, and makes room for them. 0; -ENOMEM. */
@@ -166,14 +166,14 @@ UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);
 /* Forgets all names, and frees the lock, in the child of a fork. */
 UPROC_PRIVATE void uproc__forget_names(void);
 
-/* Lists of names, by n_next; a hash of the thread selects one. */
+/* Lists of names, by nm_next; a hash of the thread selects one. */
 enum { UPROC_NAME_LISTS = 4096 };
 extern struct uproc_name *uproc__names[UPROC_NAME_LISTS] UPROC_PRIVATE;
 
 struct uproc_name {
-	const struct ustack *n_thread;  /* the key */
-	char                 n_text[USTACK_NAME_MAX];
-	struct uproc_name   *n_next;
+	const struct ustack *nm_thread; /* the key */
+	char                 nm_text[USTACK_NAME_MAX];
+	struct uproc_name   *nm_next;
 };
 
 /* ---- uproc_local.c ---- */
@@ -182,13 +182,13 @@ struct uproc_name {
 enum { UPROC_LOCALS = 16 };
 
 struct uproc_local {
-	uintptr_t l_begin, l_end;
+	uintptr_t lo_begin, lo_end;
 };
 
 struct uproc_locals {
-	unsigned l_count;               /* of l_range; 0: not noted yet */
-	bool     l_full;                /* l_range has no room for all */
-	struct uproc_local l_range[UPROC_LOCALS];
+	unsigned ls_count;              /* of ls_range; 0: not noted yet */
+	bool     ls_full;               /* ls_range has no room for all */
+	struct uproc_local ls_range[UPROC_LOCALS];
 };
 
 /* In the child of a fork: see uproc_local.c. */

@@ -20,35 +20,35 @@
 #define BY_THREADS __attribute__((noinline))
 
 struct slice {
-	struct upreempt l_head;         /* first */
-	struct usched   l_blind;        /* the stand-in */
-	struct ustack   l_none;         /* the stand-in's thread, in check builds: a wait
+	struct upreempt sl_head;        /* first */
+	struct usched   sl_blind;       /* the stand-in */
+	struct ustack   sl_none;        /* the stand-in's thread, in check builds: a wait
 					   then calls s_pick, which reports the wait */
-	int64_t         l_length;       /* ns; constant */
+	int64_t         sl_length;      /* ns; constant */
 	bool            l_monitored;    /* a monitor ends slices; constant */
-	int64_t         l_stall;        /* ns; 0: no stall is reported; constant */
-	struct ustall  *l_reporter;     /* the monitor's, or NULL; constant */
-	clockid_t       l_clock;        /* CPU time of the native thread; before l_tid */
-	pid_t           l_tid;          /* atomic: of the dispatcher's native thread */
+	int64_t         sl_stall;       /* ns; 0: no stall is reported; constant */
+	struct ustall  *sl_reporter;    /* the monitor's, or NULL; constant */
+	clockid_t       sl_clock;       /* CPU time of the native thread; before sl_tid */
+	pid_t           sl_tid;         /* atomic: of the dispatcher's native thread */
 
 	/* Of the running thread, which is in a region. */
-	uint32_t        l_region;       /* atomic: 1: in a region */
-	sigset_t        l_mask;         /* at the beginning of the region, */
-	uint64_t        l_words;        /* and the control words */
+	uint32_t        sl_region;      /* atomic: 1: in a region */
+	sigset_t        sl_mask;        /* at the beginning of the region, */
+	uint64_t        sl_words;       /* and the control words */
 
 	/* The program's code, written when the first region begins. */
-	uintptr_t       l_text, l_text_end;
+	uintptr_t       sl_text, sl_text_end;
 
 	/* The monitor's; without one, of the dispatcher's native thread. */
-	uint64_t        l_seen;         /* a count, and the time since when */
-	int64_t         l_since;
-	int64_t         l_longest;      /* atomic: the longest time seen without change */
-	uint64_t        l_over;         /* atomic: the count when the slice was over */
-	uint64_t        l_gave;         /* atomic: when a thread gave way last: */
-	int64_t         l_gave_at;      /* the count before the next ran, and the time */
-	int64_t         l_looked;       /* the last look at the clock, */
-	unsigned        l_calls;        /* calls since then, */
-	unsigned        l_skip;         /* and how many until the next */
+	uint64_t        sl_seen;        /* a count, and the time since when */
+	int64_t         sl_since;
+	int64_t         sl_longest;     /* atomic: the longest time seen without change */
+	uint64_t        sl_over;        /* atomic: the count when the slice was over */
+	uint64_t        sl_gave;        /* atomic: when a thread gave way last: */
+	int64_t         sl_gave_at;     /* the count before the next ran, and the time */
+	int64_t         sl_looked;      /* the last look at the clock, */
+	unsigned        sl_calls;       /* calls since then, */
+	unsigned        sl_skip;        /* and how many until the next */
 };
 
 #pragma GCC visibility push(hidden)
@@ -72,7 +72,7 @@ static inline struct slice *slice_of(const struct usched *s)
 /* Returns a count of switches, and of times that a thread gave way. */
 static inline uint64_t count(const struct usched *s)
 {
-	return GET(s->s_stats.s_switches) + GET(s->s_stats.s_preempted);
+	return GET(s->s_stats.st_switches) + GET(s->s_stats.st_preempted);
 }
 
 /* Memcheck does not know the frames of signals. */

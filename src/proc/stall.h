@@ -16,31 +16,31 @@ struct ustall;
 
 /* The processors that a monitor looks at. */
 struct upreempt_all {
-	char                *a_first;   /* dispatchers, */
-	size_t               a_stride;  /* bytes apart, */
-	size_t               a_count;
-	upreempt__state_fn  *a_state;
-	upreempt__log_fn    *a_log;
-	int64_t              a_limit;   /* ns: of c_stall */
+	char                *ua_first;  /* dispatchers, */
+	size_t               ua_stride; /* bytes apart, */
+	size_t               ua_count;
+	upreempt__state_fn  *ua_state;
+	upreempt__log_fn    *ua_log;
+	int64_t              ua_limit;  /* ns: of c_stall */
 };
 
 struct upreempt_stalls {
-	/* Makes *w, for t_free to free; `all' must outlive *w. 0; -ENOMEM; -EAGAIN. */
-	int  (*t_make)(struct ustall **w, const struct upreempt_all *all);
+	/* Makes *w, for ts_free to free; `all' must outlive *w. 0; -ENOMEM; -EAGAIN. */
+	int  (*ts_make)(struct ustall **w, const struct upreempt_all *all);
 
 	/*
 	 * Stops the reporter's native thread, while those of the processors exist; frees
 	 * the reporter.
 	 */
-	void (*t_stop)(struct ustall *w);
-	void (*t_free)(struct ustall *w);
+	void (*ts_stop)(struct ustall *w);
+	void (*ts_free)(struct ustall *w);
 
 	/* Calls of the monitor: at each processor i, and after the last processor. */
-	void (*t_look)(struct ustall *w, size_t i);
-	void (*t_looked)(struct ustall *w);
+	void (*ts_look)(struct ustall *w, size_t i);
+	void (*ts_looked)(struct ustall *w);
 
 	/* The handler of upreempt__ask() calls this, on the native thread of `s'. */
-	void (*t_answer)(struct ustall *w, const struct usched *s, const void *context);
+	void (*ts_answer)(struct ustall *w, const struct usched *s, const void *context);
 };
 
 /* Registers the table, before processors are made. */
@@ -52,12 +52,12 @@ UPREEMPT_PRIVATE void upreempt__report(const struct upreempt_stalls *table);
  */
 UPREEMPT_PRIVATE pid_t upreempt__native(const struct usched *s, clockid_t *clock);
 
-/* Sends the native thread of `s' the signal whose handler calls t_answer. */
+/* Sends the native thread of `s' the signal whose handler calls ts_answer. */
 UPREEMPT_PRIVATE void upreempt__ask(const struct usched *s);
 
 static inline struct usched *upreempt__at(const struct upreempt_all *all, size_t i)
 {
-	return (struct usched *)(void *)(all->a_first + i * all->a_stride);
+	return (struct usched *)(void *)(all->ua_first + i * all->ua_stride);
 }
 
 #endif /* USCHED_PRIVATE_STALL_H */

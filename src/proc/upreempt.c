@@ -7,11 +7,11 @@
  * The monitor. No switch notes the time, as that would make each switch slower. But each
  * switch is counted, and each time that a thread gives way. The monitor looks at these
  * counts once in a slice, and notes since when a count has not changed. Between one and
- * two slices after the last change the monitor sets s_over, and l_over to the count: a
+ * two slices after the last change the monitor sets s_over, and sl_over to the count: a
  * later thread finds another count, and goes on. A thread that gives way notes the time,
  * so the next thread has one slice. After some looks at idle processors in a row the
- * monitor sets m_asleep, and sleeps if all inboxes still have the mark PARKED. A
- * processor removes the mark before it reads m_asleep, so the monitor or the processor
+ * monitor sets mo_asleep, and sleeps if all inboxes still have the mark PARKED. A
+ * processor removes the mark before it reads mo_asleep, so the monitor or the processor
  * sees what the other has done.
  *
  * Without a monitor s_over is always 1, and ustack_check() keeps the same notes. Without
@@ -78,7 +78,7 @@ int slice__is_over(struct usched *s, struct ustack *u, void *context)
 {
 	(void)u;
 	(void)context;
-	return GET(slice_of(s)->l_over) == count(s);
+	return GET(slice_of(s)->sl_over) == count(s);
 }
 
 /* ---- ustack_check() ---- */
@@ -87,13 +87,13 @@ void slice__count_given(struct usched *s)
 {
 	struct slice *l = slice_of(s);
 
-	SET(s->s_stats.s_preempted, s->s_stats.s_preempted + 1);
-	SET(l->l_gave_at, when_now());
-	__atomic_store_n(&l->l_gave, count(s), __ATOMIC_RELEASE);
+	SET(s->s_stats.st_preempted, s->s_stats.st_preempted + 1);
+	SET(l->sl_gave_at, when_now());
+	__atomic_store_n(&l->sl_gave, count(s), __ATOMIC_RELEASE);
 }
 
 /*
- * Returns whether the slice is over, by the clock. Adapts l_skip so that the clock is
+ * Returns whether the slice is over, by the clock. Adapts sl_skip so that the clock is
  * read between SELDOM and OFTEN times in a slice, however long the calls are apart. The
  * first call after a wait does not read the clock, and the second call does.
  */
@@ -101,25 +101,25 @@ static bool clock_over(struct slice *l, struct usched *s)
 {
 	int64_t t, passed;
 
-	if (l->l_seen != count(s)) {
-		l->l_seen = count(s);
-		l->l_since = 0;
-		l->l_skip = 1;
+	if (l->sl_seen != count(s)) {
+		l->sl_seen = count(s);
+		l->sl_since = 0;
+		l->sl_skip = 1;
 		return false;
 	}
-	if (++l->l_calls < l->l_skip)
+	if (++l->sl_calls < l->sl_skip)
 		return false;
 	t = when_now();
-	passed = t - l->l_looked;
-	l->l_calls = 0;
-	l->l_looked = t;
-	if (passed > l->l_length / SELDOM && l->l_skip > 1)
-		l->l_skip /= 2;
-	else if (passed < l->l_length / OFTEN && l->l_skip < SKIP_MAX)
-		l->l_skip *= 2;
-	if (l->l_since == 0)
-		l->l_since = t;
-	return t - l->l_since >= l->l_length;
+	passed = t - l->sl_looked;
+	l->sl_calls = 0;
+	l->sl_looked = t;
+	if (passed > l->sl_length / SELDOM && l->sl_skip > 1)
+		l->sl_skip /= 2;
+	else if (passed < l->sl_length / OFTEN && l->sl_skip < SKIP_MAX)
+		l->sl_skip *= 2;
+	if (l->sl_since == 0)
+		l->sl_since = t;
+	return t - l->sl_since >= l->sl_length;
 }
 
 /* Begins a slice of the running thread, whose next ustack_check() reads the clock. */
@@ -130,10 +130,10 @@ BY_THREADS static void begin_turn(void)
 
 	if (!l || l->l_monitored)
 		return;
-	l->l_seen = count(s);
-	l->l_since = l->l_looked = when_now();
-	l->l_calls = 0;
-	l->l_skip = 1;
+	l->sl_seen = count(s);
+	l->sl_since = l->sl_looked = when_now();
+	l->sl_calls = 0;
+	l->sl_skip = 1;
 }
 
 static int yield_slice(struct usched *s)
@@ -146,7 +146,7 @@ static int yield_slice(struct usched *s)
 			return 0;
 	} else {
 		SET(s->s_over, 0);
-		if (GET(l->l_over) != count(s))
+		if (GET(l->sl_over) != count(s))
 			return 0;               /* s_over was for another thread */
 	}
 	slice__count_given(s);
@@ -166,10 +166,10 @@ int slice__begin(struct usched *s, struct slice **slice)
 
 	if (!l)
 		return -ENOMEM;
-	l->l_head = (struct upreempt){ s, end_slices };
-	l->l_blind.s_slice = &l->l_head;
-	__atomic_store_n(&usched__observer.o_give_way, &yield_slice, __ATOMIC_RELAXED);
-	s->s_slice = &l->l_head;
+	l->sl_head = (struct upreempt){ s, end_slices };
+	l->sl_blind.s_slice = &l->sl_head;
+	__atomic_store_n(&usched__observer.ob_give_way, &yield_slice, __ATOMIC_RELAXED);
+	s->s_slice = &l->sl_head;
 	*slice = l;
 	return 0;
 }
@@ -193,11 +193,11 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, bool monito
 	if (rc)
 		return rc;
 	if (MONITORED && monitored && !slice_on_valgrind())
-		l->l_stall = stall;
+		l->sl_stall = stall;
 	l->l_monitored = MONITORED && monitored && length && usched__probe() > 0;
-	l->l_length = length ? length : BUDGET_SPELL;
-	l->l_since = when_now();        /* of count 0, the count so far */
-	l->l_skip = 1;
+	l->sl_length = length ? length : BUDGET_SPELL;
+	l->sl_since = when_now();       /* of count 0, the count so far */
+	l->sl_skip = 1;
 	if (!l->l_monitored)
 		s->s_over = 1;
 	s->s_calls.s_preempt = slice__is_over;
@@ -208,18 +208,18 @@ int64_t upreempt__longest(const struct usched *s)
 {
 	const struct slice *l = slice_of(s);
 
-	return l->l_monitored ? GET(l->l_longest) : -1;
+	return l->l_monitored ? GET(l->sl_longest) : -1;
 }
 
 struct upreempt_monitor {
-	pthread_mutex_t    m_lock;
-	pthread_cond_t     m_changed;
-	pthread_t          m_native;
-	bool               m_stop;      /* m_lock */
-	uint32_t           m_asleep;    /* atomic: 1: until a processor is not idle */
-	struct upreempt_all m_all;
-	struct ustall     *m_reporter;  /* of stalls, or NULL */
-	int64_t            m_period;    /* ns from look to look */
+	pthread_mutex_t    mo_lock;
+	pthread_cond_t     mo_changed;
+	pthread_t          mo_native;
+	bool               mo_stop;     /* mo_lock */
+	uint32_t           mo_asleep;   /* atomic: 1: until a processor is not idle */
+	struct upreempt_all mo_all;
+	struct ustall     *mo_reporter; /* of stalls, or NULL */
+	int64_t            mo_period;   /* ns from look to look */
 };
 
 /* The handler that the process had before install(). */
@@ -244,15 +244,15 @@ static void interrupt_slice(const struct slice *l, const char *mark)
 	info.si_pid = getpid();
 	info.si_uid = getuid();
 	info.si_value.sival_ptr = (void *)(uintptr_t)mark;
-	syscall(SYS_rt_tgsigqueueinfo, info.si_pid, GET(l->l_tid), SIGURG, &info);
+	syscall(SYS_rt_tgsigqueueinfo, info.si_pid, GET(l->sl_tid), SIGURG, &info);
 }
 
 pid_t upreempt__native(const struct usched *s, clockid_t *clock)
 {
 	const struct slice *l = slice_of(s);
-	pid_t tid = __atomic_load_n(&l->l_tid, __ATOMIC_ACQUIRE);
+	pid_t tid = __atomic_load_n(&l->sl_tid, __ATOMIC_ACQUIRE);
 
-	*clock = l->l_clock;
+	*clock = l->sl_clock;
 	return tid;
 }
 
@@ -267,8 +267,8 @@ static void answer(const void *context)
 	struct slice *l = slice_of(usched__current);
 	int error = errno;
 
-	if (l && l->l_reporter)
-		stalls->t_answer(l->l_reporter, l->l_head.q_sched, context);
+	if (l && l->sl_reporter)
+		stalls->ts_answer(l->sl_reporter, l->sl_head.pr_sched, context);
 	errno = error;
 }
 
@@ -330,34 +330,34 @@ static void look_at_slice(struct slice *l, struct usched *s, bool idle)
 	uint64_t counted = count(s);
 	int64_t t = when_now();
 
-	if (idle || counted != l->l_seen) {
-		l->l_seen = counted;
-		l->l_since = t;
-		if (counted - __atomic_load_n(&l->l_gave, __ATOMIC_ACQUIRE) <= 1
-		    && GET(l->l_gave_at))
-			l->l_since = GET(l->l_gave_at);
+	if (idle || counted != l->sl_seen) {
+		l->sl_seen = counted;
+		l->sl_since = t;
+		if (counted - __atomic_load_n(&l->sl_gave, __ATOMIC_ACQUIRE) <= 1
+		    && GET(l->sl_gave_at))
+			l->sl_since = GET(l->sl_gave_at);
 	}
-	if (!idle && t - l->l_since > l->l_longest)
-		SET(l->l_longest, t - l->l_since);
-	if (!idle && t - l->l_since >= l->l_length - l->l_length / EARLY) {
-		SET(l->l_over, counted);
+	if (!idle && t - l->sl_since > l->sl_longest)
+		SET(l->sl_longest, t - l->sl_since);
+	if (!idle && t - l->sl_since >= l->sl_length - l->sl_length / EARLY) {
+		SET(l->sl_over, counted);
 		__atomic_store_n(&s->s_over, 1, __ATOMIC_RELEASE);
-		if (GET(l->l_region))
+		if (GET(l->sl_region))
 			interrupt_slice(l, YIELD);
 	}
 }
 
 static bool look_at(struct upreempt_monitor *m, size_t i)
 {
-	struct usched *s = upreempt__at(&m->m_all, i);
+	struct usched *s = upreempt__at(&m->mo_all, i);
 	struct slice *l = slice_of(s);
 	uint64_t progress;
-	bool idle = m->m_all.a_state(s, &progress) == UPREEMPT_IDLE;
+	bool idle = m->mo_all.ua_state(s, &progress) == UPREEMPT_IDLE;
 
 	if (l->l_monitored)
 		look_at_slice(l, s, idle);
-	if (m->m_reporter)
-		stalls->t_look(m->m_reporter, i);
+	if (m->mo_reporter)
+		stalls->ts_look(m->mo_reporter, i);
 	return !idle;
 }
 
@@ -366,20 +366,20 @@ static bool look(struct upreempt_monitor *m)
 {
 	bool busy = false;
 
-	for (size_t i = 0; i < m->m_all.a_count; i++)
+	for (size_t i = 0; i < m->mo_all.ua_count; i++)
 		busy |= look_at(m, i);
-	if (m->m_reporter)
-		stalls->t_looked(m->m_reporter);
+	if (m->mo_reporter)
+		stalls->ts_looked(m->mo_reporter);
 	return busy;
 }
 
 static void wait_period(struct upreempt_monitor *m)
 {
-	int64_t until = when_now() + m->m_period;
+	int64_t until = when_now() + m->mo_period;
 	struct timespec t = when_of(until);
 
-	while (!m->m_stop
-	       && pthread_cond_timedwait(&m->m_changed, &m->m_lock, &t) != ETIMEDOUT)
+	while (!m->mo_stop
+	       && pthread_cond_timedwait(&m->mo_changed, &m->mo_lock, &t) != ETIMEDOUT)
 		;
 }
 
@@ -389,36 +389,36 @@ static void *monitor(void *arg)
 	unsigned quiet = 0;
 
 	name_native("usched monitor");
-	pthread_mutex_lock(&m->m_lock);
-	while (!m->m_stop) {
+	pthread_mutex_lock(&m->mo_lock);
+	while (!m->mo_stop) {
 		quiet = look(m) ? 0 : quiet + 1;
 		if (quiet <= QUIET) {
 			wait_period(m);
 			continue;
 		}
-		SWAP(&m->m_asleep, 1);
+		SWAP(&m->mo_asleep, 1);
 		if (!look(m))
-			while (LOAD(m->m_asleep) && !m->m_stop)
-				pthread_cond_wait(&m->m_changed, &m->m_lock);
-		SWAP(&m->m_asleep, 0);
+			while (LOAD(m->mo_asleep) && !m->mo_stop)
+				pthread_cond_wait(&m->mo_changed, &m->mo_lock);
+		SWAP(&m->mo_asleep, 0);
 		quiet = 0;
 	}
-	pthread_mutex_unlock(&m->m_lock);
+	pthread_mutex_unlock(&m->mo_lock);
 	return NULL;
 }
 
 static void init_monitor(struct upreempt_monitor *m)
 {
-	pthread_mutex_init(&m->m_lock, NULL);
-	when_init_cond(&m->m_changed);
+	pthread_mutex_init(&m->mo_lock, NULL);
+	when_init_cond(&m->mo_changed);
 }
 
 static void free_monitor(struct upreempt_monitor *m)
 {
-	if (m->m_reporter)
-		stalls->t_free(m->m_reporter);
-	pthread_cond_destroy(&m->m_changed);
-	pthread_mutex_destroy(&m->m_lock);
+	if (m->mo_reporter)
+		stalls->ts_free(m->mo_reporter);
+	pthread_cond_destroy(&m->mo_changed);
+	pthread_mutex_destroy(&m->mo_lock);
 	free(m);
 }
 
@@ -427,21 +427,21 @@ void upreempt__adopt(struct usched *s)
 	struct slice *l = slice_of(s);
 	sigset_t one;
 
-	if (!l->l_monitored && l->l_stall == 0)
+	if (!l->l_monitored && l->sl_stall == 0)
 		return;
 	sigemptyset(&one);
 	sigaddset(&one, SIGURG);
 	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
-	if (pthread_getcpuclockid(pthread_self(), &l->l_clock))
-		l->l_clock = CLOCK_MONOTONIC;
-	__atomic_store_n(&l->l_tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+	if (pthread_getcpuclockid(pthread_self(), &l->sl_clock))
+		l->sl_clock = CLOCK_MONOTONIC;
+	__atomic_store_n(&l->sl_tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 }
 
 int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride,
 		    size_t n, upreempt__state_fn *state, upreempt__log_fn *log)
 {
 	const struct slice *l = slice_of((struct usched *)(void *)first);
-	int64_t stall = l->l_stall;
+	int64_t stall = l->sl_stall;
 	struct upreempt_monitor *m;
 	int rc = 0;
 
@@ -451,18 +451,18 @@ int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride
 	m = (struct upreempt_monitor *)calloc(1, sizeof *m);
 	if (!m)
 		return -ENOMEM;
-	m->m_all = (struct upreempt_all){ first, stride, n, state, log, stall };
-	m->m_period = stall ? stall / STALL_LOOKS : INT64_MAX;
-	if (l->l_monitored && l->l_length < m->m_period)
-		m->m_period = l->l_length;
+	m->mo_all = (struct upreempt_all){ first, stride, n, state, log, stall };
+	m->mo_period = stall ? stall / STALL_LOOKS : INT64_MAX;
+	if (l->l_monitored && l->sl_length < m->mo_period)
+		m->mo_period = l->sl_length;
 	init_monitor(m);
 	install(l->l_monitored ? 0 : SA_ONSTACK);
 	if (stall)
-		rc = stalls->t_make(&m->m_reporter, &m->m_all);
+		rc = stalls->ts_make(&m->mo_reporter, &m->mo_all);
 	for (size_t i = 0; i < n; i++)
-		slice_of(upreempt__at(&m->m_all, i))->l_reporter = m->m_reporter;
+		slice_of(upreempt__at(&m->mo_all, i))->sl_reporter = m->mo_reporter;
 	if (rc == 0)
-		rc = start_native(&m->m_native, monitor, m);
+		rc = start_native(&m->mo_native, monitor, m);
 	if (rc == 0)
 		*result = m;
 	else
@@ -472,13 +472,13 @@ int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride
 
 void upreempt__stop(struct upreempt_monitor *m)
 {
-	pthread_mutex_lock(&m->m_lock);
-	m->m_stop = true;
-	pthread_cond_signal(&m->m_changed);
-	pthread_mutex_unlock(&m->m_lock);
-	pthread_join(m->m_native, NULL);
-	if (m->m_reporter)
-		stalls->t_stop(m->m_reporter);
+	pthread_mutex_lock(&m->mo_lock);
+	m->mo_stop = true;
+	pthread_cond_signal(&m->mo_changed);
+	pthread_mutex_unlock(&m->mo_lock);
+	pthread_join(m->mo_native, NULL);
+	if (m->mo_reporter)
+		stalls->ts_stop(m->mo_reporter);
 }
 
 void upreempt__unwatch(struct upreempt_monitor *m)
@@ -488,10 +488,10 @@ void upreempt__unwatch(struct upreempt_monitor *m)
 
 void upreempt__wake(struct upreempt_monitor *m)
 {
-	if (!LOAD(m->m_asleep))
+	if (!LOAD(m->mo_asleep))
 		return;
-	pthread_mutex_lock(&m->m_lock);
-	SWAP(&m->m_asleep, 0);
-	pthread_cond_signal(&m->m_changed);
-	pthread_mutex_unlock(&m->m_lock);
+	pthread_mutex_lock(&m->mo_lock);
+	SWAP(&m->mo_asleep, 0);
+	pthread_cond_signal(&m->mo_changed);
+	pthread_mutex_unlock(&m->mo_lock);
 }

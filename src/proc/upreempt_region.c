@@ -3,7 +3,7 @@
  * upreempt_region.c: threads that are interrupted by a signal. upreempt.h has the
  * picture, upreempt.c sends the signal.
  *
- * In a region usched__current is the stand-in, l_blind. The handler does nothing
+ * In a region usched__current is the stand-in, sl_blind. The handler does nothing
  * elsewhere, so code of usched is never interrupted, wherever the text of that code is.
  * The handler yields if
  *
@@ -64,7 +64,7 @@ static bool is_blind(const struct usched *s)
 {
 	const struct slice *l = slice_of(s);
 
-	return l && s == &l->l_blind;
+	return l && s == &l->sl_blind;
 }
 
 /* In check builds: aborts if `call', which no region may contain, is made in a region. */
@@ -75,7 +75,7 @@ static void called(const char *call)
 
 	if (!is_blind(s))
 		return;
-	u = slice_of(s)->l_head.q_sched->s_current;
+	u = slice_of(s)->sl_head.pr_sched->s_current;
 	fprintf(stderr, "usched: %s was called in a preemptible region, by thread %p, "
 		"function %p\n", call, (const void *)u,
 		(void *)(uintptr_t)ustack_func(u));
@@ -94,9 +94,9 @@ static bool may_give_way(const struct slice *l, const ucontext_t *context)
 {
 	uintptr_t at = usched__interrupted(context);
 
-	return at >= l->l_text && at < l->l_text_end
-		&& memcmp(&context->uc_sigmask, &l->l_mask, MASK_BYTES) == 0
-		&& usched__fits(l->l_head.q_sched,
+	return at >= l->sl_text && at < l->sl_text_end
+		&& memcmp(&context->uc_sigmask, &l->sl_mask, MASK_BYTES) == 0
+		&& usched__fits(l->sl_head.pr_sched,
 				(char *)__builtin_frame_address(0) - HANDLER);
 }
 
@@ -105,9 +105,9 @@ static bool may_give_way(const struct slice *l, const ucontext_t *context)
 
 static void enter_region(struct slice *l)
 {
-	SET(l->l_region, 1);
+	SET(l->sl_region, 1);
 	BARRIER();
-	usched__current = &l->l_blind;
+	usched__current = &l->sl_blind;
 	BARRIER();
 }
 
@@ -117,18 +117,18 @@ static void leave_region(struct usched *s)
 	struct slice *l = slice_of(s);
 
 	BARRIER();
-	usched__current = l->l_head.q_sched;
+	usched__current = l->sl_head.pr_sched;
 	BARRIER();
-	SET(l->l_region, 0);
+	SET(l->sl_region, 0);
 }
 
 /* Yields in the signal handler. Returns in the thread's next turn. */
 static void give_way(struct slice *l)
 {
-	struct usched *s = l->l_head.q_sched;
+	struct usched *s = l->sl_head.pr_sched;
 	struct usched_stack *k = s->s_current->u_stack;
-	sigset_t mask = l->l_mask, all;
-	uint64_t words = l->l_words;
+	sigset_t mask = l->sl_mask, all;
+	uint64_t words = l->sl_words;
 	uint8_t stays = k->k_stays;
 
 	leave_region(s);
@@ -142,8 +142,8 @@ static void give_way(struct slice *l)
 	k->k_stays = stays;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
-	l->l_mask = mask;
-	l->l_words = words;
+	l->sl_mask = mask;
+	l->sl_words = words;
 	enter_region(l);
 }
 
@@ -155,7 +155,7 @@ BY_THREADS int upreempt(void *context)
 
 	if (!is_blind(s) || !may_give_way(l, (const ucontext_t *)context))
 		return 0;
-	s = l->l_head.q_sched;
+	s = l->sl_head.pr_sched;
 	gives = s->s_calls.s_preempt(s, s->s_current, context) != 0;
 	if (gives)
 		give_way(l);
@@ -188,8 +188,8 @@ static bool find_text(struct slice *l)
 			first = from;
 		end = from + part->p_memsz;             /* in order */
 	}
-	l->l_text = first;
-	l->l_text_end = dynamic ? end : 0;
+	l->sl_text = first;
+	l->sl_text_end = dynamic ? end : 0;
 	return dynamic;
 }
 
@@ -201,12 +201,12 @@ static int begin_stand_in(struct usched *s)
 
 	if (rc)
 		return rc;
-	l->l_blind.s_leave = leave_region;
+	l->sl_blind.s_leave = leave_region;
 	if (IS_CHECKED) {
-		l->l_blind.s_current = &l->l_none;
-		l->l_blind.s_inside = &l->l_none;
-		l->l_blind.s_calls.s_pick = called_wait;
-		__atomic_store_n(&usched__observer.o_called, &called, __ATOMIC_RELAXED);
+		l->sl_blind.s_current = &l->sl_none;
+		l->sl_blind.s_inside = &l->sl_none;
+		l->sl_blind.s_calls.s_pick = called_wait;
+		__atomic_store_n(&usched__observer.ob_called, &called, __ATOMIC_RELAXED);
 	}
 	return find_text(l) ? 0 : -ENOTSUP;
 }
@@ -222,7 +222,7 @@ static int prepare_region(struct usched *s)
 	    || usched__probe() <= 0 || slice_on_valgrind()
 	    || (s->s_calls.s_preempt == slice__is_over && !l->l_monitored))
 		return -ENOTSUP;
-	if (!l || l->l_text_end == 0)
+	if (!l || l->sl_text_end == 0)
 		rc = begin_stand_in(s);
 	return rc ? rc : ustack_reserve((frame ? frame : SIGNAL_MIN) + HANDLER + DEEPER);
 }
@@ -236,7 +236,7 @@ BY_THREADS int ustack_preemptible(int on)
 		if (on > 0)
 			return 1;
 		leave_region(s);
-		if (GET(slice_of(s)->l_head.q_sched->s_over))
+		if (GET(slice_of(s)->sl_head.pr_sched->s_over))
 			usched__give_way();
 		return 1;
 	}
@@ -247,8 +247,8 @@ BY_THREADS int ustack_preemptible(int on)
 	rc = prepare_region(s);
 	if (rc)
 		return rc;
-	pthread_sigmask(SIG_SETMASK, NULL, &slice_of(s)->l_mask);
-	slice_of(s)->l_words = usched__control();
+	pthread_sigmask(SIG_SETMASK, NULL, &slice_of(s)->sl_mask);
+	slice_of(s)->sl_words = usched__control();
 	enter_region(slice_of(s));
 	return 0;
 }

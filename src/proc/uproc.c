@@ -67,7 +67,7 @@ static int init_dispatcher(struct uproc *p, const struct uproc_policy *policy)
 	s->s_linger = uproc__linger;
 	if (IS_CHECKED) {
 		s->s_changed = uproc__report_changed;
-		__atomic_store_n(&usched__observer.o_introduce, &uproc__introduce,
+		__atomic_store_n(&usched__observer.ob_introduce, &uproc__introduce,
 				 __ATOMIC_RELAXED);
 	}
 	return rc;
@@ -143,11 +143,11 @@ void uproc__fini(struct uproc *p)
 	uevents_close(&p->p_sched);
 	upreempt_close(&p->p_sched);
 	if (p->p_ring)
-		uproc__observer.o_free(p);
+		uproc__observer.po_free(p);
 	while (p->p_steps > 0)
 		uimage_stacks_unmap(&p->p_stacks[--p->p_steps]);
 	if (p->p_alternate)
-		uproc__observer.o_unmap(p->p_alternate);
+		uproc__observer.po_unmap(p->p_alternate);
 	free(p->p_queue);
 	free(p->p_larger);
 	pthread_cond_destroy(&p->p_unparked);

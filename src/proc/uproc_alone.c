@@ -28,24 +28,24 @@ enum {
 
 /* Describes an own stack. On the heap. */
 struct uproc_alone {
-	struct usched_stack *a_stack;
-	struct uimage_stacks a_map;
-	struct uproc_alone  *a_other;    /* the next of all, */
-	struct uproc_alone **a_at;       /* and the pointer to this stack */
-	struct uproc_alone  *a_vacant;
+	struct usched_stack *al_stack;
+	struct uimage_stacks al_map;
+	struct uproc_alone  *al_other;   /* the next of all, */
+	struct uproc_alone **al_at;      /* and the pointer to this stack */
+	struct uproc_alone  *al_vacant;
 };
 
-/* Adds n to o_vacants, under o_lock; has_spares() reads o_vacants without the lock. */
+/* Adds n to as_vacants, under as_lock; has_spares() reads as_vacants without the lock. */
 static void count_vacant(struct uproc_alones *o, int n)
 {
-	__atomic_store_n(&o->o_vacants, o->o_vacants + (unsigned)n, __ATOMIC_RELAXED);
+	__atomic_store_n(&o->as_vacants, o->as_vacants + (unsigned)n, __ATOMIC_RELAXED);
 }
 
-/* Makes `a' vacant, under o_lock. */
+/* Makes `a' vacant, under as_lock. */
 static void put_alone(struct uproc_alones *o, struct uproc_alone *a)
 {
-	a->a_vacant = o->o_vacant;
-	o->o_vacant = a;
+	a->al_vacant = o->as_vacant;
+	o->as_vacant = a;
 	count_vacant(o, 1);
 }
 
@@ -57,10 +57,10 @@ void uproc__sort_left(struct uproc *p)
 	struct uproc_alones *o = &p->p_procs->r_alones;
 	const char *here = (const char *)__builtin_frame_address(0);
 
-	lock(&o->o_lock);
+	lock(&o->as_lock);
 	for (*left = NULL; k; k = next) {
 		next = k->k_next;
-		o->o_threads -= (k->k_stays & USCHED_ALONE) != 0;
+		o->as_threads -= (k->k_stays & USCHED_ALONE) != 0;
 		k->k_stays = 0;
 		if (stack_depth(k->k_bottom, here) <= k->k_size) {
 			k->k_next = *left;
@@ -69,33 +69,33 @@ void uproc__sort_left(struct uproc *p)
 			put_alone(o, (struct uproc_alone *)k->k_owner);
 		}
 	}
-	unlock(&o->o_lock);
+	unlock(&o->as_lock);
 }
 
-/* Takes a stack of `size' bytes, under o_lock. NULL: the first FITS are smaller. */
+/* Takes a stack of `size' bytes, under as_lock. NULL: the first FITS are smaller. */
 static struct uproc_alone *take_vacant(struct uproc_alones *o, size_t size)
 {
-	struct uproc_alone **at = &o->o_vacant, *a = NULL;
+	struct uproc_alone **at = &o->as_vacant, *a = NULL;
 
 	for (int i = 0; i < FITS && *at && !a; i++) {
-		if ((*at)->a_map.k_size >= size)
+		if ((*at)->al_map.is_size >= size)
 			a = *at;
 		else
-			at = &(*at)->a_vacant;
+			at = &(*at)->al_vacant;
 	}
 	if (!a)
 		return NULL;
-	*at = a->a_vacant;
+	*at = a->al_vacant;
 	count_vacant(o, -1);
-	if (o->o_vacants < o->o_least)
-		o->o_least = o->o_vacants;
+	if (o->as_vacants < o->as_least)
+		o->as_least = o->as_vacants;
 	return a;
 }
 
 static void unmap_alone(struct uproc_alone *a)
 {
-	usched__end_stack(a->a_stack);
-	uimage_stacks_unmap(&a->a_map);
+	usched__end_stack(a->al_stack);
+	uimage_stacks_unmap(&a->al_map);
 	free(a);
 }
 
@@ -104,20 +104,20 @@ static void drop_vacant(struct uproc_alones *o, unsigned n)
 	struct uproc_alone *a;
 
 	do {
-		lock(&o->o_lock);
-		a = o->o_vacant;
+		lock(&o->as_lock);
+		a = o->as_vacant;
 		if (a) {
-			o->o_vacant = a->a_vacant;
+			o->as_vacant = a->al_vacant;
 			count_vacant(o, -1);
-			o->o_count--;
-			*a->a_at = a->a_other;
-			if (a->a_other)
-				a->a_other->a_at = a->a_at;
+			o->as_count--;
+			*a->al_at = a->al_other;
+			if (a->al_other)
+				a->al_other->al_at = a->al_at;
 		}
-		if (o->o_drop > 0)
-			__atomic_store_n(&o->o_drop, a ? o->o_drop - 1 : 0,
+		if (o->as_drop > 0)
+			__atomic_store_n(&o->as_drop, a ? o->as_drop - 1 : 0,
 					 __ATOMIC_RELAXED);
-		unlock(&o->o_lock);
+		unlock(&o->as_lock);
 		if (a)
 			unmap_alone(a);
 	} while (a && --n > 0);
@@ -130,21 +130,21 @@ static struct uproc_alone *map_alone(struct uproc *p, size_t size)
 
 	if (!a)
 		return NULL;
-	if (uimage_stacks_map(&a->a_map, 1, size)) {
+	if (uimage_stacks_map(&a->al_map, 1, size)) {
 		free(a);
 		return NULL;
 	}
-	lock(&o->o_lock);
-	a->a_stack = usched__make_stack(&p->p_sched, uimage_stacks_base(&a->a_map, 0),
-					a->a_map.k_size, &o->o_colour);
-	a->a_stack->k_owner = a;
-	a->a_other = o->o_all;
-	a->a_at = &o->o_all;
-	if (a->a_other)
-		a->a_other->a_at = &a->a_other;
-	o->o_all = a;
-	o->o_count++;
-	unlock(&o->o_lock);
+	lock(&o->as_lock);
+	a->al_stack = usched__make_stack(&p->p_sched, uimage_stacks_base(&a->al_map, 0),
+					a->al_map.is_size, &o->as_colour);
+	a->al_stack->k_owner = a;
+	a->al_other = o->as_all;
+	a->al_at = &o->as_all;
+	if (a->al_other)
+		a->al_other->al_at = &a->al_other;
+	o->as_all = a;
+	o->as_count++;
+	unlock(&o->as_lock);
 	return a;
 }
 
@@ -157,14 +157,14 @@ int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack)
 
 	if (size == USTACK_OWN)
 		size = conf->c_stack_size;
-	lock(&o->o_lock);
-	full = o->o_threads >= conf->c_alone;
-	many = o->o_count >= conf->c_alone + (uint64_t)2 * conf->c_processors;
+	lock(&o->as_lock);
+	full = o->as_threads >= conf->c_alone;
+	many = o->as_count >= conf->c_alone + (uint64_t)2 * conf->c_processors;
 	if (!full) {
-		o->o_threads++;
+		o->as_threads++;
 		a = take_vacant(o, size);
 	}
-	unlock(&o->o_lock);
+	unlock(&o->as_lock);
 	if (full)
 		return -EAGAIN;
 	if (!a && many)
@@ -172,12 +172,12 @@ int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack)
 	if (!a)
 		a = map_alone(p, size);
 	if (a) {
-		*stack = a->a_stack;
+		*stack = a->al_stack;
 		return 0;
 	}
-	lock(&o->o_lock);
-	o->o_threads--;
-	unlock(&o->o_lock);
+	lock(&o->as_lock);
+	o->as_threads--;
+	unlock(&o->as_lock);
 	return -ENOMEM;
 }
 
@@ -185,39 +185,39 @@ void uproc__put_alone(struct uproc *p, struct usched_stack *stack)
 {
 	struct uproc_alones *o = &p->p_procs->r_alones;
 
-	lock(&o->o_lock);
-	o->o_threads--;
+	lock(&o->as_lock);
+	o->as_threads--;
 	put_alone(o, (struct uproc_alone *)stack->k_owner);
-	unlock(&o->o_lock);
+	unlock(&o->as_lock);
 }
 
 /* ---- Memory that goes back ---- */
 
 void uproc__age_alones(struct uproc_alones *o)
 {
-	lock(&o->o_lock);
-	__atomic_store_n(&o->o_drop, o->o_least, __ATOMIC_RELAXED);
-	o->o_least = o->o_vacants;
-	unlock(&o->o_lock);
+	lock(&o->as_lock);
+	__atomic_store_n(&o->as_drop, o->as_least, __ATOMIC_RELAXED);
+	o->as_least = o->as_vacants;
+	unlock(&o->as_lock);
 }
 
 bool uproc__drop_alones(struct uproc_alones *o)
 {
-	unsigned n = GET(o->o_drop);
+	unsigned n = GET(o->as_drop);
 
 	if (n == 0)
 		return false;
 	drop_vacant(o, n < DROP ? n : DROP);
-	return GET(o->o_drop) > 0;
+	return GET(o->as_drop) > 0;
 }
 
 void uproc__unmap_alones(struct uproc_alones *o)
 {
 	struct uproc_alone *next;
 
-	for (struct uproc_alone *a = o->o_all; a; a = next) {
-		next = a->a_other;
+	for (struct uproc_alone *a = o->as_all; a; a = next) {
+		next = a->al_other;
 		unmap_alone(a);
 	}
-	pthread_mutex_destroy(&o->o_lock);
+	pthread_mutex_destroy(&o->as_lock);
 }

@@ -5,7 +5,7 @@
  * which one runs.
  *
  * Invariants
- *  - t_joiner changes by compare-and-swap, and from NATIVE under r_lock only:
+ *  - re_joiner changes by compare-and-swap, and from NATIVE under r_lock only:
  *
  *	OPEN   -> joiner      a thread joins, or a native thread: NATIVE
  *	OPEN   -> DETACHED
@@ -47,8 +47,8 @@ enum {
 static void put_joined(struct uproc_thread *t, void **value)
 {
 	if (value)
-		*value = ustack_value(&t->t_stack);
-	uproc__put_record(uproc_of(&t->t_stack), t);
+		*value = ustack_value(&t->th_stack);
+	uproc__put_record(uproc_of(&t->th_stack), t);
 }
 
 void uproc__done(struct usched *s, struct ustack *u)
@@ -102,7 +102,7 @@ static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 
 	if (t == me)
 		return -EDEADLK;
-	if (CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
+	if (CAS(&uproc_rest(t)->re_joiner, &now, TAKEN))
 		return 0;
 	return now == OPEN ? -ETIMEDOUT : -EINVAL;
 }
@@ -115,9 +115,9 @@ static bool take_late_news(struct uproc_thread *me)
 {
 	bool some = false;
 
-	while (LOAD(me->t_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
+	while (LOAD(me->th_stack.u_mail) & UPROC_MAIL_DEADLOCK) {
 		some = true;
-		uproc_of(&me->t_stack)->p_intent = UPROC_YIELD;
+		uproc_of(&me->th_stack)->p_intent = UPROC_YIELD;
 		ustack_block();                 /* cannot fail: reserved */ /* R4 */
 	}
 	return some;
@@ -125,7 +125,7 @@ static bool take_late_news(struct uproc_thread *me)
 
 static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 {
-	int32_t *tokens = &me->t_stack.u_tokens, had, news;
+	int32_t *tokens = &me->th_stack.u_tokens, had, news;
 	struct uproc_thread *joiner;
 	int rc = ustack_reserve(0);
 	struct uproc *p;
@@ -137,7 +137,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 		rc = take_late_news(me) ? -EAGAIN : uproc__claim(t, me);
 	if (rc)
 		return rc < 0 ? rc : 0;
-	p = uproc_of(&me->t_stack);             /* a thread that joins stays */
+	p = uproc_of(&me->th_stack);            /* a thread that joins stays */
 	had = *tokens;
 	do {
 		SET(*tokens, UPROC_JOINING);
@@ -149,7 +149,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 		had = *tokens;
 		joiner = me;
 		gave_up = !(news & UPROC_JOINED)
-			&& CAS(&uproc_rest(t)->t_joiner, &joiner, OPEN);
+			&& CAS(&uproc_rest(t)->re_joiner, &joiner, OPEN);
 	} while (!gave_up && !(news & UPROC_JOINED));   /* JOINED is on its way */
 	return gave_up ? -EDEADLK : 0;
 }
@@ -189,7 +189,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 
 	r->r_joining++;
 	for (;;) {
-		if (t && LOAD(uproc_rest(t)->t_joiner) == TAKEN)
+		if (t && LOAD(uproc_rest(t)->re_joiner) == TAKEN)
 			return 1;               /* r_joining is less one already */
 		if (r->r_deadlocks == seen && timely)
 			quiet = uproc__detect_end(r);
@@ -205,7 +205,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 	if (!t && quiet)
 		return 1;
 	if (t)
-		__atomic_store_n(&uproc_rest(t)->t_joiner, OPEN, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&uproc_rest(t)->re_joiner, OPEN, __ATOMIC_SEQ_CST);
 	return r->r_deadlocks != seen ? -EDEADLK : -ETIMEDOUT;
 }
 
@@ -265,7 +265,7 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 		r->r_stop = 0;
 		if (rc)
 			break;
-		if (t ? uproc_rest(t)->t_joiner == TAKEN : uproc_count(p) == 0)
+		if (t ? uproc_rest(t)->re_joiner == TAKEN : uproc_count(p) == 0)
 			rc = 1;
 		else if (when_now() >= deadline
 			 && (t || LOAD(p->p_inbox) != PARKED || !uproc__is_stuck(p)))
@@ -277,8 +277,8 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 	r->r_deadline = INT64_MAX;
 	if (rc > 0 && t)
 		put_joined(t, value);
-	else if (rc < 0 && t && uproc_rest(t)->t_joiner == NATIVE)
-		uproc_rest(t)->t_joiner = OPEN;
+	else if (rc < 0 && t && uproc_rest(t)->re_joiner == NATIVE)
+		uproc_rest(t)->re_joiner = OPEN;
 	return rc < 0 ? rc : 0;
 }
 

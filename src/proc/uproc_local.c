@@ -54,8 +54,8 @@ static uintptr_t thread_pointer(void)
 
 static void widen(struct uproc_local *r, uintptr_t begin, uintptr_t end)
 {
-	r->l_begin = begin < r->l_begin ? begin : r->l_begin;
-	r->l_end = end > r->l_end ? end : r->l_end;
+	r->lo_begin = begin < r->lo_begin ? begin : r->lo_begin;
+	r->lo_end = end > r->lo_end ? end : r->lo_end;
 }
 
 /* Adds a range of dynamic TLS, or widens the first range by static TLS. */
@@ -70,13 +70,13 @@ static int note_tls(struct dl_phdr_info *info, size_t size, void *arg)
 			end = begin + info->dlpi_phdr[i].p_memsz;
 	if (begin == end)
 		return 0;
-	if (end - l->l_range[0].l_begin + NEAR < 2 * NEAR)
-		widen(&l->l_range[0], begin, end);
-	else if (l->l_count < UPROC_LOCALS)
-		l->l_range[l->l_count++] = (struct uproc_local){ begin, end };
+	if (end - l->ls_range[0].lo_begin + NEAR < 2 * NEAR)
+		widen(&l->ls_range[0], begin, end);
+	else if (l->ls_count < UPROC_LOCALS)
+		l->ls_range[l->ls_count++] = (struct uproc_local){ begin, end };
 	else
-		l->l_full = true;
-	return l->l_full;
+		l->ls_full = true;
+	return l->ls_full;
 }
 
 bool uproc__local_lost;
@@ -85,20 +85,20 @@ void uproc__note_locals(struct uproc_locals *l)
 {
 	uintptr_t self = (uintptr_t)pthread_self(), pointer = thread_pointer();
 
-	*l = (struct uproc_locals){ .l_count = 2 };
-	l->l_range[0] = (struct uproc_local){ self - CONTROL, self + CONTROL };
-	l->l_range[1] = (struct uproc_local){ pointer - CONTROL, pointer + CONTROL };
+	*l = (struct uproc_locals){ .ls_count = 2 };
+	l->ls_range[0] = (struct uproc_local){ self - CONTROL, self + CONTROL };
+	l->ls_range[1] = (struct uproc_local){ pointer - CONTROL, pointer + CONTROL };
 	if (uproc__local_lost)
-		l->l_full = true;
+		l->ls_full = true;
 	else
 		dl_iterate_phdr(note_tls, l);
 }
 
 static bool is_local(const struct uproc_locals *l, uintptr_t word)
 {
-	for (unsigned i = 0; i < l->l_count; i++)
-		if (word - l->l_range[i].l_begin
-		    < l->l_range[i].l_end - l->l_range[i].l_begin)
+	for (unsigned i = 0; i < l->ls_count; i++)
+		if (word - l->ls_range[i].lo_begin
+		    < l->ls_range[i].lo_end - l->ls_range[i].lo_begin)
 			return true;
 	return false;
 }
@@ -112,7 +112,7 @@ UNCHECKED bool uproc__keeps_local(const struct uproc_locals *l, const struct ust
 	const uintptr_t *word = (const uintptr_t *)(const void *)usched__top(u);
 	const uintptr_t *bottom = (const uintptr_t *)(const void *)u->u_stack->k_bottom;
 
-	if (l->l_full || (uintptr_t)bottom - (uintptr_t)word > DEPTH
+	if (l->ls_full || (uintptr_t)bottom - (uintptr_t)word > DEPTH
 	    || is_local(l, (uintptr_t)u->u_fp) || is_local(l, (uintptr_t)u->u_bp))
 		return true;
 	for (; word < bottom; word++) {

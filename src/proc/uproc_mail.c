@@ -6,7 +6,7 @@
  * Invariants
  *  - A thread is in an inbox if and only if its u_mail has bits that are mail.
  *    The sender that sets the first bit pushes the thread. The processor clears u_mail
- *    after it has read t_next. So a record is in at most one inbox, once.
+ *    after it has read re_next. So a record is in at most one inbox, once.
  *  - A thread that ends while in the inbox is settled when the processor takes the thread
  *    out. No record in a list is freed. LIVE, in the same word, decides whether the end
  *    or the mail came first. The last step of the next start of the record sets LIVE, so
@@ -19,11 +19,11 @@
 
 int uproc_post(struct uproc_thread *t, unsigned mail)
 {
-	uint32_t *box = &t->t_stack.u_mail, old = LOAD(*box), all;
+	uint32_t *box = &t->th_stack.u_mail, old = LOAD(*box), all;
 
 	CALLED("ustack_wake(), or another call that sends mail,");
 	if (uproc__is_watched())
-		uproc__observer.o_post(t, mail);
+		uproc__observer.po_post(t, mail);
 	do {
 		if (!(old & UPROC_MAIL_LIVE))
 			return -ESRCH;
@@ -32,7 +32,7 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 			return -EOVERFLOW;
 	} while (!CAS(box, &old, all));
 	if ((old & ~(uint32_t)UPROC_MAIL_NONE) == 0) {
-		struct uproc *o = uproc_of(&t->t_stack);
+		struct uproc *o = uproc_of(&t->th_stack);
 
 		if (mail >= UPROC_MAIL_TOKEN)
 			uproc__draw(o, t);
@@ -48,11 +48,11 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
 		    struct uproc *q)
 {
-	int32_t *tokens = &t->t_stack.u_tokens;
+	int32_t *tokens = &t->th_stack.u_tokens;
 	uint32_t more = mail / UPROC_MAIL_TOKEN;
 
 	if (*tokens == UPROC_WAITING && more > 0) {
-		usched__tell(&p->p_sched, USCHED_BY_MAIL, &t->t_stack, NULL);
+		usched__tell(&p->p_sched, USCHED_BY_MAIL, &t->th_stack, NULL);
 		SET(*tokens, 0);
 		uproc__add_tokens(tokens, more - 1);
 		if (q && !(mail & UPROC_MAIL_NEWS) && uproc__follow(p, t, q))
@@ -63,13 +63,13 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
 	uproc__add_tokens(tokens, more);
 	if (mail & UPROC_MAIL_CANCEL) {
 		uproc__close(p);
-		ustack_cancel_here(&t->t_stack);
+		ustack_cancel_here(&t->th_stack);
 		uproc__open(p);
 	}
 	/* News of a deadlock may be late: the thread may have gone on. */
 	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
 		if (!(*tokens & UPROC_NEWS)) {
-			usched__tell(&p->p_sched, USCHED_BY_JOIN, &t->t_stack, NULL);
+			usched__tell(&p->p_sched, USCHED_BY_JOIN, &t->th_stack, NULL);
 			uproc_push(p, t);
 		}
 		SET(*tokens, *tokens | (mail & UPROC_MAIL_JOINED ? UPROC_JOINED : 0)
@@ -111,10 +111,10 @@ void uproc__interrupt(struct usched *s, struct ustack *u)
 
 void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
 {
-	struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
+	struct uproc_thread *joiner = LOAD(uproc_rest(t)->re_joiner);
 	bool told;
 
-	if (joiner == OPEN && CAS(&uproc_rest(t)->t_joiner, &joiner, ENDED))
+	if (joiner == OPEN && CAS(&uproc_rest(t)->re_joiner, &joiner, ENDED))
 		return;
 	if (joiner == DETACHED) {
 		uimage_record_free(&p->p_images, t);
@@ -123,10 +123,10 @@ void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
 	if (joiner == NATIVE)
 		told = uproc__tell_native(p->p_procs, t);
 	else
-		told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
+		told = CAS(&uproc_rest(t)->re_joiner, &joiner, TAKEN);
 	if (!told)
 		uproc__settle_thread(p, t);            /* the joiner has given up */
-	else if (joiner != NATIVE && uproc_of(&joiner->t_stack) == p)
+	else if (joiner != NATIVE && uproc_of(&joiner->th_stack) == p)
 		deliver(p, joiner, UPROC_MAIL_JOINED, NULL);
 	else if (joiner != NATIVE)
 		uproc_post(joiner, UPROC_MAIL_JOINED);
@@ -138,8 +138,8 @@ void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
  */
 static bool is_moving(const struct uproc *p, struct uproc_thread *t)
 {
-	return GET(t->t_stack.u_mail) & UPROC_MAIL_MOVED
-		&& uproc_of(&t->t_stack) == p->p_procs->r_moving && t->t_stack.u_func;
+	return GET(t->th_stack.u_mail) & UPROC_MAIL_MOVED
+		&& uproc_of(&t->th_stack) == p->p_procs->r_moving && t->th_stack.u_func;
 }
 
 /* Delivers what is in the inbox, the oldest first. */
@@ -149,8 +149,8 @@ void uproc_drain(struct uproc *p)
 	size_t n = 0;
 
 	for (; t && t != STOPPED && t != ASKED; t = next) {
-		next = uproc_rest(t)->t_next;
-		uproc_rest(t)->t_next = oldest;
+		next = uproc_rest(t)->re_next;
+		uproc_rest(t)->re_next = oldest;
 		oldest = t;
 		n++;
 	}
@@ -160,10 +160,10 @@ void uproc_drain(struct uproc *p)
 		bool moving = is_moving(p, t);
 		uint32_t mail;
 
-		next = uproc_rest(t)->t_next;
+		next = uproc_rest(t)->re_next;
 		if (moving)
 			uproc__arrive(p, t);
-		mail = FETCH_AND(&t->t_stack.u_mail, UPROC_MAIL_NONE);
+		mail = FETCH_AND(&t->th_stack.u_mail, UPROC_MAIL_NONE);
 		if (moving) {
 			uproc__make_runnable(p, t);
 			mail &= ~(uint32_t)UPROC_MAIL_MOVED;

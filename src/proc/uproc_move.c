@@ -111,16 +111,16 @@ static void pass(struct uproc *p, bool elsewhere)
 /* Step 9. */
 void uproc__arrive(struct uproc *p, struct uproc_thread *t)
 {
-	bool began = t->t_stack.u_stack != &p->p_procs->r_moving->p_sched.s_new;
+	bool began = t->th_stack.u_stack != &p->p_procs->r_moving->p_sched.s_new;
 
-	usched__move(&t->t_stack, &p->p_sched);
-	if (!began && GET(t->t_stack.u_mail) & UPROC_MAIL_START)
+	usched__move(&t->th_stack, &p->p_sched);
+	if (!began && GET(t->th_stack.u_mail) & UPROC_MAIL_START)
 		return;
 	pass(p, began);
 	if (began)
-		policy_arrive(&p->p_load, &t->t_stack);
-	UPROC_COUNT(p->p_sched.s_stats.s_moves, 1);
-	usched__tell(&p->p_sched, USCHED_ARRIVES, &t->t_stack, NULL);
+		policy_arrive(&p->p_load, &t->th_stack);
+	UPROC_COUNT(p->p_sched.s_stats.st_moves, 1);
+	usched__tell(&p->p_sched, USCHED_ARRIVES, &t->th_stack, NULL);
 }
 
 /* ---- The processor that gives ---- */
@@ -143,7 +143,7 @@ static bool yields(const struct uproc *p)
 {
 	const struct ustack *self = p->p_sched.s_current;
 
-	return self && &p->p_queue[(p->p_tail - 1) & p->p_mask]->t_stack == self;
+	return self && &p->p_queue[(p->p_tail - 1) & p->p_mask]->th_stack == self;
 }
 
 /*
@@ -153,7 +153,7 @@ static bool yields(const struct uproc *p)
 static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 		   struct uproc_locals *l)
 {
-	struct ustack *u = &t->t_stack;
+	struct ustack *u = &t->th_stack;
 	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;
 	bool is_new = u->u_stack == &p->p_sched.s_new;
 	uint32_t mail = GET(u->u_mail);
@@ -164,11 +164,11 @@ static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 		return false;
 	if (is_new != as_new)
 		return false;
-	if (!is_new && l->l_count == 0)
+	if (!is_new && l->ls_count == 0)
 		uproc__note_locals(l);
 	if (!is_new && uproc__keeps_local(l, u))
 		return false;
-	if (a && !(a->a_ops->a_leave && a->a_ops->a_leave(a)))
+	if (a && !(a->a_ops->ao_leave && a->a_ops->ao_leave(a)))
 		return false;
 	return CAS(&u->u_mail, &mail, mail | UPROC_MAIL_MOVED);
 }
@@ -176,8 +176,8 @@ static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 /* Steps 6 and 7. */
 static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t)
 {
-	pass(p, t->t_stack.u_stack == &p->p_sched.s_new);
-	usched__move(&t->t_stack, &p->p_procs->r_moving->p_sched);
+	pass(p, t->th_stack.u_stack == &p->p_sched.s_new);
+	usched__move(&t->th_stack, &p->p_procs->r_moving->p_sched);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	uproc__push_inbox(q, t);
 }
@@ -310,8 +310,8 @@ static bool draws(struct uproc *p, const struct uproc *o)
 	unsigned why = policy_cross(l, p->p_sched.s_current);
 
 	if (why & POLICY_DUE) {
-		l->l_noticed = when_now();
-		policy_measure(l, l->l_noticed, p->p_sched.s_stats.s_switches);
+		l->ld_noticed = when_now();
+		policy_measure(l, l->ld_noticed, p->p_sched.s_stats.st_switches);
 	}
 	if (!why || (why == POLICY_DUE
 		     && !policy_gathers(l, movable(p), &o->p_load, movable(o), p < o)))
@@ -330,7 +330,7 @@ void uproc__draw(struct uproc *o, const struct uproc_thread *t)
 	    || !CAS(&o->p_drawer, &none, (uint32_t)uproc__index(p) + 1))
 		return;
 	__atomic_store_n(&o->p_drawn, t, __ATOMIC_RELAXED);
-	p->p_load.l_drew++;
+	p->p_load.ld_drew++;
 }
 
 struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t)

@@ -24,8 +24,8 @@ static struct uproc_name **find_name(const struct ustack *u)
 	struct uproc_name **at = &uproc__names[(uintptr_t)u / RECORD_LINE
 					       % UPROC_NAME_LISTS];
 
-	while (*at && (*at)->n_thread != u)
-		at = &(*at)->n_next;
+	while (*at && (*at)->nm_thread != u)
+		at = &(*at)->nm_next;
 	return at;
 }
 
@@ -36,7 +36,7 @@ static void drop_name(const struct ustack *u)
 
 	if (!name)
 		return;
-	*at = name->n_next;
+	*at = name->nm_next;
 	free(name);
 }
 
@@ -49,8 +49,8 @@ static int set_name(const struct ustack *u, const char *text)
 		name = (struct uproc_name *)calloc(1, sizeof *name);
 	if (!name)
 		return -ENOMEM;
-	name->n_thread = u;
-	text_copy(name->n_text, sizeof name->n_text, text);
+	name->nm_thread = u;
+	text_copy(name->nm_text, sizeof name->nm_text, text);
 	*at = name;
 	return 0;
 }
@@ -81,7 +81,7 @@ int uproc__name(const struct ustack *u, char *buffer, size_t size)
 	lock(&names_lock);
 	name = *find_name(u);
 	if (size > 0)
-		snprintf(buffer, size, "%s", name ? name->n_text : "");
+		snprintf(buffer, size, "%s", name ? name->nm_text : "");
 	unlock(&names_lock);
 	return name ? 0 : -ENOENT;
 }

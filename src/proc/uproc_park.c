@@ -59,23 +59,23 @@ static void *run_native(void *arg)
 	snprintf(name, sizeof name, "usched %u", (unsigned)uproc__index(p));
 	name_native(name);
 	if (p->p_alternate)
-		uproc__observer.o_adopt(p->p_alternate);
+		uproc__observer.po_adopt(p->p_alternate);
 	if (p->p_sched.s_slice)
 		upreempt__adopt(&p->p_sched);
 	do
 		usched_run(&p->p_sched);
 	while (!LOAD(p->p_procs->r_stop));      /* see is_in_the_way() */
 	if (p->p_alternate)
-		uproc__observer.o_leave();
+		uproc__observer.po_leave();
 	return NULL;
 }
 
 static int map_alternates(struct uprocs *r)
 {
-	for (size_t i = 0; uproc__observer.o_map && i < r->r_conf.c_processors; i++) {
+	for (size_t i = 0; uproc__observer.po_map && i < r->r_conf.c_processors; i++) {
 		struct uproc *p = uproc_at(r, i);
 
-		p->p_alternate = uproc__observer.o_map();
+		p->p_alternate = uproc__observer.po_map();
 		if (!p->p_alternate)
 			return -ENOMEM;
 	}
@@ -91,7 +91,7 @@ static enum upreempt_state state_of(const struct usched *s, uint64_t *progress)
 {
 	const struct uproc *p = (const struct uproc *)(const void *)s;
 	const struct ustack *u = GET(s->s_current);
-	uint64_t runs = GET(s->s_stats.s_switches) + GET(p->p_parked);
+	uint64_t runs = GET(s->s_stats.st_switches) + GET(p->p_parked);
 
 	*progress = runs << 32;
 	*progress += GET(p->p_looked_for) << 8 | GET(p->p_left);
@@ -251,7 +251,7 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 		else
 			sched_yield();
 		time = when_now();
-		if (time >= again && time >= p->p_load.l_hold) {
+		if (time >= again && time >= p->p_load.ld_hold) {
 			uproc__ask(p);
 			again = time + POLICY_AGAIN;
 		}
@@ -416,25 +416,25 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 	struct uproc_thread *t = NULL;
 	int64_t began = when_now(), now = began;
 
-	policy_measure(l, began, p->p_sched.s_stats.s_switches);
+	policy_measure(l, began, p->p_sched.s_stats.st_switches);
 	policy_judge(l, began);
 	while (!t && !LOAD(r->r_stop)) {
 		if (p->p_quick > 0)
 			t = watch_inbox(p, pick);
 		if (t)
 			break;
-		if (now >= l->l_hold)
+		if (now >= l->ld_hold)
 			uproc__ask(p);
 		if (CAS(&p->p_inbox, &t, PARKED))
-			sleep_parked(p, now < l->l_hold ? l->l_hold : USCHED_NEVER);
+			sleep_parked(p, now < l->ld_hold ? l->ld_hold : USCHED_NEVER);
 		uproc_drain(p);
 		t = pick(p);
 		now = when_now();
 	}
 	now = when_now();
 	uproc__stop_asking(p, now);
-	l->l_idle += now - began;
-	l->l_woke = now;
+	l->ld_idle += now - began;
+	l->ld_woke = now;
 	if (r->r_patience > 0)
 		count_quick(p, now - began < QUICK * r->r_patience);
 	return t;
@@ -457,5 +457,5 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 	uproc__take_left(p);
 	t = uproc__is_driven(p->p_procs) ? park_driven(p, pick) : park(p, pick);
 	p->p_looked = 0;
-	return t ? &t->t_stack : NULL;
+	return t ? &t->th_stack : NULL;
 }

@@ -39,12 +39,12 @@ enum {
 
 /* The result of walks over the records. */
 struct report {
-	struct uprocs       *r_procs;
-	unsigned             r_waiting; /* threads */
-	unsigned             r_joining; /* threads of r_waiting that join */
-	struct uproc_thread *r_told;    /* joining threads to be told, by t_next */
-	uintptr_t            r_sought;  /* what find_record() looks for, and the result */
-	const struct uproc_thread *r_found;
+	struct uprocs       *rp_procs;
+	unsigned             rp_waiting; /* threads */
+	unsigned             rp_joining; /* threads of rp_waiting that join */
+	struct uproc_thread *rp_told;   /* joining threads to be told, by re_next */
+	uintptr_t            rp_sought; /* what find_record() looks for, and the result */
+	const struct uproc_thread *rp_found;
 };
 
 const char *uproc__quote_name(const struct ustack *u, char text[USTACK_NAME_MAX + 4])
@@ -84,9 +84,9 @@ void uproc__print(const struct uprocs *r, const char *format, ...)
 
 static bool joins(const struct uproc_thread *t)
 {
-	int32_t tokens = t->t_stack.u_tokens;
+	int32_t tokens = t->th_stack.u_tokens;
 
-	return t->t_stack.u_func && tokens >= UPROC_JOINING && tokens < UPROC_WAITING
+	return t->th_stack.u_func && tokens >= UPROC_JOINING && tokens < UPROC_WAITING
 		&& !(tokens & UPROC_NEWS);
 }
 
@@ -94,36 +94,36 @@ static bool waits(const struct uproc_thread *t)
 {
 	return !(SIMULATED && sim__is_dead(t))
 		&& (joins(t)
-		    || (t->t_stack.u_func && t->t_stack.u_tokens == UPROC_WAITING));
+		    || (t->th_stack.u_func && t->th_stack.u_tokens == UPROC_WAITING));
 }
 
 static bool has_mail(const struct uproc_thread *t)
 {
-	return LOAD(t->t_stack.u_mail) & ~(uint32_t)UPROC_MAIL_NONE;
+	return LOAD(t->th_stack.u_mail) & ~(uint32_t)UPROC_MAIL_NONE;
 }
 
 /* Has the attachment describe the wait; without one the thread waits for a wake. */
 static void ask_attachment(const struct uproc_thread *t, struct ustack_why *why)
 {
-	struct ustack_attachment *l = t->t_stack.u_attached
-		? t->t_stack.u_attachment : NULL;
+	struct ustack_attachment *l = t->th_stack.u_attached
+		? t->th_stack.u_attachment : NULL;
 
-	*why = (struct ustack_why){ .y_kind = "a wake", .y_how = "" };
-	if (l && l->a_ops->a_describe)
-		l->a_ops->a_describe(l, why);
+	*why = (struct ustack_why){ .wy_kind = "a wake", .wy_how = "" };
+	if (l && l->a_ops->ao_describe)
+		l->a_ops->ao_describe(l, why);
 }
 
 /* The last step looks for mail, as a grant sends mail before the wait ends. */
 enum uproc_state uproc__state(const struct uproc_thread *t, struct ustack_why *why)
 {
-	const struct ustack *u = &t->t_stack;
+	const struct ustack *u = &t->th_stack;
 
 	if (u->u_stack == &uproc_of(u)->p_sched.s_new)
 		return UPROC_IS_NEW;
 	if (!waits(t))
 		return UPROC_IS_READY;
 	ask_attachment(t, why);
-	if (why->y_woken || has_mail(t))
+	if (why->wy_woken || has_mail(t))
 		return UPROC_IS_WOKEN;
 	return joins(t) ? UPROC_JOINS : UPROC_WAITS;
 }
@@ -132,9 +132,9 @@ static void explain(const struct uproc_thread *t, struct ustack_why *why)
 {
 	ask_attachment(t, why);
 	if (joins(t))
-		why->y_where = NULL;            /* the library does not note it */
-	else if (!why->y_where)
-		why->y_where = usched__where(&t->t_stack);
+		why->wy_where = NULL;           /* the library does not note it */
+	else if (!why->wy_where)
+		why->wy_where = usched__where(&t->th_stack);
 }
 
 static void count_stuck(void *record, void *arg)
@@ -142,19 +142,19 @@ static void count_stuck(void *record, void *arg)
 	const struct uproc_thread *t = (const struct uproc_thread *)record;
 	struct report *report = (struct report *)arg;
 
-	report->r_waiting += waits(t);
-	report->r_joining += joins(t);
+	report->rp_waiting += waits(t);
+	report->rp_joining += joins(t);
 }
 
 static const char *in_words(const struct ustack_why *why, char text[CODE])
 {
 	char object[32] = "";
 
-	if (why->y_number)
-		snprintf(object, sizeof object, " %" PRIdPTR, (intptr_t)why->y_object);
-	else if (why->y_object)
-		snprintf(object, sizeof object, " %p", why->y_object);
-	snprintf(text, CODE, "%s%s%s%s", why->y_kind, object, why->y_how, why->y_more);
+	if (why->wy_number)
+		snprintf(object, sizeof object, " %" PRIdPTR, (intptr_t)why->wy_object);
+	else if (why->wy_object)
+		snprintf(object, sizeof object, " %p", why->wy_object);
+	snprintf(text, CODE, "%s%s%s%s", why->wy_kind, object, why->wy_how, why->wy_more);
 	return text;
 }
 
@@ -162,8 +162,8 @@ static void match_thread(void *record, void *arg)
 {
 	struct report *report = (struct report *)arg;
 
-	if ((uintptr_t)record == report->r_sought)
-		report->r_found = (const struct uproc_thread *)record;
+	if ((uintptr_t)record == report->rp_sought)
+		report->rp_found = (const struct uproc_thread *)record;
 }
 
 static void match_joined(void *record, void *arg)
@@ -171,20 +171,20 @@ static void match_joined(void *record, void *arg)
 	const struct uproc_thread *t = (const struct uproc_thread *)record;
 	struct report *report = (struct report *)arg;
 
-	if (t->t_stack.u_func
-	    && (uintptr_t)LOAD(uproc_rest(t)->t_joiner) == report->r_sought)
-		report->r_found = t;
+	if (t->th_stack.u_func
+	    && (uintptr_t)LOAD(uproc_rest(t)->re_joiner) == report->rp_sought)
+		report->rp_found = t;
 }
 
-/* Returns the record for which `match' sets r_found; or NULL. */
+/* Returns the record for which `match' sets rp_found; or NULL. */
 static const struct uproc_thread *find_record(struct report *report,
 					      void (*match)(void *record, void *arg),
 					      uintptr_t sought)
 {
-	report->r_sought = sought;
-	report->r_found = NULL;
-	uimage_pool_walk(&report->r_procs->r_images, match, report);
-	return report->r_found;
+	report->rp_sought = sought;
+	report->rp_found = NULL;
+	uimage_pool_walk(&report->rp_procs->r_images, match, report);
+	return report->rp_found;
 }
 
 static const char *holder(struct report *report, uintptr_t name, char text[CODE])
@@ -197,7 +197,7 @@ static const char *holder(struct report *report, uintptr_t name, char text[CODE]
 	t = find_record(report, match_thread, name);
 	snprintf(text, CODE, ", held by %s 0x%" PRIxPTR "%s",
 		 t ? "thread" : "an outsider,", name,
-		 t && !t->t_stack.u_func ? ", which has ended" : "");
+		 t && !t->th_stack.u_func ? ", which has ended" : "");
 	return text;
 }
 
@@ -208,19 +208,19 @@ static void list_stuck(void *record, void *arg)
 	struct ustack_why why;
 	char who[WHO], where[CODE], held[CODE], what[CODE];
 
-	if (!waits(t) || ++report->r_waiting > REPORT_MAX)
+	if (!waits(t) || ++report->rp_waiting > REPORT_MAX)
 		return;
 	explain(t, &why);
-	if (why.y_where)
-		code(where, (const char *)why.y_where - 1);
+	if (why.wy_where)
+		code(where, (const char *)why.wy_where - 1);
 	if (joins(t)) {
-		why.y_kind = "thread";
-		why.y_object = find_record(report, match_joined, (uintptr_t)t);
+		why.wy_kind = "thread";
+		why.wy_object = find_record(report, match_joined, (uintptr_t)t);
 	}
-	uproc__print(report->r_procs, "usched:   %s, %s %s%s%s%s",
-		     introduce(&t->t_stack, who), joins(t) ? "joins" : "waits for",
-		     in_words(&why, what), holder(report, why.y_holder, held),
-		     why.y_where ? ", at " : "", why.y_where ? where : "");
+	uproc__print(report->rp_procs, "usched:   %s, %s %s%s%s%s",
+		     introduce(&t->th_stack, who), joins(t) ? "joins" : "waits for",
+		     in_words(&why, what), holder(report, why.wy_holder, held),
+		     why.wy_where ? ", at " : "", why.wy_where ? where : "");
 }
 
 /*
@@ -233,10 +233,10 @@ static void mail_joiner(void *record, void *arg)
 	struct uproc_thread *t = (struct uproc_thread *)record;
 	struct report *report = (struct report *)arg;
 
-	if (joins(t) && !(FETCH_OR(&t->t_stack.u_mail, UPROC_MAIL_DEADLOCK)
+	if (joins(t) && !(FETCH_OR(&t->th_stack.u_mail, UPROC_MAIL_DEADLOCK)
 			   & ~(uint32_t)UPROC_MAIL_NONE)) {
-		uproc_rest(t)->t_next = report->r_told;
-		report->r_told = t;
+		uproc_rest(t)->re_next = report->rp_told;
+		report->rp_told = t;
 	}
 }
 
@@ -246,22 +246,22 @@ static void mail_joiner(void *record, void *arg)
  */
 bool uproc__report_stuck(struct uprocs *r)
 {
-	struct report report = { .r_procs = r };
+	struct report report = { .rp_procs = r };
 	struct uproc_thread *t, *next;
 
 	uimage_pool_walk(&r->r_images, count_stuck, &report);
 	uproc__print(r, "usched: deadlock: threads that wait and that nothing can wake: "
-		     "%u", report.r_waiting);
-	report.r_waiting = 0;
+		     "%u", report.rp_waiting);
+	report.rp_waiting = 0;
 	uimage_pool_walk(&r->r_images, list_stuck, &report);
-	if (report.r_waiting > REPORT_MAX)
-		uproc__print(r, "usched:   and %u more", report.r_waiting - REPORT_MAX);
+	if (report.rp_waiting > REPORT_MAX)
+		uproc__print(r, "usched:   and %u more", report.rp_waiting - REPORT_MAX);
 	uimage_pool_walk(&r->r_images, mail_joiner, &report);
-	for (t = report.r_told; t; t = next) {
-		next = uproc_rest(t)->t_next;
-		uproc__push_inbox(uproc_of(&t->t_stack), t);
+	for (t = report.rp_told; t; t = next) {
+		next = uproc_rest(t)->re_next;
+		uproc__push_inbox(uproc_of(&t->th_stack), t);
 	}
-	return report.r_joining > 0;
+	return report.rp_joining > 0;
 }
 
 uint32_t uproc__threads(const struct uprocs *r)

@@ -3,7 +3,7 @@
  * uproc_ring.c: the containers of a processor: the ring of runnable threads, the records
  * of all threads, and the inbox; and what a process has once: the marks, the observer's
  * table, the list of schedulers. This file puts threads in and takes threads out for
- * other modules: uproc_mail.c reads mail, uproc_join.c has the rules of t_joiner.
+ * other modules: uproc_mail.c reads mail, uproc_join.c has the rules of re_joiner.
  *
  * A ring has room for all threads of its processor, so making a thread runnable cannot
  * fail. The room is made when a thread is started.
@@ -34,18 +34,18 @@ void uproc__observe(const struct uproc_observer *o)
 {
 	struct uproc_observer *all = &uproc__observer;
 
-	if (o->o_map) {
-		all->o_map = o->o_map;
-		all->o_adopt = o->o_adopt;
-		all->o_leave = o->o_leave;
-		all->o_unmap = o->o_unmap;
+	if (o->po_map) {
+		all->po_map = o->po_map;
+		all->po_adopt = o->po_adopt;
+		all->po_leave = o->po_leave;
+		all->po_unmap = o->po_unmap;
 	}
-	if (o->o_wanted) {
-		all->o_look = o->o_look;
-		all->o_post = o->o_post;
-		all->o_free = o->o_free;
-		all->o_layout = o->o_layout;
-		all->o_wanted = o->o_wanted;
+	if (o->po_wanted) {
+		all->po_look = o->po_look;
+		all->po_post = o->po_post;
+		all->po_free = o->po_free;
+		all->po_layout = o->po_layout;
+		all->po_wanted = o->po_wanted;
 	}
 }
 
@@ -132,7 +132,7 @@ void uproc__unpick(struct usched *s)
 uint32_t uproc__new_of(const struct uproc *p)
 {
 	uint32_t counted = GET(p->p_credit) + GET(p->p_passed);
-	uint64_t begun = GET(p->p_sched.s_stats.s_launches);
+	uint64_t begun = GET(p->p_sched.s_stats.st_launches);
 	uint32_t fresh = GET(p->p_started) - counted - (uint32_t)begun;
 
 	return fresh > INT32_MAX ? 0 : fresh;       /* read at different times */
@@ -198,7 +198,7 @@ void uproc__put_record(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc *self = uproc_self();
 
-	__atomic_store_n(&uproc_rest(t)->t_joiner, DETACHED, __ATOMIC_RELAXED);
+	__atomic_store_n(&uproc_rest(t)->re_joiner, DETACHED, __ATOMIC_RELAXED);
 	if (self && self->p_procs == p->p_procs) {
 		uimage_record_free(&self->p_images, t);
 		return;
@@ -236,7 +236,7 @@ void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
 	struct uproc_thread *first = LOAD(p->p_inbox);
 
 	do {
-		uproc_rest(t)->t_next = first == PARKED || first == ASKED ? NULL : first;
+		uproc_rest(t)->re_next = first == PARKED || first == ASKED ? NULL : first;
 	} while (!CAS(&p->p_inbox, &first, t));
 	if (first == PARKED)
 		uproc__unpark(p);
@@ -248,7 +248,7 @@ void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
  */
 bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
 {
-	const struct ustack *u = &t->t_stack;
+	const struct ustack *u = &t->th_stack;
 
 	return __atomic_load_n(&u->u_mail, __ATOMIC_ACQUIRE) & UPROC_MAIL_LIVE
 		&& ustack_sched(u) == &p->p_sched;
@@ -258,21 +258,21 @@ int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner)
 {
 	struct uproc_thread *now = OPEN;
 
-	if (CAS(&uproc_rest(t)->t_joiner, &now, joiner))
+	if (CAS(&uproc_rest(t)->re_joiner, &now, joiner))
 		return 0;
-	if (now == ENDED && CAS(&uproc_rest(t)->t_joiner, &now, TAKEN))
+	if (now == ENDED && CAS(&uproc_rest(t)->re_joiner, &now, TAKEN))
 		return 1;
 	return -EINVAL;
 }
 
 const struct ustack *uproc__joiner(const struct uproc_thread *t)
 {
-	const struct uproc_thread *joiner = LOAD(uproc_rest(t)->t_joiner);
+	const struct uproc_thread *joiner = LOAD(uproc_rest(t)->re_joiner);
 
 	for (size_t i = 0; i < UPROC_MARKS; i++)
 		if (joiner == &uproc__marks[i])
 			return NULL;
-	return joiner && joiner != OPEN ? &joiner->t_stack : NULL;
+	return joiner && joiner != OPEN ? &joiner->th_stack : NULL;
 }
 
 bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t)
@@ -281,12 +281,12 @@ bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t)
 	bool told;
 
 	if (uproc__is_driven(r)) {      /* has usched_run() return, into drive() */
-		uproc_rest(t)->t_joiner = TAKEN;
+		uproc_rest(t)->re_joiner = TAKEN;
 		r->r_stop = 1;
 		return true;
 	}
 	lock(&r->r_lock);
-	told = CAS(&uproc_rest(t)->t_joiner, &joiner, TAKEN);
+	told = CAS(&uproc_rest(t)->re_joiner, &joiner, TAKEN);
 	if (told) {
 		r->r_joining--;
 		pthread_cond_broadcast(&r->r_changed);

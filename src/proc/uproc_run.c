@@ -27,7 +27,7 @@ static void set_turn(struct uproc *p)
 	if (p->p_sched.s_events || p->p_moves) {
 		p->p_looked = when_now();
 		policy_measure(&p->p_load, p->p_looked,
-			       p->p_sched.s_stats.s_switches);
+			       p->p_sched.s_stats.st_switches);
 		interval = 2 * p->p_interval;
 		if (looked && p->p_looked - looked > LOOK_TIME)
 			interval = p->p_interval * LOOK_TIME / (p->p_looked - looked);
@@ -37,7 +37,7 @@ static void set_turn(struct uproc *p)
 			interval = 1;
 	}
 	p->p_interval = p->p_left = (uint8_t)interval;
-	p->p_sched.s_turn = p->p_sched.s_stats.s_switches + (uint64_t)interval;
+	p->p_sched.s_turn = p->p_sched.s_stats.st_switches + (uint64_t)interval;
 }
 
 /* Looks for events while threads are ready. Returns whether usched_run() is to return. */

@@ -20,8 +20,8 @@ static int map_stacks(struct uproc *p, unsigned n)
 
 static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
 {
-	void *base = uimage_stacks_base(stacks, stacks->k_count - p->p_unused);
-	int rc = usched_add_stack(&p->p_sched, base, stacks->k_size);
+	void *base = uimage_stacks_base(stacks, stacks->is_count - p->p_unused);
+	int rc = usched_add_stack(&p->p_sched, base, stacks->is_size);
 
 	if (rc == 0) {
 		p->p_unused--;
@@ -76,11 +76,11 @@ static bool has_stack(const struct uproc *p, const void *address)
 
 	for (unsigned i = 0; i < steps; i++) {
 		const struct uimage_stacks *k = &p->p_stacks[i];
-		uintptr_t offset = (uintptr_t)address - (uintptr_t)k->k_map;
+		uintptr_t offset = (uintptr_t)address - (uintptr_t)k->is_map;
 
-		if (offset < k->k_count * k->k_stride
+		if (offset < k->is_count * k->is_stride
 		    && (uintptr_t)address - (uintptr_t)
-			uimage_stacks_base(k, offset / k->k_stride) < k->k_size)
+			uimage_stacks_base(k, offset / k->is_stride) < k->is_size)
 			return true;
 	}
 	return false;

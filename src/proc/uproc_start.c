@@ -92,7 +92,7 @@ static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 	if (!t)
 		return NULL;
 	if (uproc__make_place(p) == 0) {
-		if (!name || uproc__begin_name(&t->t_stack, name) == 0)
+		if (!name || uproc__begin_name(&t->th_stack, name) == 0)
 			return t;
 		FETCH_ADD(&p->p_started, -(uint32_t)1);
 	}
@@ -120,9 +120,9 @@ static void tell_created(struct uproc_thread *t, const void *where)
 
 	if (__builtin_expect(here->s_hook == NULL, 1))
 		return;
-	wrap = usched__wrap_of(&t->t_stack);
-	t->t_stack.u_pc = wrap && wrap->w_where ? wrap->w_where : where;
-	usched__tell(here, USCHED_CREATES, &t->t_stack, here->s_current);
+	wrap = usched__wrap_of(&t->th_stack);
+	t->th_stack.u_pc = wrap && wrap->wr_where ? wrap->wr_where : where;
+	usched__tell(here, USCHED_CREATES, &t->th_stack, here->s_current);
 }
 
 /*
@@ -144,19 +144,19 @@ static void fill_room(const struct uprocs *r, struct uproc_thread *t, const void
 static void start_thread(struct uproc_place place, struct uproc_thread *t,
 			 const struct ustack_how *how, struct ustack **thread)
 {
-	struct uproc *self = uproc_self(), *p = place.w_proc;
-	uint32_t mail = GET(t->t_stack.u_mail) & UPROC_MAIL_KNOWN;      /* KNOWN stays */
+	struct uproc *self = uproc_self(), *p = place.pp_proc;
+	uint32_t mail = GET(t->th_stack.u_mail) & UPROC_MAIL_KNOWN;     /* KNOWN stays */
 
 	if (thread) {
-		uproc_rest(t)->t_joiner = how->h_detached ? DETACHED : OPEN;
-		*thread = &t->t_stack;
+		uproc_rest(t)->re_joiner = how->h_detached ? DETACHED : OPEN;
+		*thread = &t->th_stack;
 		mail |= UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE;
 	} else {
 		mail |= UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE;
 	}
 	if (how->h_name)
 		mail |= UPROC_MAIL_NAMED;
-	if (place.w_stays && p->p_moves)
+	if (place.pp_stays && p->p_moves)
 		mail |= UPROC_MAIL_STAYS;
 	if (p != self)
 		mail |= UPROC_MAIL_START | UPROC_MAIL_MOVED;
@@ -165,7 +165,7 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 	if (SIMULATED)
 		sim__started(t);
 	/* Without LIVE, until this store, stale handles were refused. */
-	__atomic_store_n(&t->t_stack.u_mail, mail, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->th_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)
 		uproc__make_runnable(p, t);
 	else
@@ -191,7 +191,7 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 {
 	static const struct ustack_how plain = { .h_processor = 0 };
 	struct usched_stack *stack = NULL;
-	struct uproc *p = place.w_proc;
+	struct uproc *p = place.pp_proc;
 	struct uproc_thread *t;
 	int rc;
 
@@ -212,11 +212,12 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 		return -ENOMEM;
 	}
 	if (how->h_serve)
-		ustack_init_fd(first_owner(p), &t->t_stack, how->h_serve, how->h_fd, arg);
+		ustack_init_fd(first_owner(p), &t->th_stack, how->h_serve, how->h_fd,
+			       arg);
 	else
-		ustack_init(first_owner(p), &t->t_stack, func, arg);
+		ustack_init(first_owner(p), &t->th_stack, func, arg);
 	if (stack)
-		usched__place_alone(&t->t_stack, stack);
+		usched__place_alone(&t->th_stack, stack);
 	tell_created(t, __builtin_return_address(0));
 	start_thread(place, t, how, thread);
 	return 0;

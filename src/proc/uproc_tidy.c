@@ -39,7 +39,7 @@ enum {
 /* Whether memory that all processors share may go back in another period. */
 static bool has_spares(const struct uprocs *r)
 {
-	return GET(r->r_alones.o_vacants) > 0
+	return GET(r->r_alones.as_vacants) > 0
 		|| uimage_pool_spares(&r->r_images, SPARE);
 }
 
@@ -47,7 +47,7 @@ int64_t uproc__tidy_time(struct uproc *p)
 {
 	if (p->p_tidy != USCHED_NEVER)
 		return p->p_tidy;
-	if (p->p_sched.s_stats.s_launches != p->p_tidied || has_spares(p->p_procs))
+	if (p->p_sched.s_stats.st_launches != p->p_tidied || has_spares(p->p_procs))
 		p->p_tidy = p->p_period = when_now() + p->p_procs->r_unused;
 	return p->p_tidy;
 }
@@ -114,9 +114,9 @@ static void tidy(struct uproc *p, int64_t pause)
 
 	if (begin >= p->p_period) {
 		p->p_period = begin + r->r_unused;
-		if (p->p_sched.s_stats.s_launches != p->p_tidied)
+		if (p->p_sched.s_stats.st_launches != p->p_tidied)
 			p->p_periods = PERIODS;
-		p->p_tidied = p->p_sched.s_stats.s_launches;
+		p->p_tidied = p->p_sched.s_stats.st_launches;
 		if (p->p_periods > 0) {
 			p->p_periods--;
 			begin_tidying(p);

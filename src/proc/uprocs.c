@@ -278,7 +278,7 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 		return -ENOMEM;
 	*r = (struct uprocs){
 		.r_conf    = all,
-		.r_alones  = { .o_lock = PTHREAD_MUTEX_INITIALIZER },
+		.r_alones  = { .as_lock = PTHREAD_MUTEX_INITIALIZER },
 		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
 			      * CACHE_LINES,
 		.r_room    = room,
@@ -305,8 +305,8 @@ static void abort_left(void *record, void *unused)
 	struct uproc_thread *t = (struct uproc_thread *)record;
 
 	(void)unused;
-	if (t->t_stack.u_func)
-		ustack_abort(&t->t_stack);
+	if (t->th_stack.u_func)
+		ustack_abort(&t->th_stack);
 }
 
 int uprocs_destroy(struct uprocs *r, int64_t deadline)
@@ -338,16 +338,16 @@ void uprocs_stats(struct uprocs *r, struct usched_stats *out)
 		struct usched_stats one;
 
 		usched_stats(&uproc_at(r, i)->p_sched, &one);
-		out->s_switches += one.s_switches;
-		out->s_launches += one.s_launches;
-		out->s_evictions += one.s_evictions;
-		out->s_loads += one.s_loads;
-		out->s_bytes += one.s_bytes;
-		out->s_preempted += one.s_preempted;
-		out->s_moves += one.s_moves;
-		if (one.s_deepest > out->s_deepest)
-			out->s_deepest = one.s_deepest;
-		out->s_images += one.s_images;
-		out->s_image_bytes += one.s_image_bytes;
+		out->st_switches += one.st_switches;
+		out->st_launches += one.st_launches;
+		out->st_evictions += one.st_evictions;
+		out->st_loads += one.st_loads;
+		out->st_bytes += one.st_bytes;
+		out->st_preempted += one.st_preempted;
+		out->st_moves += one.st_moves;
+		if (one.st_deepest > out->st_deepest)
+			out->st_deepest = one.st_deepest;
+		out->st_images += one.st_images;
+		out->st_image_bytes += one.st_image_bytes;
 	}
 }

@@ -10,11 +10,11 @@
  *
  * A sender puts its value into the place before it waits; a receiver finds its value
  * there. A partner that claims a waiter through one of its places does that case, sets
- * p_closed to the outcome, and finishes the waiter with the index of the case, counted
+ * cp_closed to the outcome, and finishes the waiter with the index of the case, counted
  * from SELECT_RESULTS.
  *
- * 	c_senders    wait only if the buffer is full
- * 	c_receivers  wait only if it is empty
+ * 	ch_senders    wait only if the buffer is full
+ * 	ch_receivers  wait only if it is empty
  */
 #ifndef USCHED_CHAN_H
 #define USCHED_CHAN_H
@@ -31,31 +31,31 @@
 enum { CHAN_PLACE_ALIGN = 8 };  /* bytes; values are copied, so they need none */
 
 struct usync_chan {
-	size_t             c_size;      /* bytes of a value: constant */
-	size_t             c_capacity;  /* values: constant */
-	struct uwait_lock  c_lock;      /* of all that follows */
-	bool               c_closed;
-	bool               c_far;       /* the last grant went to another processor, and
+	size_t             ch_size;     /* bytes of a value: constant */
+	size_t             ch_capacity; /* values: constant */
+	struct uwait_lock  ch_lock;     /* of all that follows */
+	bool               ch_closed;
+	bool               ch_far;      /* the last grant went to another processor, and
 					   no wait has lingered since */
-	struct budget      c_budgets[2];        /* by enum usync_op */
-	size_t             c_count;     /* values in c_buffer */
-	size_t             c_first;     /* the oldest */
-	struct uwait_queue c_senders;
-	struct uwait_queue c_receivers;
-	char               c_buffer[];
+	struct budget      ch_budgets[2];       /* by enum usync_op */
+	size_t             ch_count;    /* values in ch_buffer */
+	size_t             ch_first;    /* the oldest */
+	struct uwait_queue ch_senders;
+	struct uwait_queue ch_receivers;
+	char               ch_buffer[];
 };
 
 /* After the grant the channel may be gone, so all that is needed then is here. */
 struct chan_place {
-	struct net_place   p_place;     /* first */
-	_Alignas(8) const void *p_chan; /* for reports; NULL: a descriptor's. Aligned so
+	struct net_place   cp_place;    /* first */
+	_Alignas(8) const void *cp_chan; /* for reports; NULL: a descriptor's. Aligned so
 					   that values follow on 32 bits, too */
-	uint32_t           p_size;      /* bytes of the value */
-	uint16_t           p_case;
-	bool               p_sends  : 1;
-	bool               p_last   : 1;
-	uint8_t            p_closed;    /* the outcome: 1: nothing was transferred */
-	char               p_value[];
+	uint32_t           cp_size;     /* bytes of the value */
+	uint16_t           cp_case;
+	bool               cp_sends  : 1;
+	bool               cp_last   : 1;
+	uint8_t            cp_closed;   /* the outcome: 1: nothing was transferred */
+	char               cp_value[];
 };
 
 _Static_assert(sizeof(struct chan_place) % CHAN_PLACE_ALIGN == 0,
@@ -76,7 +76,7 @@ static inline size_t place_size(size_t size)
 
 static inline struct uwait_queue *queue_of(struct usync_chan *c, enum usync_op op)
 {
-	return op == USYNC_SEND ? &c->c_senders : &c->c_receivers;
+	return op == USYNC_SEND ? &c->ch_senders : &c->ch_receivers;
 }
 
 /* The waiter has one. */
@@ -89,14 +89,14 @@ static inline void fill_place(struct uwaiter *w, struct chan_place *p,
 			      const struct usync_chan *c, enum usync_op op,
 			      const void *value)
 {
-	p->p_place.p_base.p_waiter = w;
-	p->p_place.p_base.p_node.n_prev = NULL;
-	p->p_chan = c;
-	p->p_size = (uint32_t)c->c_size;
-	p->p_sends = op == USYNC_SEND;
-	p->p_closed = 0;
+	p->cp_place.np_base.wp_waiter = w;
+	p->cp_place.np_base.wp_node.n_prev = NULL;
+	p->cp_chan = c;
+	p->cp_size = (uint32_t)c->ch_size;
+	p->cp_sends = op == USYNC_SEND;
+	p->cp_closed = 0;
 	if (op == USYNC_SEND)
-		copy_value(p->p_value, value, p->p_size);
+		copy_value(p->cp_value, value, p->cp_size);
 }
 
 /* The receiver may follow a pointer that is sent. */
@@ -104,7 +104,7 @@ CHAN_PRIVATE void usync__check_value(const struct usync_chan *c, const void *val
 				     const char *call, const void *where);
 
 /*
- * 0; -EPIPE; SELECT_BUSY: it has to wait, and c_lock is held. counts: it is the first
+ * 0; -EPIPE; SELECT_BUSY: it has to wait, and ch_lock is held. counts: it is the first
  * attempt of a call; then also SELECT_TIRED, without an attempt.
  */
 CHAN_PRIVATE int usync__try(struct usync_chan *c, enum usync_op op, void *value,

@@ -11,8 +11,8 @@
 
 /* A place in the queue of a descriptor. */
 struct net_place {
-	struct uwait_place p_base;      /* first */
-	unsigned           p_ways;      /* events that end the wait, of uevents.h */
+	struct uwait_place np_base;     /* first */
+	unsigned           np_ways;     /* events that end the wait, of uevents.h */
 };
 
 /* Results of an attempt, beside 0 and errors. */

@@ -16,7 +16,7 @@
  *
  * 	rc = uwait_queue_up(w, lock, queue);    unlocks, blocks
  *
- * After an error uwait_queue_up() takes the waiter out of the queue, and k_left looks
+ * After an error uwait_queue_up() takes the waiter out of the queue, and kd_left looks
  * whether the next waiter can go on. So a wait may fail for lack of memory, and reserves
  * no image. Only a condition reserves one, since the mutex has to be taken again.
  */
@@ -48,16 +48,16 @@ enum { COND_ROOM = 64 };
 enum { COND_ROOM = 512 };
 #endif
 
-/* Bits of m_owner. They are 0 in names, and readers of k_held mask them. */
+/* Bits of m_owner. They are 0 in names, and readers of kd_held mask them. */
 #define WAITED   ((uintptr_t)1)
 #define WOKEN    ((uintptr_t)2)
 #define BITS     (WAITED | WOKEN)
 #define KEPT     ((uintptr_t)4)
 
 _Static_assert(offsetof(struct usync_mutex, m_owner) == 0
-	       && offsetof(struct usync_rwlock, r_owner) == 0, "see k_held");
+	       && offsetof(struct usync_rwlock, rw_owner) == 0, "see kd_held");
 
-/* Call-backs of the kinds. A k_tell that cannot take the lock leaves out what is not
+/* Call-backs of the kinds. A kd_tell that cannot take the lock leaves out what is not
    atomic. */
 
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
@@ -66,7 +66,7 @@ static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 
 	uintptr_t holder = __atomic_load_n(&m->m_owner, __ATOMIC_RELAXED) & ~BITS;
 
-	why->y_holder = holder != KEPT ? holder : 0;
+	why->wy_holder = holder != KEPT ? holder : 0;
 }
 
 /* Takes `m' for the waiter that was woken, if `m' is free or kept. True: taken. */
@@ -91,7 +91,7 @@ static void pass_time(void)
 		;
 }
 
-/* Takes the mutex for `w', which was the first waiter and was woken: k_again. */
+/* Takes the mutex for `w', which was the first waiter and was woken: kd_again. */
 static int again(struct uwaiter *w, const void *object)
 {
 	struct usync_mutex *m = (struct usync_mutex *)(uintptr_t)object;
@@ -128,14 +128,14 @@ static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)w->w_object;
 	uint32_t readers;
 
-	why->y_how = w->w_tag ? " to write" : " to read";
-	if (!uwait_try_lock(&l->r_lock))
+	why->wy_how = w->w_tag ? " to write" : " to read";
+	if (!uwait_try_lock(&l->rw_lock))
 		return;
-	readers = l->r_readers;
-	why->y_holder = l->r_owner;
-	uwait_unlock(&l->r_lock);
+	readers = l->rw_readers;
+	why->wy_holder = l->rw_owner;
+	uwait_unlock(&l->rw_lock);
 	if (readers > 0)
-		snprintf(why->y_more, sizeof why->y_more, ", readers: %lu",
+		snprintf(why->wy_more, sizeof why->wy_more, ", readers: %lu",
 			 (unsigned long)readers);
 }
 
@@ -148,16 +148,16 @@ static struct uwait_queue admit(struct usync_rwlock *l)
 	struct uwait_queue admitted = { NULL, NULL };
 	struct uwait_node *n;
 
-	while (!l->r_owner && (n = l->r_queue.q_first)
-	       && !(uwait_of(n)->w_tag && l->r_readers > 0)
-	       && l->r_readers < UINT32_MAX) {
-		uwait_remove(&l->r_queue, n);
+	while (!l->rw_owner && (n = l->rw_queue.q_first)
+	       && !(uwait_of(n)->w_tag && l->rw_readers > 0)
+	       && l->rw_readers < UINT32_MAX) {
+		uwait_remove(&l->rw_queue, n);
 		if (!uwait_claim(uwait_of(n)))
 			continue;
 		if (uwait_of(n)->w_tag)
-			l->r_owner = uwait_of(n)->w_name;
+			l->rw_owner = uwait_of(n)->w_name;
 		else
-			l->r_readers++;
+			l->rw_readers++;
 		uwait_push(&admitted, n);
 	}
 	return admitted;
@@ -174,15 +174,15 @@ static void finish_all(struct uwait_queue *q)
 	}
 }
 
-/* Admits the readers behind a writer that gave up: k_left. */
+/* Admits the readers behind a writer that gave up: kd_left. */
 static void readmit(const void *object)
 {
 	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)object;
 	struct uwait_queue admitted;
 
-	uwait_lock(&l->r_lock);
+	uwait_lock(&l->rw_lock);
 	admitted = admit(l);
-	uwait_unlock(&l->r_lock);
+	uwait_unlock(&l->rw_lock);
 	finish_all(&admitted);
 }
 
@@ -195,20 +195,20 @@ static void tell_group(const struct uwaiter *w, struct ustack_why *why)
 		return;
 	count = g->g_count;
 	uwait_unlock(&g->g_lock);
-	snprintf(why->y_more, sizeof why->y_more, ", not done: %lu",
+	snprintf(why->wy_more, sizeof why->wy_more, ", not done: %lu",
 		 (unsigned long)count);
 }
 
 static const struct uwait_kind
-	mutex      = { .k_name = "mutex", .k_tell = tell_mutex,
-		   .k_again = again, .k_held = true },
-	rwlock = { .k_name = "reader-writer lock", .k_tell = tell_rwlock,
-		   .k_left = readmit, .k_held = true },
-	cond       = { .k_name = "condition" },
-	sem        = { .k_name = "semaphore" },
-	group_wait = { .k_name = "group", .k_tell = tell_group },
-	scope_wait = { .k_name = "scope", .k_tell = tell_group },
-	never_wait = { .k_name = "a time that never comes", .k_sleeps = true };
+	mutex      = { .kd_name = "mutex", .kd_tell = tell_mutex,
+		   .kd_again = again, .kd_held = true },
+	rwlock = { .kd_name = "reader-writer lock", .kd_tell = tell_rwlock,
+		   .kd_left = readmit, .kd_held = true },
+	cond       = { .kd_name = "condition" },
+	sem        = { .kd_name = "semaphore" },
+	group_wait = { .kd_name = "group", .kd_tell = tell_group },
+	scope_wait = { .kd_name = "scope", .kd_tell = tell_group },
+	never_wait = { .kd_name = "a time that never comes", .kd_sleeps = true };
 
 int64_t usync_after(int64_t ns)
 {
@@ -427,27 +427,27 @@ static int take_rwlock(void *object, bool write)
 {
 	struct usync_rwlock *l = (struct usync_rwlock *)object;
 
-	if (l->r_owner || l->r_queue.q_first)
-		return l->r_owner == uwait_name() ? -EDEADLK : BUSY;
-	if (write && l->r_readers > 0)
+	if (l->rw_owner || l->rw_queue.q_first)
+		return l->rw_owner == uwait_name() ? -EDEADLK : BUSY;
+	if (write && l->rw_readers > 0)
 		return BUSY;
-	if (!write && l->r_readers == UINT32_MAX)
+	if (!write && l->rw_readers == UINT32_MAX)
 		return -EOVERFLOW;
 	if (write)
-		l->r_owner = uwait_name();
+		l->rw_owner = uwait_name();
 	else
-		l->r_readers++;
+		l->rw_readers++;
 	return 0;
 }
 
 static int lock_rwlock(struct usync_rwlock *l, bool write, int64_t deadline,
 		       const void *where)
 {
-	return take_or_wait(l, &l->r_lock, &l->r_queue, take_rwlock, write, &rwlock,
+	return take_or_wait(l, &l->rw_lock, &l->rw_queue, take_rwlock, write, &rwlock,
 			    where, deadline);
 }
 
-/* Reader-writer lock: all under r_lock. w_tag: 1 for a writer. */
+/* Reader-writer lock: all under rw_lock. w_tag: 1 for a writer. */
 
 UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
@@ -466,17 +466,17 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 	struct uwait_queue admitted;
 
 	check(l, CHECK_OBJECT, __func__);
-	uwait_lock(&l->r_lock);
-	if (l->r_owner ? l->r_owner != uwait_name() : l->r_readers == 0) {
-		uwait_unlock(&l->r_lock);
+	uwait_lock(&l->rw_lock);
+	if (l->rw_owner ? l->rw_owner != uwait_name() : l->rw_readers == 0) {
+		uwait_unlock(&l->rw_lock);
 		return -EPERM;
 	}
-	if (l->r_owner)
-		l->r_owner = 0;
+	if (l->rw_owner)
+		l->rw_owner = 0;
 	else
-		l->r_readers--;
+		l->rw_readers--;
 	admitted = admit(l);
-	uwait_unlock(&l->r_lock);
+	uwait_unlock(&l->rw_lock);
 	finish_all(&admitted);
 	return 0;
 }
@@ -513,9 +513,9 @@ APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 
 APART static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex *m)
 {
-	uwait_lock(&c->c_lock);
+	uwait_lock(&c->cv_lock);
 	usync_mutex_unlock(m);
-	return retake(w, m, uwait_queue_up(w, &c->c_lock, &c->c_queue));
+	return retake(w, m, uwait_queue_up(w, &c->cv_lock, &c->cv_queue));
 }
 
 /* Condition. */
@@ -548,9 +548,9 @@ void usync_cond_signal(struct usync_cond *c)
 	struct uwaiter *w;
 
 	check(c, CHECK_OBJECT, __func__);
-	uwait_lock(&c->c_lock);
-	w = uwait_pop(&c->c_queue);
-	uwait_unlock(&c->c_lock);
+	uwait_lock(&c->cv_lock);
+	w = uwait_pop(&c->cv_queue);
+	uwait_unlock(&c->cv_lock);
 	if (w)
 		uwait_finish(w, 0);
 }
@@ -560,9 +560,9 @@ void usync_cond_broadcast(struct usync_cond *c)
 	struct uwait_queue list;
 
 	check(c, CHECK_OBJECT, __func__);
-	uwait_lock(&c->c_lock);
-	list = pop_all(&c->c_queue);
-	uwait_unlock(&c->c_lock);
+	uwait_lock(&c->cv_lock);
+	list = pop_all(&c->cv_queue);
+	uwait_unlock(&c->cv_lock);
 	finish_all(&list);
 }
 
@@ -573,16 +573,16 @@ static int take_sem(void *object, bool unused)
 	struct usync_sem *s = (struct usync_sem *)object;
 
 	(void)unused;
-	if (s->s_count == 0)
+	if (s->sm_count == 0)
 		return BUSY;
-	s->s_count--;
+	s->sm_count--;
 	return 0;
 }
 
 UWAIT_CALL int usync_sem_wait(struct usync_sem *s, int64_t deadline)
 {
 	check(s, CHECK_OBJECT, __func__);
-	return take_or_wait(s, &s->s_lock, &s->s_queue, take_sem, false, &sem,
+	return take_or_wait(s, &s->sm_lock, &s->sm_queue, take_sem, false, &sem,
 			    __builtin_return_address(0), deadline);
 }
 
@@ -592,13 +592,13 @@ int usync_sem_post(struct usync_sem *s)
 	int rc = 0;
 
 	check(s, CHECK_OBJECT, __func__);
-	uwait_lock(&s->s_lock);
-	w = uwait_pop(&s->s_queue);
-	if (!w && s->s_count == UINT32_MAX)
+	uwait_lock(&s->sm_lock);
+	w = uwait_pop(&s->sm_queue);
+	if (!w && s->sm_count == UINT32_MAX)
 		rc = -EOVERFLOW;
 	else if (!w)
-		s->s_count++;
-	uwait_unlock(&s->s_lock);
+		s->sm_count++;
+	uwait_unlock(&s->sm_lock);
 	if (w)
 		uwait_finish(w, 0);
 	return rc;
@@ -661,10 +661,10 @@ UWAIT_CALL int usync__scope_wait(struct usync_group *g, const void *where,
 static struct uwait_value *find_value(const struct uwaiter *w,
 				      const struct usync_key *key)
 {
-	struct uwait_value *v = w && w->w_more ? w->w_more->m_values : NULL;
+	struct uwait_value *v = w && w->w_more ? w->w_more->mr_values : NULL;
 
-	while (v && v->v_key != key)
-		v = v->v_next;
+	while (v && v->vl_key != key)
+		v = v->vl_next;
 	return v;
 }
 
@@ -682,12 +682,12 @@ int usync_key_set(const struct usync_key *key, void *value)
 		v = (struct uwait_value *)malloc(sizeof *v);
 		if (!v)
 			return -ENOMEM;
-		v->v_next = w->w_more->m_values;
-		v->v_key = key;
-		v->v_destroy = key->k_destroy;
-		w->w_more->m_values = v;
+		v->vl_next = w->w_more->mr_values;
+		v->vl_key = key;
+		v->vl_destroy = key->ky_destroy;
+		w->w_more->mr_values = v;
 	}
-	v->v_value = value;
+	v->vl_value = value;
 	return 0;
 }
 
@@ -695,7 +695,7 @@ void *usync__key_of(const struct ustack *u, const struct usync_key *key)
 {
 	const struct uwait_value *v = find_value(uwait__attached(u), key);
 
-	return v ? v->v_value : NULL;
+	return v ? v->vl_value : NULL;
 }
 
 void *usync_key_get(const struct usync_key *key)
@@ -703,5 +703,5 @@ void *usync_key_get(const struct usync_key *key)
 	const struct uwait_value *v = find_value(uwait_self(), key);
 
 	check(key, CHECK_OBJECT, __func__);
-	return v ? v->v_value : NULL;
+	return v ? v->vl_value : NULL;
 }

@@ -17,19 +17,19 @@ _Static_assert((int)USYNC_BUDGET == BUDGET_MAX, "calls of a channel");
 #define APART __attribute__((noinline))
 
 static const struct uwait_kind channel_waits[] = {
-	[USYNC_RECV] = { .k_name = "channel", .k_how = " to receive" },
-	[USYNC_SEND] = { .k_name = "channel", .k_how = " to send" },
+	[USYNC_RECV] = { .kd_name = "channel", .kd_how = " to receive" },
+	[USYNC_SEND] = { .kd_name = "channel", .kd_how = " to send" },
 };
 
 /* Returns the i-th place of the buffer, counted from the oldest value. */
 static char *slot(struct usync_chan *c, size_t i)
 {
-	return c->c_buffer + (c->c_first + i) % c->c_capacity * c->c_size;
+	return c->ch_buffer + (c->ch_first + i) % c->ch_capacity * c->ch_size;
 }
 
 static void finish_place(struct chan_place *p)
 {
-	uwait_finish(p->p_place.p_base.p_waiter, p->p_case + SELECT_RESULTS);
+	uwait_finish(p->cp_place.np_base.wp_waiter, p->cp_case + SELECT_RESULTS);
 }
 
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
@@ -43,8 +43,8 @@ int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
 	made = (struct usync_chan *)calloc(1, sizeof *made + size * capacity);
 	if (!made)
 		return -ENOMEM;
-	made->c_size = size;
-	made->c_capacity = capacity;
+	made->ch_size = size;
+	made->ch_capacity = capacity;
 	*c = made;
 	return 0;
 }
@@ -60,74 +60,74 @@ void usync__check_value(const struct usync_chan *c, const void *value,
 	void *pointer;
 
 	check(c, CHECK_OBJECT, call);
-	check(c->c_size ? value : NULL, CHECK_BUFFER, call);
-	check_inside(value, c->c_size, call, where);
-	if (!CHECKING || c->c_size != sizeof pointer)
+	check(c->ch_size ? value : NULL, CHECK_BUFFER, call);
+	check_inside(value, c->ch_size, call, where);
+	if (!CHECKING || c->ch_size != sizeof pointer)
 		return;
 	memcpy(&pointer, value, sizeof pointer);
 	check(pointer, CHECK_VALUE, call);
 }
 
-/* Sends, under c_lock. The caller finishes *peer, unless NULL, after the unlock. */
+/* Sends, under ch_lock. The caller finishes *peer, unless NULL, after the unlock. */
 static int try_send(struct usync_chan *c, const void *value, struct chan_place **peer)
 {
-	if (c->c_closed)
+	if (c->ch_closed)
 		return -EPIPE;
-	*peer = (struct chan_place *)(void *)uwait__pop_place(&c->c_receivers);
+	*peer = (struct chan_place *)(void *)uwait__pop_place(&c->ch_receivers);
 	if (*peer)
-		copy_value((*peer)->p_value, value, c->c_size);
-	else if (c->c_count == c->c_capacity)
+		copy_value((*peer)->cp_value, value, c->ch_size);
+	else if (c->ch_count == c->ch_capacity)
 		return SELECT_BUSY;
 	else
-		copy_value(slot(c, c->c_count++), value, c->c_size);
+		copy_value(slot(c, c->ch_count++), value, c->ch_size);
 	return 0;
 }
 
 static int try_recv(struct usync_chan *c, void *value, struct chan_place **peer)
 {
-	bool kept = c->c_count > 0;
+	bool kept = c->ch_count > 0;
 
 	if (kept) {
-		copy_value(value, slot(c, 0), c->c_size);
-		c->c_first = (c->c_first + 1) % c->c_capacity;
-		c->c_count--;
+		copy_value(value, slot(c, 0), c->ch_size);
+		c->ch_first = (c->ch_first + 1) % c->ch_capacity;
+		c->ch_count--;
 	}
-	*peer = (struct chan_place *)(void *)uwait__pop_place(&c->c_senders);
+	*peer = (struct chan_place *)(void *)uwait__pop_place(&c->ch_senders);
 	if (*peer)
-		copy_value(kept ? slot(c, c->c_count++) : value, (*peer)->p_value,
-			   c->c_size);
+		copy_value(kept ? slot(c, c->ch_count++) : value, (*peer)->cp_value,
+			   c->ch_size);
 	else if (!kept)
-		return c->c_closed ? -EPIPE : SELECT_BUSY;
+		return c->ch_closed ? -EPIPE : SELECT_BUSY;
 	return 0;
 }
 
 /* Returns whether `op' has to wait, with no partner likely to come from afar. */
 static bool blocks(struct usync_chan *c, enum usync_op op)
 {
-	size_t limit = op == USYNC_SEND ? c->c_capacity : 0;
+	size_t limit = op == USYNC_SEND ? c->ch_capacity : 0;
 
-	return !c->c_closed && !c->c_far && c->c_count == limit
+	return !c->ch_closed && !c->ch_far && c->ch_count == limit
 		&& !queue_of(c, op == USYNC_SEND ? USYNC_RECV : USYNC_SEND)->q_first;
 }
 
 int usync__try(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 {
-	struct budget *b = &c->c_budgets[op];
+	struct budget *b = &c->ch_budgets[op];
 	struct chan_place *peer = NULL;
 	int rc;
 
-	uwait_lock(&c->c_lock);
-	if (counts && budget_counts(b) && (b->b_calls >= BUDGET_MAX || !blocks(c, op))
+	uwait_lock(&c->ch_lock);
+	if (counts && budget_counts(b) && (b->bu_calls >= BUDGET_MAX || !blocks(c, op))
 	    && usched__tires(b)) {
-		uwait_unlock(&c->c_lock);
+		uwait_unlock(&c->ch_lock);
 		return SELECT_TIRED;
 	}
 	rc = op == USYNC_SEND ? try_send(c, value, &peer) : try_recv(c, value, &peer);
 	if (rc == SELECT_BUSY)
 		return SELECT_BUSY;
-	if (peer && !c->c_far)
-		c->c_far = uwait__is_far(peer->p_place.p_base.p_waiter);
-	uwait_unlock(&c->c_lock);
+	if (peer && !c->ch_far)
+		c->ch_far = uwait__is_far(peer->cp_place.np_base.wp_waiter);
+	uwait_unlock(&c->ch_lock);
 	if (peer)
 		finish_place(peer);
 	return rc;
@@ -135,10 +135,10 @@ int usync__try(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 
 int usync__end(const struct chan_place *p, void *value)
 {
-	if (p->p_closed)
+	if (p->cp_closed)
 		return -EPIPE;
-	if (!p->p_sends)
-		copy_value(value, p->p_value, p->p_size);
+	if (!p->cp_sends)
+		copy_value(value, p->cp_value, p->cp_size);
 	return 0;
 }
 
@@ -148,10 +148,10 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 	struct chan_place *p = first_place(w);
 
 	if (rc < 0) {
-		uwait_lock(&c->c_lock);
-		uwait_remove(queue_of(c, p->p_sends ? USYNC_SEND : USYNC_RECV),
-			     &p->p_place.p_base.p_node);
-		uwait_unlock(&c->c_lock);
+		uwait_lock(&c->ch_lock);
+		uwait_remove(queue_of(c, p->cp_sends ? USYNC_SEND : USYNC_RECV),
+			     &p->cp_place.np_base.wp_node);
+		uwait_unlock(&c->ch_lock);
 		return rc;
 	}
 	return usync__end(p, value);
@@ -165,22 +165,22 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {
 	struct chan_place *p = first_place(w);
-	enum usync_op op = p->p_sends ? USYNC_SEND : USYNC_RECV;
+	enum usync_op op = p->cp_sends ? USYNC_SEND : USYNC_RECV;
 	int rc = usync__try(c, op, value, false);
 	bool far;
 
 	if (rc != SELECT_BUSY)
 		return rc;
-	far = c->c_far;
+	far = c->ch_far;
 	if (far) {
-		c->c_far = false;
+		c->ch_far = false;
 		uwait__begin_awake(w);
 	} else {
-		budget_renew(&c->c_budgets[op]);
+		budget_renew(&c->ch_budgets[op]);
 		uwait_begin(w);
 	}
-	uwait_push(queue_of(c, op), &p->p_place.p_base.p_node);
-	uwait_unlock(&c->c_lock);
+	uwait_push(queue_of(c, op), &p->cp_place.np_base.wp_node);
+	uwait_unlock(&c->ch_lock);
 	if (far && uwait__linger(w))
 		return usync__end(p, value);
 	return block_one(w, c, value);
@@ -200,17 +200,17 @@ APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 		if (rc != SELECT_BUSY)
 			return rc;
 	}
-	uwait_unlock(&c->c_lock);
+	uwait_unlock(&c->ch_lock);
 	w = uwait_prepare(deadline, false);
 	rc = uwait_error(w);
 	if (rc)
 		return rc;
-	p = (struct chan_place *)uwait_room(w, place_size(c->c_size));
+	p = (struct chan_place *)uwait_room(w, place_size(c->ch_size));
 	if (!p)
 		return -ENOMEM;
 	fill_place(w, p, c, op, value);
-	p->p_case = 0;
-	p->p_last = true;
+	p->cp_case = 0;
+	p->cp_last = true;
 	uwait_note(w, &channel_waits[op], c, where);
 	return wait_one(w, c, value);
 }
@@ -231,7 +231,7 @@ UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadli
 	int rc;
 
 	check(c, CHECK_OBJECT, __func__);
-	check(c->c_size ? value : NULL, CHECK_BUFFER, __func__);
+	check(c->ch_size ? value : NULL, CHECK_BUFFER, __func__);
 	rc = usync__try(c, USYNC_RECV, value, true);
 	return rc <= 0 ? rc : select_one(c, USYNC_RECV, value, deadline,
 					 __builtin_return_address(0), rc);
@@ -239,24 +239,24 @@ UWAIT_CALL int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadli
 
 int usync_chan_close(struct usync_chan *c)
 {
-	struct uwait_queue *queues[] = { &c->c_senders, &c->c_receivers };
+	struct uwait_queue *queues[] = { &c->ch_senders, &c->ch_receivers };
 	struct uwait_queue popped = { NULL, NULL };
 	struct uwait_place *p;
 	int rc = 0;
 
 	check(c, CHECK_OBJECT, __func__);
-	uwait_lock(&c->c_lock);
-	if (c->c_closed)
+	uwait_lock(&c->ch_lock);
+	if (c->ch_closed)
 		rc = -EPIPE;
-	c->c_closed = true;
+	c->ch_closed = true;
 	for (int i = 0; i < 2; i++)
 		while ((p = uwait__pop_place(queues[i]))) {
-			((struct chan_place *)(void *)p)->p_closed = 1;
-			uwait_push(&popped, &p->p_node);
+			((struct chan_place *)(void *)p)->cp_closed = 1;
+			uwait_push(&popped, &p->wp_node);
 		}
-	uwait_unlock(&c->c_lock);
+	uwait_unlock(&c->ch_lock);
 	while ((p = (struct uwait_place *)(void *)popped.q_first)) {
-		uwait_remove(&popped, &p->p_node);
+		uwait_remove(&popped, &p->wp_node);
 		finish_place((struct chan_place *)(void *)p);
 	}
 	return rc;

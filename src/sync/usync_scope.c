@@ -7,12 +7,12 @@
  * deadline if that is earlier than the wait's. So a scope costs nothing until a thread in
  * the scope waits, and a scope belongs to no processor.
  *
- * The end of a scope goes down the tree without recursion. The caller that sets p_ended
- * ends the waits of members, takes the scopes within out of c_inner, ends each, and puts
+ * The end of a scope goes down the tree without recursion. The caller that sets ws_ended
+ * ends the waits of members, takes the scopes within out of sc_inner, ends each, and puts
  * the scopes that this caller has ended on a list of work. At most one lock is held at a
  * time, and only for TOLD_AT_ONCE members. A thread that enters, or a scope that is
- * created within, after p_ended was set, finds p_ended set: both take the lock that the
- * caller takes after setting p_ended.
+ * created within, after ws_ended was set, finds ws_ended set: both take the lock that the
+ * caller takes after setting ws_ended.
  */
 #include "../../usync.h"
 
@@ -28,68 +28,68 @@
 enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
 
 struct usync_scope {
-	struct usync_group  c_group;    /* threads of usync_scope_start(); first, so that
+	struct usync_group  sc_group;   /* threads of usync_scope_start(); first, so that
 					   reports name the scope */
-	struct uwait_scope  c_waits;    /* p_lock is also the lock of c_inner */
-	uint32_t            c_holds;    /* atomic */
-	int32_t             c_error;    /* atomic: that of usync_scope_cancel(); or 0 */
-	struct usync_scope *c_outer;    /* held; or NULL */
-	struct uwait_node   c_node;     /* in c_inner of c_outer */
-	struct uwait_queue  c_inner;    /* scopes within that were not ended yet */
-	struct usync_scope *c_work;     /* the next in a list of work */
-	struct usched      *c_on;       /* where native threads start, or NULL */
-	bool                c_limited;  /* constant */
-	struct usync_sem    c_room;     /* if c_limited: threads that may start */
+	struct uwait_scope  sc_waits;   /* ws_lock is also the lock of sc_inner */
+	uint32_t            sc_holds;   /* atomic */
+	int32_t             sc_error;   /* atomic: that of usync_scope_cancel(); or 0 */
+	struct usync_scope *sc_outer;   /* held; or NULL */
+	struct uwait_node   sc_node;    /* in sc_inner of sc_outer */
+	struct uwait_queue  sc_inner;   /* scopes within that were not ended yet */
+	struct usync_scope *sc_work;    /* the next in a list of work */
+	struct usched      *sc_on;      /* where native threads start, or NULL */
+	bool                sc_limited; /* constant */
+	struct usync_sem    sc_room;    /* if sc_limited: threads that may start */
 };
 
-/* A thread in a scope. Members from b_wrap on are for threads that the scope starts. */
+/* A thread in a scope. Members from mb_wrap on are for threads that the scope starts. */
 struct scope_member {
-	struct uwait_member b_base;     /* first */
-	struct usched__wrap b_wrap;     /* w_begin is NULL: the thread entered */
-	int               (*b_func)(void *arg);
-	void              (*b_serve)(int fd, void *arg);        /* or this */
-	int                 b_fd;
-	void               *b_arg;
+	struct uwait_member mb_base;    /* first */
+	struct usched__wrap mb_wrap;    /* wr_begin is NULL: the thread entered */
+	int               (*mb_func)(void *arg);
+	void              (*mb_serve)(int fd, void *arg);       /* or this */
+	int                 mb_fd;
+	void               *mb_arg;
 };
 
 static struct usync_scope *scope_of(struct uwait_scope *p)
 {
 	return (struct usync_scope *)(void *)
-		((char *)p - offsetof(struct usync_scope, c_waits));
+		((char *)p - offsetof(struct usync_scope, sc_waits));
 }
 
 static struct usync_scope *scope_at(struct uwait_node *n)
 {
 	return (struct usync_scope *)(void *)
-		((char *)n - offsetof(struct usync_scope, c_node));
+		((char *)n - offsetof(struct usync_scope, sc_node));
 }
 
 void usync_scope_release(struct usync_scope *scope)
 {
 	struct usync_scope *outer;
 
-	while (scope && __atomic_sub_fetch(&scope->c_holds, 1, __ATOMIC_ACQ_REL) == 0) {
-		outer = scope->c_outer;
+	while (scope && __atomic_sub_fetch(&scope->sc_holds, 1, __ATOMIC_ACQ_REL) == 0) {
+		outer = scope->sc_outer;
 		if (outer) {
-			uwait_lock(&outer->c_waits.p_lock);
-			uwait_remove(&outer->c_inner, &scope->c_node);
-			uwait_unlock(&outer->c_waits.p_lock);
+			uwait_lock(&outer->sc_waits.ws_lock);
+			uwait_remove(&outer->sc_inner, &scope->sc_node);
+			uwait_unlock(&outer->sc_waits.ws_lock);
 		}
 		free(scope);
 		scope = outer;
 	}
 }
 
-/* Frees a member that has left a scope: p_left. */
+/* Frees a member that has left a scope: ws_left. */
 static void left(struct uwait_member *m)
 {
-	struct usync_scope *c = scope_of(m->e_scope);
+	struct usync_scope *c = scope_of(m->wm_scope);
 	struct scope_member *b = (struct scope_member *)(void *)m;
 
-	if (b->b_wrap.w_begin) {
-		if (c->c_limited)
-			usync_sem_post(&c->c_room);
-		usync_group_done(&c->c_group);
+	if (b->mb_wrap.wr_begin) {
+		if (c->sc_limited)
+			usync_sem_post(&c->sc_room);
+		usync_group_done(&c->sc_group);
 	}
 	free(b);
 	usync_scope_release(c);
@@ -97,7 +97,7 @@ static void left(struct uwait_member *m)
 
 struct usync_scope *usync_scope_hold(struct usync_scope *scope)
 {
-	__atomic_fetch_add(&scope->c_holds, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&scope->sc_holds, 1, __ATOMIC_RELAXED);
 	return scope;
 }
 
@@ -105,7 +105,7 @@ int usync_scope_create(const struct usync_scope_how *how, struct usync_scope **s
 		       int64_t deadline)
 {
 	struct usync_scope_how in = how ? *how : (struct usync_scope_how){ 0 };
-	struct usync_scope *c, *parent = in.h_parent;
+	struct usync_scope *c, *parent = in.sh_parent;
 
 	uwait__check_deadline(deadline);
 	*scope = NULL;
@@ -115,22 +115,22 @@ int usync_scope_create(const struct usync_scope_how *how, struct usync_scope **s
 	c = (struct usync_scope *)calloc(1, sizeof *c);
 	if (!c)
 		return -ENOMEM;
-	c->c_holds = 1;
-	c->c_on = in.h_on;
-	c->c_limited = in.h_limit > 0;
-	c->c_room.s_count = in.h_limit;
-	c->c_waits.p_left = left;
-	c->c_waits.p_deadline = deadline;
-	c->c_waits.p_ended = USCHED_NEVER;
+	c->sc_holds = 1;
+	c->sc_on = in.sh_on;
+	c->sc_limited = in.sh_limit > 0;
+	c->sc_room.sm_count = in.sh_limit;
+	c->sc_waits.ws_left = left;
+	c->sc_waits.ws_deadline = deadline;
+	c->sc_waits.ws_ended = USCHED_NEVER;
 	if (parent) {
-		c->c_outer = usync_scope_hold(parent);
-		if (parent->c_waits.p_deadline < deadline)
-			c->c_waits.p_deadline = parent->c_waits.p_deadline;
-		uwait_lock(&parent->c_waits.p_lock);
-		uwait_push(&parent->c_inner, &c->c_node);
-		c->c_waits.p_ended = __atomic_load_n(&parent->c_waits.p_ended,
-						     __ATOMIC_ACQUIRE);
-		uwait_unlock(&parent->c_waits.p_lock);
+		c->sc_outer = usync_scope_hold(parent);
+		if (parent->sc_waits.ws_deadline < deadline)
+			c->sc_waits.ws_deadline = parent->sc_waits.ws_deadline;
+		uwait_lock(&parent->sc_waits.ws_lock);
+		uwait_push(&parent->sc_inner, &c->sc_node);
+		c->sc_waits.ws_ended = __atomic_load_n(&parent->sc_waits.ws_ended,
+						       __ATOMIC_ACQUIRE);
+		uwait_unlock(&parent->sc_waits.ws_lock);
 	}
 	*scope = c;
 	return 0;
@@ -143,7 +143,7 @@ int usync_scope_enter(struct usync_scope *scope)
 
 	if (!b)
 		return -ENOMEM;
-	rc = uwait__enter(&scope->c_waits, &b->b_base);
+	rc = uwait__enter(&scope->sc_waits, &b->mb_base);
 	if (rc)
 		free(b);
 	else
@@ -161,36 +161,36 @@ static bool end_scope(struct usync_scope *c, int64_t when)
 {
 	int64_t never = USCHED_NEVER;
 
-	return when < c->c_waits.p_deadline
-		&& __atomic_compare_exchange_n(&c->c_waits.p_ended, &never, when, 0,
+	return when < c->sc_waits.ws_deadline
+		&& __atomic_compare_exchange_n(&c->sc_waits.ws_ended, &never, when, 0,
 					       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
 /* Holds `c' unless another thread is about to free `c'; then returns false. */
 static bool hold_live(struct usync_scope *c)
 {
-	uint32_t holds = __atomic_load_n(&c->c_holds, __ATOMIC_RELAXED);
+	uint32_t holds = __atomic_load_n(&c->sc_holds, __ATOMIC_RELAXED);
 
 	while (holds > 0)
-		if (__atomic_compare_exchange_n(&c->c_holds, &holds, holds + 1, 0,
+		if (__atomic_compare_exchange_n(&c->sc_holds, &holds, holds + 1, 0,
 						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return true;
 	return false;
 }
 
-/* Takes a scope out of c_inner and holds that scope. NULL: c_inner is empty. */
+/* Takes a scope out of sc_inner and holds that scope. NULL: sc_inner is empty. */
 static struct usync_scope *take_inner(struct usync_scope *c)
 {
 	struct usync_scope *inner = NULL;
 
-	uwait_lock(&c->c_waits.p_lock);
-	while (!inner && c->c_inner.q_first) {
-		inner = scope_at(c->c_inner.q_first);
-		uwait_remove(&c->c_inner, &inner->c_node);
+	uwait_lock(&c->sc_waits.ws_lock);
+	while (!inner && c->sc_inner.q_first) {
+		inner = scope_at(c->sc_inner.q_first);
+		uwait_remove(&c->sc_inner, &inner->sc_node);
 		if (!hold_live(inner))
 			inner = NULL;
 	}
-	uwait_unlock(&c->c_waits.p_lock);
+	uwait_unlock(&c->sc_waits.ws_lock);
 	return inner;
 }
 
@@ -199,14 +199,14 @@ static void spread_end(struct usync_scope *c, int64_t when)
 {
 	struct usync_scope *work, *inner;
 
-	c->c_work = NULL;
+	c->sc_work = NULL;
 	for (; c; c = work) {
-		work = c->c_work;
-		while (uwait__end_some(&c->c_waits, TOLD_AT_ONCE))
+		work = c->sc_work;
+		while (uwait__end_some(&c->sc_waits, TOLD_AT_ONCE))
 			;
 		while ((inner = take_inner(c))) {
 			if (end_scope(inner, when)) {
-				inner->c_work = work;
+				inner->sc_work = work;
 				work = inner;
 			} else {
 				usync_scope_release(inner);
@@ -221,8 +221,8 @@ void usync_scope_cancel(struct usync_scope *scope, int error)
 	int64_t when = uevents_now();
 	int none = 0;
 
-	if (uwait__scope_error(&scope->c_waits) == 0)
-		__atomic_compare_exchange_n(&scope->c_error, &none, error, 0,
+	if (uwait__scope_error(&scope->sc_waits) == 0)
+		__atomic_compare_exchange_n(&scope->sc_error, &none, error, 0,
 					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 	if (end_scope(scope, when))
 		spread_end(usync_scope_hold(scope), when);
@@ -232,17 +232,17 @@ void usync_scope_cancel(struct usync_scope *scope, int error)
 static void run_member(struct usched__wrap *w)
 {
 	struct scope_member *b = (struct scope_member *)(void *)
-		((char *)w - offsetof(struct scope_member, b_wrap));
-	struct uwait_member *m = &b->b_base;
-	struct usync_scope *c = scope_of(m->e_scope);
-	int rc = uwait__enter(m->e_scope, m);
+		((char *)w - offsetof(struct scope_member, mb_wrap));
+	struct uwait_member *m = &b->mb_base;
+	struct usync_scope *c = scope_of(m->wm_scope);
+	int rc = uwait__enter(m->wm_scope, m);
 	bool in = rc == 0;
 
-	if (b->b_serve)         /* also if the enter failed: b_serve closes b_fd */
-		b->b_serve(b->b_fd, b->b_arg);
+	if (b->mb_serve)        /* also if the enter failed: mb_serve closes mb_fd */
+		b->mb_serve(b->mb_fd, b->mb_arg);
 	else if (in)
-		rc = b->b_func(b->b_arg);
-	if (rc < 0 && !b->b_serve)
+		rc = b->mb_func(b->mb_arg);
+	if (rc < 0 && !b->mb_serve)
 		usync_scope_cancel(c, rc);
 	if (in)
 		uwait__leave();
@@ -262,10 +262,10 @@ static struct scope_member *new_member(struct usync_scope *scope,
 
 	if (b)
 		*b = (struct scope_member){
-			.b_base = { .e_scope = &usync_scope_hold(scope)->c_waits },
-			.b_wrap = { run_member, (void (*)(void *))runs, where },
-			.b_func = func, .b_serve = how->h_serve, .b_fd = how->h_fd,
-			.b_arg = arg,
+			.mb_base = { .wm_scope = &usync_scope_hold(scope)->sc_waits },
+			.mb_wrap = { run_member, (void (*)(void *))runs, where },
+			.mb_func = func, .mb_serve = how->h_serve, .mb_fd = how->h_fd,
+			.mb_arg = arg,
 		};
 	return b;
 }
@@ -275,32 +275,32 @@ static int start_member(struct usync_scope *scope, const struct ustack_how *how,
 			const void *where)
 {
 	struct ustack_how in = how ? *how : (struct ustack_how){ 0 };
-	struct usched *on = usched__here()->s_current ? NULL : scope->c_on;
+	struct usched *on = usched__here()->s_current ? NULL : scope->sc_on;
 	struct scope_member *b;
 	int rc = 0;
 
 	check_inside(arg, CHECK_ITS_BLOCK, "usync_scope_start", where);
 	if (in.h_serve ? func || in.h_fd < 0 || in.h_fd == INT_MAX : !func)
 		return -EINVAL;
-	if (scope->c_limited)
-		rc = usync_sem_wait(&scope->c_room, scope->c_waits.p_deadline);
+	if (scope->sc_limited)
+		rc = usync_sem_wait(&scope->sc_room, scope->sc_waits.ws_deadline);
 	if (rc)
 		return rc;
 	b = new_member(scope, &in, func, arg, where);
-	rc = !b ? -ENOMEM : scope->c_limited ? usync_scope_error(scope) : 0;
+	rc = !b ? -ENOMEM : scope->sc_limited ? usync_scope_error(scope) : 0;
 	in.h_serve = NULL;
 	if (rc == 0)
-		rc = usync_group_add(&scope->c_group, 1);
+		rc = usync_group_add(&scope->sc_group, 1);
 	if (rc == 0) {
-		rc = on ? on->s_calls.s_start(on, &in, usched__wrapped, &b->b_wrap,
+		rc = on ? on->s_calls.s_start(on, &in, usched__wrapped, &b->mb_wrap,
 					      thread)
-			: ustack_start_with(&in, usched__wrapped, &b->b_wrap, thread);
+			: ustack_start_with(&in, usched__wrapped, &b->mb_wrap, thread);
 		if (rc)
-			usync_group_done(&scope->c_group);
+			usync_group_done(&scope->sc_group);
 	}
 	if (rc) {
-		if (scope->c_limited)
-			usync_sem_post(&scope->c_room);
+		if (scope->sc_limited)
+			usync_sem_post(&scope->sc_room);
 		usync_scope_release(b ? scope : NULL);
 		free(b);
 	}
@@ -326,19 +326,19 @@ UWAIT_CALL int usync_scope_start_with(struct usync_scope *scope,
 UWAIT_CALL int usync_scope_wait(struct usync_scope *scope, int64_t deadline)
 {
 	const struct uwaiter *w = uwait_self();
-	struct uwait_member *m = w && w->w_scoped ? w->w_more->m_inner : NULL;
+	struct uwait_member *m = w && w->w_scoped ? w->w_more->mr_inner : NULL;
 
 	check(scope, CHECK_OBJECT, __func__);
-	for (; m; m = m->e_outer)
-		if (scope_of(m->e_scope) == scope
-		    && ((struct scope_member *)(void *)m)->b_wrap.w_begin)
+	for (; m; m = m->wm_outer)
+		if (scope_of(m->wm_scope) == scope
+		    && ((struct scope_member *)(void *)m)->mb_wrap.wr_begin)
 			return -EDEADLK;
-	return usync__scope_wait(&scope->c_group, __builtin_return_address(0), deadline);
+	return usync__scope_wait(&scope->sc_group, __builtin_return_address(0), deadline);
 }
 
 int usync_scope_error(const struct usync_scope *scope)
 {
-	int error = __atomic_load_n(&scope->c_error, __ATOMIC_ACQUIRE);
+	int error = __atomic_load_n(&scope->sc_error, __ATOMIC_ACQUIRE);
 
-	return error ? error : uwait__scope_error(&scope->c_waits);
+	return error ? error : uwait__scope_error(&scope->sc_waits);
 }

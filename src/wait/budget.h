@@ -43,10 +43,10 @@ enum {
 
 /* It may be zeros at first. */
 struct budget {
-	uint8_t b_calls;                /* since the last wait */
-	uint8_t b_next;                 /* the call that looks */
-	uint8_t b_pace;                 /* calls from a look to the next */
-	uint8_t b_looked;               /* the call that has looked last */
+	uint8_t bu_calls;               /* since the last wait */
+	uint8_t bu_next;                /* the call that looks */
+	uint8_t bu_pace;                /* calls from a look to the next */
+	uint8_t bu_looked;              /* the call that has looked last */
 };
 
 /* Counts a call that makes a system call. True: the thread is to yield before it. */
@@ -76,7 +76,7 @@ static inline bool budget_lock(void)
 {
 	struct usched *s = usched__here();
 
-	return s->s_current && __builtin_expect(--s->s_spell.l_left < 0, 0)
+	return s->s_current && __builtin_expect(--s->s_spell.sp_left < 0, 0)
 		&& usched__is_over();
 }
 
@@ -90,14 +90,14 @@ static inline void budget_rest(void)
 /* After a wait. The second call is the first to look. */
 static inline void budget_renew(struct budget *b)
 {
-	b->b_calls = b->b_looked = 0;
-	b->b_next = b->b_pace < 2 ? 2 : b->b_pace;
+	b->bu_calls = b->bu_looked = 0;
+	b->bu_next = b->bu_pace < 2 ? 2 : b->bu_pace;
 }
 
 /* Counts a call. True: unless it has to wait, the caller asks usched__tires(). */
 static inline bool budget_counts(struct budget *b)
 {
-	return __builtin_expect(++b->b_calls >= b->b_next, 0);
+	return __builtin_expect(++b->bu_calls >= b->bu_next, 0);
 }
 
 #endif /* USCHED_BUDGET_H */

@@ -50,9 +50,9 @@ BY_THREADS int usched__give_way(void)
 	if (!s->s_current)
 		return 0;
 	if (s->s_slice)
-		return OBSERVER(o_give_way)(s);
+		return OBSERVER(ob_give_way)(s);
 	__atomic_store_n(&s->s_over, 0, __ATOMIC_RELAXED);
-	DISPATCH_ADD(s->s_stats.s_preempted, 1);
+	DISPATCH_ADD(s->s_stats.st_preempted, 1);
 	return ustack_yield();
 }
 
@@ -131,7 +131,7 @@ void ustack_cancel_here(struct ustack *u)
 
 	u->u_cancelled = 1;
 	if (u->u_attached)
-		u->u_attachment->a_ops->a_cancel(u->u_attachment);
+		u->u_attachment->a_ops->ao_cancel(u->u_attachment);
 	if (s->s_calls.s_interrupt && usched__error(u))
 		s->s_calls.s_interrupt(s, u);
 }
@@ -143,7 +143,7 @@ BY_THREADS int ustack_cancelled(void)
 	CALLED(__func__);
 	if (!u || !u->u_cancelled)
 		return 0;
-	return u->u_attached ? u->u_attachment->a_ops->a_cancelled(u->u_attachment) : 1;
+	return u->u_attached ? u->u_attachment->a_ops->ao_cancelled(u->u_attachment) : 1;
 }
 
 /* ---- Exit ---- */
@@ -161,10 +161,10 @@ BY_THREADS int ustack_exit(void *value)
 	if (!u)
 		return -EPERM;
 	if (u->u_attached)
-		u->u_attachment->a_ops->a_end(u->u_attachment);
+		u->u_attachment->a_ops->ao_end(u->u_attachment);
 	s = usched__current;                    /* that may have switched */
 	if (usched__runs(s) != u)
-		s->s_coroutines->c_settle(s, 0);
+		s->s_coroutines->cc_settle(s, 0);
 	usched__drop_image(s, u, u);
 	u->u_value = value;
 	u->u_top = (char *)(uintptr_t)DISPATCH_EXITED;

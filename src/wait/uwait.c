@@ -83,8 +83,8 @@ static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_
 	uwait_lock(lock);
 	uwait_remove(q, &w->w_node);
 	uwait_unlock(lock);
-	if (w->w_kind && w->w_kind->k_left)
-		w->w_kind->k_left(w->w_object);
+	if (w->w_kind && w->w_kind->kd_left)
+		w->w_kind->kd_left(w->w_object);
 	return w->w_result;
 }
 
@@ -93,15 +93,15 @@ int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queu
 {
 	if (w->w_result < 0)
 		return leave_queue(w, lock, q);
-	if (q && w->w_result > 0 && w->w_kind && w->w_kind->k_again)
-		return w->w_kind->k_again(w, w->w_object);
+	if (q && w->w_result > 0 && w->w_kind && w->w_kind->kd_again)
+		return w->w_kind->kd_again(w, w->w_object);
 	return w->w_result;
 }
 
 /* Returns the result of a wait whose deadline has come. */
 int uwait__late(const struct uwaiter *w)
 {
-	return w->w_kind && w->w_kind->k_sleeps && !w->w_clipped ? 0 : -ETIMEDOUT;
+	return w->w_kind && w->w_kind->kd_sleeps && !w->w_clipped ? 0 : -ETIMEDOUT;
 }
 
 static struct uwaiter *waiter_of(struct ustack_attachment *l)
@@ -116,14 +116,14 @@ static void destroy_values(struct uwaiter *w)
 
 	for (int round = 0; more && round < ROUNDS; round++) {
 		more = false;
-		for (struct uwait_value *v = w->w_more->m_values; v; v = v->v_next) {
-			void *value = v->v_value;
+		for (struct uwait_value *v = w->w_more->mr_values; v; v = v->vl_next) {
+			void *value = v->vl_value;
 
-			v->v_value = NULL;
-			if (!value || !v->v_destroy)
+			v->vl_value = NULL;
+			if (!value || !v->vl_destroy)
 				continue;
 			more = true;
-			v->v_destroy(value);
+			v->vl_destroy(value);
 		}
 	}
 }
@@ -177,13 +177,13 @@ void uwait_finish(struct uwaiter *w, int result)
 		__atomic_store_n(&w->w_state, WAIT_IDLE, __ATOMIC_RELEASE);
 		return;
 	}
-	pthread_mutex_lock(&n->n_lock);
+	pthread_mutex_lock(&n->wn_lock);
 	__atomic_store_n(&w->w_state, WAIT_IDLE, __ATOMIC_RELEASE);
-	if (n->n_polls)
-		n->n_events->e_interrupt(n->n_events);
+	if (n->wn_polls)
+		n->wn_events->e_interrupt(n->wn_events);
 	else
-		pthread_cond_signal(&n->n_granted);
-	pthread_mutex_unlock(&n->n_lock);
+		pthread_cond_signal(&n->wn_granted);
+	pthread_mutex_unlock(&n->wn_lock);
 }
 
 static void cancel_waiter(struct ustack_attachment *l)
@@ -191,7 +191,7 @@ static void cancel_waiter(struct ustack_attachment *l)
 	struct uwaiter *w = waiter_of(l);
 
 	if (!w->w_cancelled && w->w_more)
-		w->w_more->m_when = uevents_now();
+		w->w_more->mr_when = uevents_now();
 	w->w_cancelled = true;
 	if (!w->w_shield && !w->w_joins && uwait_claim(w))
 		uwait_finish(w, -ECANCELED);
@@ -222,10 +222,10 @@ static int move_on(struct ustack_attachment *l)
 
 void uwait__free_more(struct uwaiter *w)
 {
-	struct uwait_value *v = w->w_more ? w->w_more->m_values : NULL, *next;
+	struct uwait_value *v = w->w_more ? w->w_more->mr_values : NULL, *next;
 
 	for (; v; v = next) {
-		next = v->v_next;
+		next = v->vl_next;
 		free(v);
 	}
 	free(w->w_more);
@@ -239,8 +239,8 @@ static void free_waiter(struct ustack_attachment *l)
 	uncount(w);                             /* aborted while it waited */
 	uwait__leave_scopes(w);
 	disarm(w);
-	if (w->w_more && w->w_more->m_inside)
-		s->s_coroutines->c_abandon(w->w_more->m_inside, w->w_thread);
+	if (w->w_more && w->w_more->mr_inside)
+		s->s_coroutines->cc_abandon(w->w_more->mr_inside, w->w_thread);
 	uwait__free_more(w);
 	s->s_calls.s_free(s, w->w_thread, w, w->w_size);
 }
@@ -256,29 +256,29 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 		return;
 	if (!__atomic_compare_exchange_n(&w->w_state, &state, WAIT_LOOKED, 0,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-		why->y_woken = state == WAIT_WAKING || state == WAIT_GIVING;
+		why->wy_woken = state == WAIT_WAKING || state == WAIT_GIVING;
 		return;
 	}
-	why->y_where = w->w_where;
-	why->y_kind = "a grant";
+	why->wy_where = w->w_where;
+	why->wy_kind = "a grant";
 	if (kind) {
-		why->y_kind = kind->k_name;
-		why->y_how = kind->k_how ? kind->k_how : "";
-		why->y_object = w->w_object;
-		why->y_number = kind->k_number;
-		if (kind->k_sleeps && !kind->k_number && w->w_deadline != USCHED_NEVER)
-			why->y_kind = "a time";
+		why->wy_kind = kind->kd_name;
+		why->wy_how = kind->kd_how ? kind->kd_how : "";
+		why->wy_object = w->w_object;
+		why->wy_number = kind->kd_number;
+		if (kind->kd_sleeps && !kind->kd_number && w->w_deadline != USCHED_NEVER)
+			why->wy_kind = "a time";
 	}
-	if (kind && kind->k_tell)
-		kind->k_tell(w, why);
+	if (kind && kind->kd_tell)
+		kind->kd_tell(w, why);
 	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
 /* Not static: other files know waiters by it. */
 const struct ustack_attachment_ops uwait__ops = {
-	.a_end = end_waiter, .a_error = error_of, .a_cancelled = is_cancelled,
-	.a_cancel = cancel_waiter, .a_leave = move_on,
-	.a_free = free_waiter, .a_describe = describe,
+	.ao_end = end_waiter, .ao_error = error_of, .ao_cancelled = is_cancelled,
+	.ao_cancel = cancel_waiter, .ao_leave = move_on,
+	.ao_free = free_waiter, .ao_describe = describe,
 };
 
 /* Makes a waiter, in the scheduler's memory, which goes back to the system. */
@@ -318,10 +318,10 @@ static struct usched_spell *spell_now(void)
 
 	if (!s->s_current)
 		return NULL;
-	if (l->l_switches != (uint32_t)s->s_stats.s_switches) {
-		l->l_switches = (uint32_t)s->s_stats.s_switches;
-		l->l_calls = 0;
-		l->l_since = 0;
+	if (l->sp_switches != (uint32_t)s->s_stats.st_switches) {
+		l->sp_switches = (uint32_t)s->s_stats.st_switches;
+		l->sp_calls = 0;
+		l->sp_since = 0;
 	}
 	return l;
 }
@@ -332,26 +332,26 @@ static struct usched_spell *spell_now(void)
  */
 static int32_t look_at_clock(struct usched_spell *l)
 {
-	int64_t now = uevents_now(), gap = l->l_since ? now - l->l_looked : 0;
+	int64_t now = uevents_now(), gap = l->sp_since ? now - l->sp_looked : 0;
 
-	l->l_looked = now;
+	l->sp_looked = now;
 	if (gap == 0)
-		l->l_since = now;
-	return now - l->l_since < BUDGET_SPELL ? (int32_t)gap : BUDGET_SPELL_OVER;
+		l->sp_since = now;
+	return now - l->sp_since < BUDGET_SPELL ? (int32_t)gap : BUDGET_SPELL_OVER;
 }
 
 APART static bool look_tired(struct usched_spell *l)
 {
-	if (l->l_calls > BUDGET_CALLS_MAX)
-		l->l_calls = BUDGET_CALLS_MAX;
-	return look_at_clock(l) == BUDGET_SPELL_OVER || l->l_calls == BUDGET_CALLS_MAX;
+	if (l->sp_calls > BUDGET_CALLS_MAX)
+		l->sp_calls = BUDGET_CALLS_MAX;
+	return look_at_clock(l) == BUDGET_SPELL_OVER || l->sp_calls == BUDGET_CALLS_MAX;
 }
 
 BY_THREADS bool usched__is_tired(void)
 {
 	struct usched_spell *l = spell_now();
 
-	return l && ++l->l_calls > BUDGET_CALLS_FREE && look_tired(l);
+	return l && ++l->sp_calls > BUDGET_CALLS_FREE && look_tired(l);
 }
 
 BY_THREADS bool usched__is_over(void)
@@ -359,7 +359,7 @@ BY_THREADS bool usched__is_over(void)
 	struct usched_spell *l = spell_now();
 	int32_t gap = look_at_clock(l);
 
-	l->l_left = gap > BUDGET_LOCKS_LONG ? 0 : BUDGET_LOCKS - 1;
+	l->sp_left = gap > BUDGET_LOCKS_LONG ? 0 : BUDGET_LOCKS - 1;
 	return gap == BUDGET_SPELL_OVER;
 }
 
@@ -374,9 +374,9 @@ int usched__yield_tired(int64_t deadline)
 	}
 	l = spell_now();
 	if (l) {
-		l->l_calls = BUDGET_CALLS_FREE;
-		l->l_left = 0;
-		l->l_since = l->l_looked = uevents_now();
+		l->sp_calls = BUDGET_CALLS_FREE;
+		l->sp_left = 0;
+		l->sp_since = l->sp_looked = uevents_now();
 	}
 	return rc == -ECANCELED && deadline > 0 ? rc : 0;
 }
@@ -385,22 +385,22 @@ BY_THREADS bool usched__tires(struct budget *b)
 {
 	struct usched_spell *l = spell_now();
 	int32_t gap = l ? look_at_clock(l) : 0;
-	unsigned calls = b->b_calls, pace = b->b_pace ? b->b_pace : 1;
-	unsigned passed = calls - b->b_looked;
+	unsigned calls = b->bu_calls, pace = b->bu_pace ? b->bu_pace : 1;
+	unsigned passed = calls - b->bu_looked;
 
 	if (gap > BUDGET_PACE_LONG)
 		pace = 1;
 	else if (gap > 0 && (unsigned)gap * pace < BUDGET_PACE_SHORT * passed
 		 && pace < BUDGET_PACE_MAX)
 		pace *= 2;
-	b->b_pace = (uint8_t)pace;
-	b->b_looked = (uint8_t)calls;
+	b->bu_pace = (uint8_t)pace;
+	b->bu_looked = (uint8_t)calls;
 	calls += gap == 0 ? 1 : pace;           /* what one call takes is known soon */
-	b->b_next = (uint8_t)(calls < BUDGET_MAX ? calls : BUDGET_MAX);
-	if (gap != BUDGET_SPELL_OVER && b->b_calls < BUDGET_MAX)
+	b->bu_next = (uint8_t)(calls < BUDGET_MAX ? calls : BUDGET_MAX);
+	if (gap != BUDGET_SPELL_OVER && b->bu_calls < BUDGET_MAX)
 		return false;
 	budget_renew(b);
-	b->b_calls = gap == BUDGET_SPELL_OVER;  /* the call that yields */
+	b->bu_calls = gap == BUDGET_SPELL_OVER; /* the call that yields */
 	return true;
 }
 
@@ -436,8 +436,8 @@ void uwait__check_deadline(int64_t deadline)
 	    || __atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
 		return;
 	fprintf(stderr, "usched: ");
-	if (u && OBSERVER(o_introduce))
-		OBSERVER(o_introduce)(u);
+	if (u && OBSERVER(ob_introduce))
+		OBSERVER(ob_introduce)(u);
 	else
 		fprintf(stderr, "a native thread");
 	fprintf(stderr, " waits until %" PRId64 " ns, which was before the program "
@@ -468,7 +468,7 @@ struct uwaiter *uwait_prepare(int64_t deadline, bool outside)
 	w->w_counts = false;
 	w->w_clipped = false;
 	if (w->w_outside) {
-		native_of(w)->n_polls = false;
+		native_of(w)->wn_polls = false;
 		rc = w->w_scoped ? uwait__look_around(w) : 0;
 		return rc ? no_waiter(rc) : w;
 	}
@@ -496,12 +496,12 @@ int uwait__events(struct uwaiter *w, struct uevents **e)
 		*e = usched__of(w->w_thread)->s_events;
 		return 0;
 	}
-	if (!n->n_events)
-		rc = uevents_create(&n->n_events);
-	/* Written once in a wait: the granter reads n_polls once a node is in a queue. */
-	if (rc == 0 && !n->n_polls)
-		n->n_polls = true;
-	*e = n->n_events;
+	if (!n->wn_events)
+		rc = uevents_create(&n->wn_events);
+	/* Written once in a wait: the granter reads wn_polls when a node is queued. */
+	if (rc == 0 && !n->wn_polls)
+		n->wn_polls = true;
+	*e = n->wn_events;
 	return rc;
 }
 
@@ -540,7 +540,7 @@ void *uwait_room(struct uwaiter *w, size_t size)
 {
 	struct uwait_more *more = w->w_more;
 
-	if (more && size <= more->m_size)
+	if (more && size <= more->mr_size)
 		return more + 1;
 	if (size > SIZE_MAX - ALIGN - sizeof *more)
 		return NULL;
@@ -552,7 +552,7 @@ void *uwait_room(struct uwaiter *w, size_t size)
 		*more = *w->w_more;
 	else
 		memset(more, 0, sizeof *more);
-	more->m_size = size;
+	more->mr_size = size;
 	free(w->w_more);
 	w->w_more = more;
 	return more + 1;
@@ -717,10 +717,10 @@ int ustack_shield(int on)
 	if (!w)
 		return -ENOMEM;
 	before = w->w_shield;
-	for (m = w->w_scoped ? w->w_more->m_inner : NULL; m; m = m->e_outer) {
-		uwait_lock(&m->e_scope->p_lock);
-		m->e_shield = on;
-		uwait_unlock(&m->e_scope->p_lock);
+	for (m = w->w_scoped ? w->w_more->mr_inner : NULL; m; m = m->wm_outer) {
+		uwait_lock(&m->wm_scope->ws_lock);
+		m->wm_shield = on;
+		uwait_unlock(&m->wm_scope->ws_lock);
 	}
 	w->w_shield = on;
 	return before;
@@ -780,8 +780,8 @@ struct uwait_place *uwait__pop_place(struct uwait_queue *q)
 		p = (struct uwait_place *)(void *)q->q_first;
 		if (!p)
 			return NULL;
-		uwait_remove(q, &p->p_node);
-	} while (!uwait_claim(p->p_waiter));
+		uwait_remove(q, &p->wp_node);
+	} while (!uwait_claim(p->wp_waiter));
 	return p;
 }
 
@@ -790,7 +790,7 @@ void uwait_lock_slow(struct uwait_lock *l)
 	unsigned spins = 0;
 
 	do {
-		while (__atomic_load_n(&l->l_held, __ATOMIC_RELAXED))
+		while (__atomic_load_n(&l->wl_held, __ATOMIC_RELAXED))
 			relax(&spins);
-	} while (__atomic_exchange_n(&l->l_held, 1, __ATOMIC_ACQUIRE));
+	} while (__atomic_exchange_n(&l->wl_held, 1, __ATOMIC_ACQUIRE));
 }

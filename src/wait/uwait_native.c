@@ -2,8 +2,8 @@
 /*
  * uwait_native.c: the waiters of native threads. A native thread has one from its first
  * wait to its end, as the value of a key. The thread sleeps by a condition, or, in a
- * wait for descriptors, in the poller. A granter sets IDLE under n_lock, and ends the
- * sleep that n_polls names.
+ * wait for descriptors, in the poller. A granter sets IDLE under wn_lock, and ends the
+ * sleep that wn_polls names.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
@@ -25,13 +25,13 @@ static void free_native(void *native)
 	struct uwait_native *n = (struct uwait_native *)native;
 
 	pthread_setspecific(native_key, n);     /* for destructors of keys */
-	uwait__ops.a_end(&n->n_waiter.w_attachment);
+	uwait__ops.ao_end(&n->wn_waiter.w_attachment);
 	pthread_setspecific(native_key, NULL);
-	if (n->n_events)
-		n->n_events->e_close(n->n_events);
-	pthread_cond_destroy(&n->n_granted);
-	pthread_mutex_destroy(&n->n_lock);
-	uwait__free_more(&n->n_waiter);
+	if (n->wn_events)
+		n->wn_events->e_close(n->wn_events);
+	pthread_cond_destroy(&n->wn_granted);
+	pthread_mutex_destroy(&n->wn_lock);
+	uwait__free_more(&n->wn_waiter);
 	free(n);
 }
 
@@ -55,17 +55,17 @@ struct uwaiter *uwait__native(void)
 		return NULL;
 	n = (struct uwait_native *)pthread_getspecific(native_key);
 	if (n)
-		return &n->n_waiter;
+		return &n->wn_waiter;
 	n = (struct uwait_native *)calloc(1, sizeof *n);
 	if (!n || pthread_setspecific(native_key, n)) {
 		free(n);
 		return NULL;
 	}
-	n->n_waiter.w_outside = true;
-	n->n_waiter.w_name = uwait_name();
-	pthread_mutex_init(&n->n_lock, NULL);
-	when_init_cond(&n->n_granted);
-	return &n->n_waiter;
+	n->wn_waiter.w_outside = true;
+	n->wn_waiter.w_name = uwait_name();
+	pthread_mutex_init(&n->wn_lock, NULL);
+	when_init_cond(&n->wn_granted);
+	return &n->wn_waiter;
 }
 
 /* Closes, in the child of a fork, the poller that the parent uses, too. */
@@ -75,29 +75,29 @@ void uwait__forked(void)
 		? (struct uwait_native *)pthread_getspecific(native_key) : NULL;
 
 	key_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	if (n && n->n_events)
-		n->n_events->e_close(n->n_events);
+	if (n && n->wn_events)
+		n->wn_events->e_close(n->wn_events);
 	if (n)
-		n->n_events = NULL;
+		n->wn_events = NULL;
 }
 
-/* Sleeps, with n_lock released meanwhile. False: the deadline has come. */
+/* Sleeps, with wn_lock released meanwhile. False: the deadline has come. */
 static bool sleep_native(struct uwait_native *n, int64_t deadline)
 {
 	struct timespec t = when_of(deadline);
 
-	if (n->n_polls) {
-		pthread_mutex_unlock(&n->n_lock);
-		n->n_events->e_poll(n->n_events, deadline);
-		pthread_mutex_lock(&n->n_lock);
+	if (n->wn_polls) {
+		pthread_mutex_unlock(&n->wn_lock);
+		n->wn_events->e_poll(n->wn_events, deadline);
+		pthread_mutex_lock(&n->wn_lock);
 		return deadline == USCHED_NEVER || uevents_now() < deadline;
 	}
 	if (deadline == USCHED_NEVER)
-		return pthread_cond_wait(&n->n_granted, &n->n_lock) == 0;
-	return pthread_cond_timedwait(&n->n_granted, &n->n_lock, &t) != ETIMEDOUT;
+		return pthread_cond_wait(&n->wn_granted, &n->wn_lock) == 0;
+	return pthread_cond_timedwait(&n->wn_granted, &n->wn_lock, &t) != ETIMEDOUT;
 }
 
-/* Blocks until w_state is IDLE, which is set under n_lock. */
+/* Blocks until w_state is IDLE, which is set under wn_lock. */
 int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
 			struct uwait_queue *q)
 {
@@ -106,11 +106,11 @@ int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
 
 	if (w->w_scoped)
 		uwait__look_back(w);
-	pthread_mutex_lock(&n->n_lock);
+	pthread_mutex_lock(&n->wn_lock);
 	while (__atomic_load_n(&w->w_state, __ATOMIC_ACQUIRE) != WAIT_IDLE)
 		if (!sleep_native(n, w->w_deadline) && uwait_withdraw(w))
 			w->w_result = uwait__late(w);
-	pthread_mutex_unlock(&n->n_lock);
+	pthread_mutex_unlock(&n->wn_lock);
 	allow_cancel(before);
 	return uwait__outcome(w, lock, q);
 }

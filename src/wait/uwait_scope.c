@@ -4,9 +4,9 @@
  * calls of programs.
  *
  * A scope has a queue of the threads in the scope, and ends their waits under the lock of
- * the queue. The thread that ends a scope first writes p_ended and then reads w_state; a
- * waiter in scopes first writes w_state and then reads p_ended. So at least one of the
- * two sees what the other wrote. A waiter that is AWAKE reads p_ended before the thread
+ * the queue. The thread that ends a scope first writes ws_ended and then reads w_state; a
+ * waiter in scopes first writes w_state and then reads ws_ended. So at least one of the
+ * two sees what the other wrote. A waiter that is AWAKE reads ws_ended before the thread
  * blocks.
  *
  * A thread may be in several scopes, and may be cancelled, too. Waits of the thread
@@ -17,28 +17,29 @@
 /* Returns when `p' ended; or USCHED_NEVER. */
 static int64_t end_of_scope(const struct uwait_scope *p)
 {
-	int64_t ended = __atomic_load_n(&p->p_ended, __ATOMIC_ACQUIRE);
+	int64_t ended = __atomic_load_n(&p->ws_ended, __ATOMIC_ACQUIRE);
 
-	if (p->p_deadline < ended && uevents_now() >= p->p_deadline)
-		return p->p_deadline;
+	if (p->ws_deadline < ended && uevents_now() >= p->ws_deadline)
+		return p->ws_deadline;
 	return ended;
 }
 
 /* Returns the earliest cause that ends the waits of `w'. 0: nothing ends them. */
 int uwait__end_of(const struct uwaiter *w)
 {
-	const struct uwait_member *m = w->w_scoped ? w->w_more->m_inner : NULL;
-	int64_t first = w->w_cancelled ? w->w_more ? w->w_more->m_when : 0 : USCHED_NEVER;
+	const struct uwait_member *m = w->w_scoped ? w->w_more->mr_inner : NULL;
+	int64_t first = !w->w_cancelled ? USCHED_NEVER
+			: w->w_more ? w->w_more->mr_when : 0;
 	int rc = w->w_cancelled ? -ECANCELED : 0;
 
 	if (w->w_shield)
 		return 0;
-	for (; m; m = m->e_outer) {
-		int64_t when = end_of_scope(m->e_scope);
+	for (; m; m = m->wm_outer) {
+		int64_t when = end_of_scope(m->wm_scope);
 
 		if (when < first) {
 			first = when;
-			rc = when == m->e_scope->p_deadline ? -ETIMEDOUT : -ECANCELED;
+			rc = when == m->wm_scope->ws_deadline ? -ETIMEDOUT : -ECANCELED;
 		}
 	}
 	return rc;
@@ -53,8 +54,8 @@ int uwait__look_around(struct uwaiter *w)
 	int rc = uwait__end_of(w);
 
 	if (rc == 0 && w->w_scoped && !w->w_shield
-	    && w->w_more->m_inner->e_deadline < w->w_deadline) {
-		w->w_deadline = w->w_more->m_inner->e_deadline;
+	    && w->w_more->mr_inner->wm_deadline < w->w_deadline) {
+		w->w_deadline = w->w_more->mr_inner->wm_deadline;
 		w->w_clipped = true;
 	}
 	return rc;
@@ -66,7 +67,7 @@ int uwait__scope_error(const struct uwait_scope *p)
 
 	if (when == USCHED_NEVER)
 		return 0;
-	return when == p->p_deadline ? -ETIMEDOUT : -ECANCELED;
+	return when == p->ws_deadline ? -ETIMEDOUT : -ECANCELED;
 }
 
 int uwait__enter(struct uwait_scope *p, struct uwait_member *m)
@@ -77,44 +78,44 @@ int uwait__enter(struct uwait_scope *p, struct uwait_member *m)
 
 	if (!w || (!w->w_more && !uwait_room(w, 0)))
 		return -ENOMEM;
-	if (!w->w_outside && p->p_deadline != USCHED_NEVER) {
+	if (!w->w_outside && p->ws_deadline != USCHED_NEVER) {
 		rc = uevents_of(usched__of(w->w_thread), &e);
 		if (rc)
 			return rc;
 	}
-	m->e_scope = p;
-	m->e_waiter = w;
-	m->e_outer = w->w_more->m_inner;
-	m->e_deadline = p->p_deadline;
-	if (m->e_outer && m->e_outer->e_deadline < m->e_deadline)
-		m->e_deadline = m->e_outer->e_deadline;
-	w->w_more->m_inner = m;
+	m->wm_scope = p;
+	m->wm_waiter = w;
+	m->wm_outer = w->w_more->mr_inner;
+	m->wm_deadline = p->ws_deadline;
+	if (m->wm_outer && m->wm_outer->wm_deadline < m->wm_deadline)
+		m->wm_deadline = m->wm_outer->wm_deadline;
+	w->w_more->mr_inner = m;
 	w->w_scoped = true;
 	if (!w->w_outside)
 		w->w_thread->u_cancelled = 1;
-	uwait_lock(&p->p_lock);
-	m->e_shield = w->w_shield;
-	uwait_push(&p->p_members, &m->e_node);
-	uwait_unlock(&p->p_lock);
+	uwait_lock(&p->ws_lock);
+	m->wm_shield = w->w_shield;
+	uwait_push(&p->ws_members, &m->wm_node);
+	uwait_unlock(&p->ws_lock);
 	return 0;
 }
 
 /* Has the running thread of `w' leave the scope entered last. */
 static void leave_scope(struct uwaiter *w)
 {
-	struct uwait_member *m = w->w_more->m_inner;
-	struct uwait_scope *p = m->e_scope;
+	struct uwait_member *m = w->w_more->mr_inner;
+	struct uwait_scope *p = m->wm_scope;
 
-	w->w_more->m_inner = m->e_outer;
-	if (!m->e_outer) {
+	w->w_more->mr_inner = m->wm_outer;
+	if (!m->wm_outer) {
 		w->w_scoped = false;
 		if (!w->w_outside)
 			w->w_thread->u_cancelled = w->w_cancelled;
 	}
-	uwait_lock(&p->p_lock);
-	uwait_remove(&p->p_members, &m->e_node);
-	uwait_unlock(&p->p_lock);
-	p->p_left(m);
+	uwait_lock(&p->ws_lock);
+	uwait_remove(&p->ws_members, &m->wm_node);
+	uwait_unlock(&p->ws_lock);
+	p->ws_left(m);
 }
 
 int uwait__leave(void)
@@ -134,8 +135,8 @@ void uwait__leave_scopes(struct uwaiter *w)
 }
 
 /*
- * Ends the wait of `w', under p_lock of a scope of that thread, so that the waiter stays.
- * A wait that begins later, or is AWAKE, reads p_ended before the thread blocks.
+ * Ends the wait of `w', under ws_lock of a scope of that thread, so that the waiter
+ * stays. A wait that begins later, or is AWAKE, reads ws_ended before the thread blocks.
  */
 static void end_wait(struct uwaiter *w)
 {
@@ -163,16 +164,16 @@ bool uwait__end_some(struct uwait_scope *p, unsigned n)
 {
 	struct uwait_member *m;
 
-	uwait_lock(&p->p_lock);
+	uwait_lock(&p->ws_lock);
 	do {
-		m = (struct uwait_member *)(void *)p->p_members.q_first;
+		m = (struct uwait_member *)(void *)p->ws_members.q_first;
 		if (m) {
-			uwait_remove(&p->p_members, &m->e_node);
-			if (!m->e_shield)
-				end_wait(m->e_waiter);
+			uwait_remove(&p->ws_members, &m->wm_node);
+			if (!m->wm_shield)
+				end_wait(m->wm_waiter);
 		}
 	} while (m && --n > 0);
-	uwait_unlock(&p->p_lock);
+	uwait_unlock(&p->ws_lock);
 	return m;
 }
 
@@ -180,11 +181,11 @@ bool uwait__end_some(struct uwait_scope *p, unsigned n)
    join begins. */
 bool uwait__has_ended(const struct uwaiter *w)
 {
-	const struct uwait_member *m = w->w_more->m_inner;
+	const struct uwait_member *m = w->w_more->mr_inner;
 
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	for (; m && !w->w_shield; m = m->e_outer)
-		if (__atomic_load_n(&m->e_scope->p_ended, __ATOMIC_ACQUIRE)
+	for (; m && !w->w_shield; m = m->wm_outer)
+		if (__atomic_load_n(&m->wm_scope->ws_ended, __ATOMIC_ACQUIRE)
 		    != USCHED_NEVER)
 			return true;
 	return false;

@@ -74,11 +74,11 @@ WAIT_PRIVATE int uwait__events(struct uwaiter *w, struct uevents **e);
 
 /* uwait_native.c: the waiters of native threads. */
 struct uwait_native {
-	struct uwaiter  n_waiter;       /* first */
-	struct uevents *n_events;       /* or NULL */
-	bool            n_polls;        /* waits for these, and not for n_granted */
-	pthread_mutex_t n_lock;
-	pthread_cond_t  n_granted;
+	struct uwaiter  wn_waiter;      /* first */
+	struct uevents *wn_events;      /* or NULL */
+	bool            wn_polls;       /* waits for these, and not for wn_granted */
+	pthread_mutex_t wn_lock;
+	pthread_cond_t  wn_granted;
 };
 
 static inline struct uwait_native *native_of(struct uwaiter *w)
@@ -100,21 +100,21 @@ WAIT_PRIVATE int uwait__queue_first(struct uwaiter *w, struct uwait_lock *lock,
 
 /* A scope, which ends the waits of all threads and native threads in the scope. */
 struct uwait_scope {
-	struct uwait_lock  p_lock;
-	struct uwait_queue p_members;   /* members that were not told of the end */
-	int64_t            p_deadline;  /* constant */
-	int64_t            p_ended;     /* atomic: time of the cancel; or USCHED_NEVER */
-	void             (*p_left)(struct uwait_member *m);     /* frees the member */
+	struct uwait_lock  ws_lock;
+	struct uwait_queue ws_members;  /* members that were not told of the end */
+	int64_t            ws_deadline; /* constant */
+	int64_t            ws_ended;    /* atomic: time of the cancel; or USCHED_NEVER */
+	void             (*ws_left)(struct uwait_member *m);    /* frees the member */
 };
 
 /* A member of a scope; on the heap. */
 struct uwait_member {
-	struct uwait_node    e_node;    /* first; in p_members */
-	struct uwait_scope  *e_scope;
-	struct uwaiter      *e_waiter;
-	struct uwait_member *e_outer;   /* of the scope entered before, or NULL */
-	int64_t              e_deadline;        /* earliest, of this and outer scopes */
-	bool                 e_shield;  /* under p_lock: the thread is shielded */
+	struct uwait_node    wm_node;   /* first; in ws_members */
+	struct uwait_scope  *wm_scope;
+	struct uwaiter      *wm_waiter;
+	struct uwait_member *wm_outer;  /* of the scope entered before, or NULL */
+	int64_t              wm_deadline;       /* earliest, of this and outer scopes */
+	bool                 wm_shield; /* under ws_lock: the thread is shielded */
 };
 
 /*
@@ -127,7 +127,7 @@ WAIT_PRIVATE int uwait__enter(struct uwait_scope *p, struct uwait_member *m);
 WAIT_PRIVATE int uwait__leave(void);
 
 /*
- * Ends the waits of up to `n' members, after the caller has set p_ended. Returns whether
+ * Ends the waits of up to `n' members, after the caller has set ws_ended. Returns whether
  * members may be left.
  */
 WAIT_PRIVATE bool uwait__end_some(struct uwait_scope *p, unsigned n);

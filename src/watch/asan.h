@@ -46,9 +46,9 @@ UNWATCHED static inline void watch_vacate(const struct ustack *u)
 UNWATCHED static inline void watch__change(struct usched_fiber *from,
 					   struct usched_fiber *to)
 {
-	__sanitizer_start_switch_fiber(from ? &from->f_handle : NULL, to->f_base,
-				       to->f_size);
-	__sanitizer_finish_switch_fiber(to->f_handle, NULL, NULL);
+	__sanitizer_start_switch_fiber(from ? &from->fi_handle : NULL, to->fi_base,
+				       to->fi_size);
+	__sanitizer_finish_switch_fiber(to->fi_handle, NULL, NULL);
 }
 
 /* Asks for the native thread's stack, which only a switch of fibers tells. */
@@ -56,8 +56,8 @@ UNWATCHED static inline void watch_run(struct usched *s)
 {
 	struct usched_fiber *home = &s->s_fiber;
 
-	__sanitizer_start_switch_fiber(&home->f_handle, __builtin_frame_address(0), 1);
-	__sanitizer_finish_switch_fiber(home->f_handle, &home->f_base, &home->f_size);
+	__sanitizer_start_switch_fiber(&home->fi_handle, __builtin_frame_address(0), 1);
+	__sanitizer_finish_switch_fiber(home->fi_handle, &home->fi_base, &home->fi_size);
 	watch__change(home, home);
 	s->s_followed = home;
 }
@@ -68,8 +68,8 @@ UNWATCHED static inline void watch_launch(struct usched *s, struct ustack *u)
 
 	u->u_fiber = (struct usched_fiber){ NULL, k->k_bottom - k->k_size, k->k_size };
 	if (k == &s->s_native)
-		u->u_fiber = (struct usched_fiber){ NULL, s->s_fiber.f_base,
-						   s->s_fiber.f_size };
+		u->u_fiber = (struct usched_fiber){ NULL, s->s_fiber.fi_base,
+						   s->s_fiber.fi_size };
 }
 
 /* SP has moved to s_current. */
@@ -91,10 +91,10 @@ UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 	if (s->s_followed == &u->u_fiber) {
 		low = __builtin_frame_address(0);
 		s->s_followed = NULL;
-	} else if (u->u_fiber.f_handle) {  /* a fiber can be ended only while it runs */
-		__sanitizer_start_switch_fiber(&here.f_handle, usched__top(u), 1);
-		__sanitizer_finish_switch_fiber(u->u_fiber.f_handle, &here.f_base,
-						&here.f_size);
+	} else if (u->u_fiber.fi_handle) { /* a fiber can be ended only while it runs */
+		__sanitizer_start_switch_fiber(&here.fi_handle, usched__top(u), 1);
+		__sanitizer_finish_switch_fiber(u->u_fiber.fi_handle, &here.fi_base,
+						&here.fi_size);
 		watch__change(NULL, &here);
 	}
 	if (u->u_stack->k_resident == u)

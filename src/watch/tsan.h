@@ -4,7 +4,7 @@
 
 UNWATCHED static inline void watch_run(struct usched *s)
 {
-	s->s_fiber.f_handle = __tsan_get_current_fiber();
+	s->s_fiber.fi_handle = __tsan_get_current_fiber();
 	s->s_followed = &s->s_fiber;
 	s->s_ended = NULL;
 }
@@ -12,7 +12,7 @@ UNWATCHED static inline void watch_run(struct usched *s)
 UNWATCHED static inline void watch_launch(struct usched *s, struct ustack *u)
 {
 	(void)s;
-	u->u_fiber.f_handle = __tsan_create_fiber(0);
+	u->u_fiber.fi_handle = __tsan_create_fiber(0);
 }
 
 UNWATCHED static inline void watch__change(struct usched *s, struct usched_fiber *to)
@@ -20,7 +20,7 @@ UNWATCHED static inline void watch__change(struct usched *s, struct usched_fiber
 	if (s->s_followed == to)
 		return;
 	s->s_followed = to;
-	__tsan_switch_to_fiber(to->f_handle, 0);
+	__tsan_switch_to_fiber(to->fi_handle, 0);
 	if (s->s_ended)
 		__tsan_destroy_fiber(s->s_ended);
 	s->s_ended = NULL;
@@ -36,9 +36,9 @@ UNWATCHED static inline void watch_arrive(struct usched *s)
 UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 {
 	if (s->s_followed == &u->u_fiber) {
-		s->s_ended = u->u_fiber.f_handle;
+		s->s_ended = u->u_fiber.fi_handle;
 		s->s_followed = NULL;
 	} else {
-		__tsan_destroy_fiber(u->u_fiber.f_handle);
+		__tsan_destroy_fiber(u->u_fiber.fi_handle);
 	}
 }

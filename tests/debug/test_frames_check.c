@@ -40,7 +40,7 @@ static struct usync_scope *scope;
 static struct uprocs *scheduler;
 static struct iovec iov;
 static struct usync_case one;
-static struct ubuf_in in = { .i_base = { .b_peer = (void *)-1, .b_limit = 1 } };
+static struct ubuf_in in = { .bi_base = { .b_peer = (void *)-1, .b_limit = 1 } };
 static char *found;
 
 /* ---- Calls ---- */
@@ -72,7 +72,7 @@ static char *found;
 	X(chan_send, usync_chan_send, (chan, p, 0)) \
 	X(chan_recv, usync_chan_recv, (chan, p, 0)) \
 	X(select, usync_select, (p, 1, 0)) \
-	X(select_value, usync_select, ((one.s_value = p, &one), 1, 0)) \
+	X(select_value, usync_select, ((one.cs_value = p, &one), 1, 0)) \
 	X(addr, unet_addr, (":1", p)) \
 	X(text, unet_text, (heap, p)) \
 	X(text_addr, unet_text, (p, heap)) \
@@ -140,7 +140,8 @@ static void start_alone(void *p)
 
 static struct usync_case *send_it(void **p)
 {
-	one = (struct usync_case){ .s_chan = pointers, .s_op = USYNC_SEND, .s_value = p };
+	one = (struct usync_case){ .cs_chan = pointers, .cs_op = USYNC_SEND,
+				   .cs_value = p };
 	return &one;
 }
 
@@ -214,7 +215,7 @@ static void run_use(func *first, func *second, unsigned processors, unsigned sta
 	TEST_EQUAL(usync_chan_create(1, 1, &chan), 0);
 	TEST_EQUAL(usync_chan_create(sizeof(void *), 1, &pointers), 0);
 	TEST_EQUAL(usync_scope_create(NULL, &scope, USCHED_NEVER), 0);
-	one.s_chan = chan;
+	one.cs_chan = chan;
 	iov.iov_len = 1;
 	TEST_EQUAL(rr_create(&conf, &rr), 0);
 	scheduler = rr;
@@ -488,13 +489,13 @@ static void start_in_scope(void *p)
 static void send_inside(void *p)
 {
 	struct inside i = { 1, p }, copy;
-	struct usync_case send = { .s_op = USYNC_SEND, .s_value = &i };
+	struct usync_case send = { .cs_op = USYNC_SEND, .cs_value = &i };
 	struct usync_chan *c;
 
 	TEST_EQUAL(usync_chan_create(sizeof i, 2, &c), 0);
 	TEST_EQUAL(usync_chan_send(c, &i, 0), 0);
 	TEST_EQUAL(usync_chan_recv(c, &copy, 0), 0);
-	send.s_chan = c;
+	send.cs_chan = c;
 	TEST_EQUAL(usync_select(&send, 1, 0), 0);
 	usync_chan_destroy(c);
 }

@@ -168,10 +168,10 @@ static void select_mixed(void *fd)
 {
 	size_t value;
 	struct usync_case cases[] = {
-		{ .s_op = USYNC_READABLE, .s_fd = *(int *)fd },
-		{ .s_chan = to.chan[1], .s_op = USYNC_RECV, .s_value = &value },
-		{ .s_op = USYNC_WRITABLE, .s_fd = -1 },
-		{ .s_op = USYNC_READABLE, .s_fd = *(int *)fd },
+		{ .cs_op = USYNC_READABLE, .cs_fd = *(int *)fd },
+		{ .cs_chan = to.chan[1], .cs_op = USYNC_RECV, .cs_value = &value },
+		{ .cs_op = USYNC_WRITABLE, .cs_fd = -1 },
+		{ .cs_op = USYNC_READABLE, .cs_fd = *(int *)fd },
 	};
 
 	/* It is there twice. */
@@ -182,8 +182,8 @@ static void select_after_channel(void *fd)
 {
 	size_t value;
 	struct usync_case cases[] = {
-		{ .s_chan = to.chan[1], .s_op = USYNC_RECV, .s_value = &value },
-		{ .s_op = USYNC_READABLE, .s_fd = *(int *)fd },
+		{ .cs_chan = to.chan[1], .cs_op = USYNC_RECV, .cs_value = &value },
+		{ .cs_op = USYNC_READABLE, .cs_fd = *(int *)fd },
 	};
 
 	TEST_EQUAL(usync_select(cases, 2, USCHED_NEVER), 1);
@@ -197,8 +197,8 @@ static void read_byte(void *fd)
 static void select_full(void *fd)
 {
 	struct usync_case cases[] = {
-		{ .s_op = USYNC_READABLE, .s_fd = *(int *)fd },
-		{ .s_op = USYNC_WRITABLE, .s_fd = *(int *)fd },
+		{ .cs_op = USYNC_READABLE, .cs_fd = *(int *)fd },
+		{ .cs_op = USYNC_WRITABLE, .cs_fd = *(int *)fd },
 	};
 
 	TEST_EQUAL(usync_select(cases, 2, USCHED_NEVER), 0);

@@ -261,10 +261,10 @@ static void tell_slowly(const struct uwaiter *w, struct ustack_why *why)
 
 	nanosleep(&(struct timespec){ 0, 100000 }, NULL);
 	TEST_EQUAL(o->o_value, VALUE);
-	why->y_how = " slowly";
+	why->wy_how = " slowly";
 }
 
-static const struct uwait_kind slow = { .k_name = "object", .k_tell = tell_slowly };
+static const struct uwait_kind slow = { .kd_name = "object", .kd_tell = tell_slowly };
 
 static UWAIT_CALL int wait_slowly(struct object *o)
 {

@@ -113,15 +113,15 @@ static void check_values(void *s)
 	char *text = metrics();
 
 	over->o_stats(s, &stats);
-	TEST_EQUAL(sum(text, 0, "usched_switches_total"), stats.s_switches);
+	TEST_EQUAL(sum(text, 0, "usched_switches_total"), stats.st_switches);
 	TEST_EQUAL(sum(text, 0, "usched_launches_total"), THREADS + SLEEPERS + 2);
-	TEST_EQUAL(sum(text, 0, "usched_launches_total"), stats.s_launches);
-	TEST_EQUAL(sum(text, 0, "usched_evictions_total"), stats.s_evictions);
-	TEST_EQUAL(sum(text, 0, "usched_loads_total"), stats.s_loads);
-	TEST_EQUAL(sum(text, 0, "usched_copied_bytes_total"), stats.s_bytes);
+	TEST_EQUAL(sum(text, 0, "usched_launches_total"), stats.st_launches);
+	TEST_EQUAL(sum(text, 0, "usched_evictions_total"), stats.st_evictions);
+	TEST_EQUAL(sum(text, 0, "usched_loads_total"), stats.st_loads);
+	TEST_EQUAL(sum(text, 0, "usched_copied_bytes_total"), stats.st_bytes);
 	TEST_EQUAL(sum(text, 0, "usched_preemptions_total"), 0);
-	TEST_EQUAL(sum(text, 0, "usched_moves_total"), stats.s_moves);
-	TEST_EQUAL(sum(text, 0, "usched_image_bytes"), stats.s_image_bytes);
+	TEST_EQUAL(sum(text, 0, "usched_moves_total"), stats.st_moves);
+	TEST_EQUAL(sum(text, 0, "usched_image_bytes"), stats.st_image_bytes);
 	TEST_TRUE(sum(text, 0, "usched_mail_total") >= THREADS + SLEEPERS + 2);
 	TEST_EQUAL(sum(text, 0, "usched_timers_expired_total"), 1);
 	TEST_TRUE(sum(text, 0, "usched_events_total") > 0);

@@ -24,7 +24,7 @@ enum { MANY = 200, MILLI = 1000000 };
 /* Has processors begin or end, as a reader from outside does. */
 static void ask(unsigned size_log)
 {
-	__atomic_store_n(&utrace__control.c_asked, size_log, __ATOMIC_RELAXED);
+	__atomic_store_n(&utrace__control.tc_asked, size_log, __ATOMIC_RELAXED);
 }
 
 static struct utrace_event events[EVENTS];
@@ -70,17 +70,17 @@ static size_t read_ring(struct utrace_ring *g)
 	uint64_t size = EVENTS, end, from;
 	size_t n;
 
-	if (!g || !__atomic_load_n(&g->g_events, __ATOMIC_ACQUIRE))
+	if (!g || !__atomic_load_n(&g->rg_events, __ATOMIC_ACQUIRE))
 		return 0;
 	if (g->g_size < size)
 		size = g->g_size;
 	end = __atomic_load_n(&g->g_count, __ATOMIC_ACQUIRE);
-	from = __atomic_load_n(&g->g_begin, __ATOMIC_ACQUIRE);
+	from = __atomic_load_n(&g->rg_begin, __ATOMIC_ACQUIRE);
 	if (end - from > size - MARGIN)
 		from = end - (size - MARGIN);
 	n = (size_t)(end - from);
 	for (size_t i = 0; i < n; i++) {
-		const struct utrace_event *v = &g->g_events[(from + i) % g->g_size];
+		const struct utrace_event *v = &g->rg_events[(from + i) % g->g_size];
 
 		events[i].v_time = __atomic_load_n(&v->v_time, __ATOMIC_ACQUIRE);
 		events[i].v_thread = __atomic_load_n(&v->v_thread, __ATOMIC_ACQUIRE);
@@ -136,7 +136,7 @@ static void play(void *unused)
 	{
 		uintptr_t f = (uintptr_t)wait_once;
 		const struct {
-			unsigned  e_kind, e_why;
+			unsigned  gk_kind, e_why;
 			uintptr_t e_thread, e_other;
 		} expected[] = {
 			{ UTRACE_SWITCH, 0, m, 0 },     /* it ran already */
@@ -166,7 +166,7 @@ static void play(void *unused)
 		for (i = 0; i < count; i++) {
 			const struct utrace_event *v = &events[n - count + i];
 
-			TEST_EQUAL(kind(v), expected[i].e_kind);
+			TEST_EQUAL(kind(v), expected[i].gk_kind);
 			TEST_EQUAL(why(v), expected[i].e_why);
 			TEST_EQUAL(v->v_thread, expected[i].e_thread);
 			if (expected[i].e_other == 1)   /* an image, and bytes */
@@ -225,7 +225,7 @@ static void hold_it(void *unused)
 			k = (const void *)((const char *)&usched__layout
 					   + (int32_t)(events[i].v_what >> 32));
 		}
-	TEST_TRUE(k && strcmp(k->k_name, "mutex") == 0);
+	TEST_TRUE(k && strcmp(k->kd_name, "mutex") == 0);
 	k = NULL;
 	for (size_t i = 0; i < n; i++)          /* the end of the sleep */
 		if (kind(&events[i]) == UTRACE_WAKE && why(&events[i]) == UTRACE_BY_EVENT)
@@ -498,13 +498,13 @@ static void start_moving(void *unused)
 		}
 	over->o_stats(sched, &first);
 	for (unsigned i = 0; i < PROCESSORS; i++)
-		ring(i)->g_begin = __atomic_load_n(&ring(i)->g_count, __ATOMIC_ACQUIRE);
+		ring(i)->rg_begin = __atomic_load_n(&ring(i)->g_count, __ATOMIC_ACQUIRE);
 	usync_group_add(&group, (uint32_t)n);
 	for (size_t k = 0; k < n; k++)
 		TEST_EQUAL(over->o_start(sched, burn, NULL, NULL), 0);
 	TEST_EQUAL(usync_group_wait(&group, USCHED_NEVER), 0);
 	over->o_stats(sched, &stats);
-	TEST_EQUAL(count_kind(UTRACE_MOVE), stats.s_moves - first.s_moves);
+	TEST_EQUAL(count_kind(UTRACE_MOVE), stats.st_moves - first.st_moves);
 	TEST_EQUAL(count_kind(UTRACE_START), n);
 	ask(0);
 }
@@ -544,7 +544,7 @@ static void get_mail(void *unused)
 		woken |= kind(&events[i]) == UTRACE_WAKE
 			&& why(&events[i]) == UTRACE_BY_MAIL
 			&& events[i].v_thread == (uintptr_t)me;
-	n = read_ring(utrace__control.c_native);
+	n = read_ring(utrace__control.tc_native);
 	for (size_t i = 0; i < n; i++)
 		posted |= kind(&events[i]) == UTRACE_POST
 			&& events[i].v_thread == (uintptr_t)me

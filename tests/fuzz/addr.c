@@ -18,10 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(text, data, size);
 	text[size] = '\0';
 	if (unet_addr(text, &a) == 0) {
-		CHECK(a.a_size <= sizeof a.a_sockaddr);
+		CHECK(a.ad_size <= sizeof a.ad_sockaddr);
 		CHECK(unet_text(&a, again) == again && strlen(again) < UNET_TEXT_MAX);
-		CHECK(unet_addr(again, &b) == 0 && b.a_size == a.a_size);
-		CHECK(memcmp(&a.a_sockaddr, &b.a_sockaddr, a.a_size) == 0);
+		CHECK(unet_addr(again, &b) == 0 && b.ad_size == a.ad_size);
+		CHECK(memcmp(&a.ad_sockaddr, &b.ad_sockaddr, a.ad_size) == 0);
 	}
 	free(text);
 	return 0;

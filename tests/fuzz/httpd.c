@@ -110,7 +110,7 @@ static void reset(void)
 		kept[i] = NULL;
 	}
 	CHECK(busy.g_count == 0);
-	slots.s_count = 0;
+	slots.sm_count = 0;
 	costs = 0;
 }
 

@@ -137,7 +137,7 @@ bool model_error(const struct thread *me, int rc)
 
 static bool is_in(const struct usync_cond *c, const struct thread *t)
 {
-	const struct uwait_node *n = c->c_queue.q_first;
+	const struct uwait_node *n = c->cv_queue.q_first;
 
 	while (n && n != &t->waiter->w_node)
 		n = n->n_next;
@@ -413,7 +413,7 @@ static struct channel *channel_of(const struct usync_case *k)
 {
 	struct channel *c = channels;
 
-	while (c->usync != k->s_chan)
+	while (c->usync != k->cs_chan)
 		c++;
 	return c;
 }
@@ -421,15 +421,15 @@ static struct channel *channel_of(const struct usync_case *k)
 static void case_done(struct thread *me, const struct usync_case *k, bool happened)
 {
 	struct channel *c = channel_of(k);
-	struct value *v = k->s_value;
+	struct value *v = k->cs_value;
 
-	if (happened && k->s_rc)
-		CHECK(k->s_rc == -EPIPE && c->closed);
-	if (k->s_op == USYNC_RECV && happened && k->s_rc == 0)
+	if (happened && k->cs_rc)
+		CHECK(k->cs_rc == -EPIPE && c->closed);
+	if (k->cs_op == USYNC_RECV && happened && k->cs_rc == 0)
 		receive(c, v, &me->last[c - channels]);
-	if (k->s_op == USYNC_RECV)
+	if (k->cs_op == USYNC_RECV)
 		return;
-	if (happened && k->s_rc == 0) {
+	if (happened && k->cs_rc == 0) {
 		c->ticket[v->ticket] |= SENT;
 		c->sent++;
 	} else {
@@ -440,10 +440,11 @@ static void case_done(struct thread *me, const struct usync_case *k, bool happen
 /* The first case alone, by what is for one. */
 static int single(struct usync_case *k, int64_t deadline)
 {
-	int rc = k->s_op == USYNC_SEND ? usync_chan_send(k->s_chan, k->s_value, deadline)
-				       : usync_chan_recv(k->s_chan, k->s_value, deadline);
+	int rc = k->cs_op == USYNC_SEND
+		 ? usync_chan_send(k->cs_chan, k->cs_value, deadline)
+		 : usync_chan_recv(k->cs_chan, k->cs_value, deadline);
 
-	k->s_rc = rc;
+	k->cs_rc = rc;
 	return rc == -EPIPE ? 0 : rc;
 }
 
@@ -458,8 +459,10 @@ void model_select(struct thread *me)
 		struct channel *c = &channels[fuzz_take(CHANNELS)];
 		bool send = fuzz_take(2) && c->tickets < TICKETS - 1;
 
-		cases[i] = (struct usync_case){ .s_chan = c->usync, .s_value = &values[i],
-						.s_op = send ? USYNC_SEND : USYNC_RECV };
+		cases[i] = (struct usync_case){
+			.cs_chan = c->usync, .cs_value = &values[i],
+			.cs_op = send ? USYNC_SEND : USYNC_RECV,
+		};
 		if (send)
 			values[i] = offer(c);
 	}
@@ -491,7 +494,7 @@ void model_close(struct thread *me)
 static bool has_case(const struct thread *t, const struct usync_chan *c, enum usync_op op)
 {
 	for (size_t i = 0; i < t->count; i++)
-		if (t->cases[i].s_chan == c && t->cases[i].s_op == op)
+		if (t->cases[i].cs_chan == c && t->cases[i].cs_op == op)
 			return t->state == LIVE && t->wait == SELECT;
 	return false;
 }
@@ -500,10 +503,10 @@ static bool has_case(const struct thread *t, const struct usync_chan *c, enum us
 static bool case_ready(const struct thread *me, const struct usync_case *k)
 {
 	const struct channel *c = channel_of(k);
-	bool send = k->s_op == USYNC_SEND;
+	bool send = k->cs_op == USYNC_SEND;
 
 	for (struct thread *t = threads; t < native; t++)
-		if (t != me && has_case(t, k->s_chan, send ? USYNC_RECV : USYNC_SEND))
+		if (t != me && has_case(t, k->cs_chan, send ? USYNC_RECV : USYNC_SEND))
 			return true;
 	return c->closed || c->sent - c->received != (send ? c->capacity : 0);
 }
@@ -556,9 +559,9 @@ static void check_objects(void)
 {
 	for (int i = 0; i < OBJECTS; i++) {
 		CHECK(!mutexes[i].owner == !mutexes[i].usync.m_owner);
-		CHECK(!rwlocks[i].writer == !rwlocks[i].usync.r_owner);
-		CHECK(rwlocks[i].readers == rwlocks[i].usync.r_readers);
-		CHECK(sems[i].count == sems[i].sem.s_count);
+		CHECK(!rwlocks[i].writer == !rwlocks[i].usync.rw_owner);
+		CHECK(rwlocks[i].readers == rwlocks[i].usync.rw_readers);
+		CHECK(sems[i].count == sems[i].sem.sm_count);
 		CHECK(groups[i].count == groups[i].group.g_count);
 	}
 }
@@ -679,7 +682,7 @@ void model_end(void)
 	if (live() > 0)
 		return;
 	sched->k_stats(&stats);
-	CHECK(stats.s_images == 0 && stats.s_image_bytes == 0);
+	CHECK(stats.st_images == 0 && stats.st_image_bytes == 0);
 	CHECK(destroyed == ended);
 	for (struct channel *c = channels; c < channels + CHANNELS; c++)
 		empty(c);

@@ -30,7 +30,7 @@ static void relay(int fd, void *unused)
 static void check_relayed(struct peer *p)
 {
 	CHECK(!connections && open_connections.g_count == 0);
-	CHECK(room.s_count == CONNECTIONS);
+	CHECK(room.sm_count == CONNECTIONS);
 	if (how != ECHO || p != peers || !is_plain(input, input_size))
 		return;
 	CHECK(p->size == input_size && memcmp(p->got, input, input_size) == 0);

@@ -31,10 +31,10 @@ void fuzz_charge(size_t blocks)
 
 	if (!s || !s->s_current || over)
 		return;
-	if (fuzz_now != looked || s->s_stats.s_switches != switches)
+	if (fuzz_now != looked || s->s_stats.st_switches != switches)
 		work = 0;
 	looked = fuzz_now;
-	switches = s->s_stats.s_switches;
+	switches = s->s_stats.st_switches;
 	work += blocks;
 	over = work > fuzz_work;
 	CHECK(!over && "the thread looks at the clock in time");

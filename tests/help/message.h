@@ -49,11 +49,11 @@ static inline ssize_t receive_from(int fd, void *buffer, size_t size, int flags,
 	struct msghdr m = message_of(&iov, 1, NULL);
 	ssize_t n;
 
-	m.msg_name = from ? &from->a_sockaddr : NULL;
-	m.msg_namelen = from ? sizeof from->a_sockaddr : 0;
+	m.msg_name = from ? &from->ad_sockaddr : NULL;
+	m.msg_namelen = from ? sizeof from->ad_sockaddr : 0;
 	n = unet_recvmsg(fd, &m, flags, deadline);
 	if (from)
-		from->a_size = m.msg_namelen;
+		from->ad_size = m.msg_namelen;
 	return n;
 }
 
@@ -63,17 +63,17 @@ static inline ssize_t send_to(int fd, const void *data, size_t size, int flags,
 	struct iovec iov = { (void *)(uintptr_t)data, size };
 	struct msghdr m = message_of(&iov, 1, NULL);
 
-	m.msg_name = to ? (void *)(uintptr_t)&to->a_sockaddr : NULL;
-	m.msg_namelen = to ? to->a_size : 0;
+	m.msg_name = to ? (void *)(uintptr_t)&to->ad_sockaddr : NULL;
+	m.msg_namelen = to ? to->ad_size : 0;
 	return unet_sendmsg(fd, &m, flags, deadline);
 }
 
 /* Returns a datagram socket that is bound to `a', or an error. */
 static inline int bind_datagrams(const struct unet_addr *a)
 {
-	int fd = socket(a->a_sockaddr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
+	int fd = socket(a->ad_sockaddr.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc;
 
-	if (fd < 0 || bind(fd, (const struct sockaddr *)&a->a_sockaddr, a->a_size) == 0)
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&a->ad_sockaddr, a->ad_size) == 0)
 		return fd < 0 ? -errno : fd;
 	rc = -errno;
 	close(fd);

@@ -124,8 +124,8 @@ static inline void mini_fini(struct mini *p)
 
 	TEST_EQUAL(usched_fini(&p->p_sched), 0);
 	usched_stats(&p->p_sched, &stats);
-	TEST_EQUAL(stats.s_images, 0);
-	TEST_EQUAL(stats.s_image_bytes, 0);
+	TEST_EQUAL(stats.st_images, 0);
+	TEST_EQUAL(stats.st_image_bytes, 0);
 	TEST_EQUAL(p->p_bytes, 0);
 	while (p->p_stacks > 0)
 		free(p->p_stack[--p->p_stacks]);

@@ -195,14 +195,14 @@ struct unet_addr address(const char *text)
 
 struct sockaddr *sockaddr_of(struct unet_addr *a)
 {
-	return (struct sockaddr *)(void *)&a->a_sockaddr;
+	return (struct sockaddr *)(void *)&a->ad_sockaddr;
 }
 
 struct unet_addr bound(int fd)
 {
-	struct unet_addr a = { .a_size = sizeof a.a_sockaddr };
+	struct unet_addr a = { .ad_size = sizeof a.ad_sockaddr };
 
-	TEST_EQUAL(getsockname(fd, sockaddr_of(&a), &a.a_size), 0);
+	TEST_EQUAL(getsockname(fd, sockaddr_of(&a), &a.ad_size), 0);
 	return a;
 }
 
@@ -210,7 +210,7 @@ struct unet_addr bound(int fd)
 int port_of(const struct unet_addr *a)
 {
 	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)
-		&a->a_sockaddr;
+		&a->ad_sockaddr;
 
 	return ntohs(in->sin_port);
 }
@@ -219,7 +219,7 @@ bool has_ipv6(void)
 {
 	struct unet_addr a = address("[::1]:0");
 	int fd = socket(AF_INET6, SOCK_STREAM, 0);
-	bool has = fd >= 0 && bind(fd, sockaddr_of(&a), a.a_size) == 0;
+	bool has = fd >= 0 && bind(fd, sockaddr_of(&a), a.ad_size) == 0;
 
 	if (fd >= 0)
 		close(fd);
@@ -243,17 +243,17 @@ int mini_listen(int backlog)
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 
 	TEST_TRUE(fd >= 0);
-	TEST_EQUAL(bind(fd, sockaddr_of(&a), a.a_size), 0);
+	TEST_EQUAL(bind(fd, sockaddr_of(&a), a.ad_size), 0);
 	TEST_EQUAL(listen(fd, backlog), 0);
 	return fd;
 }
 
 int mini_connect(struct unet_addr to)
 {
-	int fd = socket(to.a_sockaddr.ss_family, SOCK_STREAM, 0);
+	int fd = socket(to.ad_sockaddr.ss_family, SOCK_STREAM, 0);
 
 	TEST_TRUE(fd >= 0);
-	TEST_EQUAL(connect(fd, sockaddr_of(&to), to.a_size), 0);
+	TEST_EQUAL(connect(fd, sockaddr_of(&to), to.ad_size), 0);
 	return fd;
 }
 

@@ -36,10 +36,10 @@ static void make_udp(int fds[2])
 	struct unet_addr a = address(local());
 
 	fds[0] = socket(AF_INET, SOCK_DGRAM, 0);
-	TEST_EQUAL(bind(fds[0], sockaddr_of(&a), a.a_size), 0);
+	TEST_EQUAL(bind(fds[0], sockaddr_of(&a), a.ad_size), 0);
 	a = bound(fds[0]);
 	fds[1] = socket(AF_INET, SOCK_DGRAM, 0);
-	TEST_EQUAL(connect(fds[1], sockaddr_of(&a), a.a_size), 0);
+	TEST_EQUAL(connect(fds[1], sockaddr_of(&a), a.ad_size), 0);
 }
 
 static void make_full_datagrams(int fds[2])

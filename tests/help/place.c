@@ -39,16 +39,16 @@ void check_place(struct place *p)
 	size_t value = 1;
 
 	TEST_TRUE(!p->p_mutex.m_queue.q_first && !p->p_mutex.m_queue.q_last);
-	TEST_TRUE(!p->p_read.r_queue.q_first && !p->p_read.r_queue.q_last);
-	TEST_TRUE(!p->p_write.r_queue.q_first && !p->p_write.r_queue.q_last);
-	TEST_TRUE(!p->p_cond.c_queue.q_first && !p->p_cond.c_queue.q_last);
-	TEST_TRUE(!p->p_sem.s_queue.q_first && !p->p_sem.s_queue.q_last);
+	TEST_TRUE(!p->p_read.rw_queue.q_first && !p->p_read.rw_queue.q_last);
+	TEST_TRUE(!p->p_write.rw_queue.q_first && !p->p_write.rw_queue.q_last);
+	TEST_TRUE(!p->p_cond.cv_queue.q_first && !p->p_cond.cv_queue.q_last);
+	TEST_TRUE(!p->p_sem.sm_queue.q_first && !p->p_sem.sm_queue.q_last);
 	TEST_TRUE(!p->p_group.g_queue.q_first && !p->p_group.g_queue.q_last);
 	TEST_EQUAL(p->p_with.m_owner, 0);
-	TEST_EQUAL(p->p_read.r_readers, 0);
-	TEST_EQUAL(p->p_write.r_readers, 1);
-	TEST_EQUAL(p->p_write.r_owner, 0);
-	TEST_EQUAL(p->p_sem.s_count, 0);
+	TEST_EQUAL(p->p_read.rw_readers, 0);
+	TEST_EQUAL(p->p_write.rw_readers, 1);
+	TEST_EQUAL(p->p_write.rw_owner, 0);
+	TEST_EQUAL(p->p_sem.sm_count, 0);
 	TEST_EQUAL(p->p_group.g_count, 1);
 	TEST_EQUAL(usync_chan_recv(p->p_direct, &value, 0), -ETIMEDOUT);
 	TEST_EQUAL(usync_chan_send(p->p_direct, &value, 0), -ETIMEDOUT);
@@ -221,7 +221,7 @@ static int select_recv(struct worker *w, struct place *p, int64_t deadline)
 	TEST_EQUAL(first, rc == 1 ? w->w_index : SIZE_MAX);
 	TEST_EQUAL(second, SIZE_MAX);
 	if (rc == 1)
-		TEST_EQUAL(cases[1].s_rc, 0);
+		TEST_EQUAL(cases[1].cs_rc, 0);
 	return rc == 1 ? 0 : rc;
 }
 
@@ -239,7 +239,7 @@ static int select_send(struct worker *w, struct place *p, int64_t deadline)
 	TEST_EQUAL(none, SIZE_MAX);
 	TEST_EQUAL(value, w->w_index);
 	if (rc == 0)
-		TEST_EQUAL(cases[0].s_rc, 0);
+		TEST_EQUAL(cases[0].cs_rc, 0);
 	return rc;
 }
 
@@ -313,10 +313,10 @@ static bool is_last(struct worker *w, struct usync_chan *c, enum usync_op op)
 {
 	const struct uwait_place *last;
 
-	uwait_lock(&c->c_lock);
+	uwait_lock(&c->ch_lock);
 	last = (const struct uwait_place *)(const void *)queue_of(c, op)->q_last;
-	uwait_unlock(&c->c_lock);
-	return last && last->p_waiter == w->w_waiter;
+	uwait_unlock(&c->ch_lock);
+	return last && last->wp_waiter == w->w_waiter;
 }
 
 void await_visit(struct worker *w, const struct point *o)

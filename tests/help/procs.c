@@ -116,7 +116,7 @@ void await_joiner(struct ustack *u)
 {
 	struct uproc_thread *t = uproc_thread(u);
 
-	while (__atomic_load_n(&uproc_rest(t)->t_joiner, __ATOMIC_SEQ_CST) == UPROC_OPEN)
+	while (__atomic_load_n(&uproc_rest(t)->re_joiner, __ATOMIC_SEQ_CST) == UPROC_OPEN)
 		sched_yield();
 }
 

@@ -68,8 +68,8 @@ static __attribute__((destructor)) void print_counted(void)
 
 void test_counted(const struct usched_stats *stats)
 {
-	__atomic_fetch_add(&moves, stats->s_moves, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&preempted, stats->s_preempted, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&moves, stats->st_moves, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&preempted, stats->st_preempted, __ATOMIC_RELAXED);
 }
 
 static void print_seed(void)

@@ -204,8 +204,8 @@ static void choose(void *unused)
 {
 	int value = 0;
 	struct usync_case cases[] = {
-		{ .s_chan = chan, .s_op = USYNC_RECV, .s_value = &value },
-		{ .s_chan = other, .s_op = USYNC_RECV, .s_value = &value },
+		{ .cs_chan = chan, .cs_op = USYNC_RECV, .cs_value = &value },
+		{ .cs_chan = other, .cs_op = USYNC_RECV, .cs_value = &value },
 	};
 
 	(void)unused;
@@ -216,8 +216,8 @@ static void poll_two(void *unused)
 {
 	int value = 0;
 	struct usync_case cases[] = {
-		{ .s_op = USYNC_READABLE, .s_fd = pipes[0] },
-		{ .s_chan = chan, .s_op = USYNC_RECV, .s_value = &value },
+		{ .cs_op = USYNC_READABLE, .cs_fd = pipes[0] },
+		{ .cs_chan = chan, .cs_op = USYNC_RECV, .cs_value = &value },
 	};
 
 	(void)unused;

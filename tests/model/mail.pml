@@ -72,7 +72,7 @@
 #define MOVING PROCESSORS       /* the owner of a thread that moves, or that another
 				   processor has started */
 
-/* t_joiner */
+/* re_joiner */
 #define ENDED    (RECORDS + 1)
 #define TAKEN    (RECORDS + 2)
 #define DETACHED (RECORDS + 3)
@@ -107,8 +107,8 @@
 /* The records. */
 short u_mail[RECORDS + 1];
 short u_tokens[RECORDS + 1];
-byte  t_joiner[RECORDS + 1];
-byte  t_next[RECORDS + 1];
+byte  re_joiner[RECORDS + 1];
+byte  re_next[RECORDS + 1];
 byte  uproc_of[RECORDS + 1];
 byte  joined[RECORDS + 1];      /* on its stack: the thread that it joins, */
 byte  had[RECORDS + 1];         /* its tokens before, */
@@ -162,12 +162,12 @@ inline put_record(t)
 inline push_to(t, to)
 {
 #ifdef BREAK_PUSH_WITHOUT_CAS
-	t_next[t] = p_inbox[to];
+	re_next[t] = p_inbox[to];
 #endif
 	atomic {
 		assert(!freed[t] && !in_inbox[t] && to != MOVING);
 #ifndef BREAK_PUSH_WITHOUT_CAS
-		t_next[t] = p_inbox[to];
+		re_next[t] = p_inbox[to];
 #endif
 		p_inbox[to] = t;
 		in_inbox[t] = true
@@ -228,8 +228,8 @@ inline claim(t, by)
 {
 	atomic {
 		if
-		:: !freed[t] && t_joiner[t] == 0 -> t_joiner[t] = by; rc = 0
-		:: !freed[t] && t_joiner[t] == ENDED -> rc = 1
+		:: !freed[t] && re_joiner[t] == 0 -> re_joiner[t] = by; rc = 0
+		:: !freed[t] && re_joiner[t] == ENDED -> rc = 1
 		:: else -> rc = 2
 		fi
 	}
@@ -237,7 +237,7 @@ inline claim(t, by)
 	:: rc == 1 ->
 		atomic {
 			if
-			:: t_joiner[t] == ENDED -> t_joiner[t] = TAKEN
+			:: re_joiner[t] == ENDED -> re_joiner[t] = TAKEN
 			:: else -> rc = 2
 			fi
 		}
@@ -309,10 +309,10 @@ inline tell_native(t)
 {
 	atomic {
 		!r_lock ->
-		told = t_joiner[t] == NATIVE;
+		told = re_joiner[t] == NATIVE;
 		if
 		:: told ->
-			t_joiner[t] = TAKEN;
+			re_joiner[t] = TAKEN;
 			r_joining--;
 			for (i : 0 .. NATIVES - 1) { r_changed[i] = true }
 			i = 0
@@ -327,7 +327,7 @@ inline settle(p, t)
 	do
 	:: atomic {
 		assert(!freed[t]);
-		joiner = t_joiner[t];
+		joiner = re_joiner[t];
 		told = joiner == DETACHED
 	   }
 	   if
@@ -335,10 +335,10 @@ inline settle(p, t)
 		atomic {
 			if
 #ifdef BREAK_ENDED_WITHOUT_CAS
-			:: true -> t_joiner[t] = ENDED; break
+			:: true -> re_joiner[t] = ENDED; break
 #else
-			:: t_joiner[t] == 0 -> t_joiner[t] = ENDED; break
-			:: else -> joiner = t_joiner[t]
+			:: re_joiner[t] == 0 -> re_joiner[t] = ENDED; break
+			:: else -> joiner = re_joiner[t]
 #endif
 			fi
 		}
@@ -349,9 +349,9 @@ inline settle(p, t)
 	   :: joiner == NATIVE -> tell_native(t)
 	   :: else ->
 		atomic {
-			told = t_joiner[t] == joiner;
+			told = re_joiner[t] == joiner;
 			if
-			:: told -> t_joiner[t] = TAKEN
+			:: told -> re_joiner[t] = TAKEN
 			:: else
 			fi
 		}
@@ -395,8 +395,8 @@ inline uproc_drain(p)
 		p_inbox[p] = 0;
 		do
 		:: t != 0 ->
-			next = t_next[t];
-			t_next[t] = oldest;
+			next = re_next[t];
+			re_next[t] = oldest;
 			oldest = t;
 			t = next
 		:: else -> break
@@ -413,9 +413,9 @@ inline uproc_drain(p)
 			mail = u_mail[t]; u_mail[t] = mail & MAIL_ENDED;
 			in_inbox[t] = false
 		};
-		atomic { next = t_next[t];
+		atomic { next = re_next[t];
 #else
-		atomic { assert(!freed[t]); next = t_next[t]; in_inbox[t] = false };
+		atomic { assert(!freed[t]); next = re_next[t]; in_inbox[t] = false };
 #ifndef BREAK_MOVE_CLEARS_FIRST
 		arrive(p, t);
 #endif
@@ -483,8 +483,8 @@ inline uproc_start(t, on, by)
 		p_count[on]++;
 		u_tokens[t] = 0;
 		if
-		:: t_joiner[t] = 0
-		:: t_joiner[t] = DETACHED
+		:: re_joiner[t] = 0
+		:: re_joiner[t] = DETACHED
 		fi
 	}
 	if
@@ -520,14 +520,14 @@ inline join_goes_on(t)
 		had[t] = 0;
 		if
 		:: mail & UPROC_JOINED ->
-			assert(t_joiner[joined[t]] == TAKEN);
+			assert(re_joiner[joined[t]] == TAKEN);
 			put_record(joined[t]);
 			joined[t] = 0
 #ifdef BREAK_GIVE_UP_WITHOUT_CAS
-		:: else -> t_joiner[joined[t]] = 0; joined[t] = 0
+		:: else -> re_joiner[joined[t]] = 0; joined[t] = 0
 #else
-		:: !(mail & UPROC_JOINED) && t_joiner[joined[t]] == t ->
-			t_joiner[joined[t]] = 0;
+		:: !(mail & UPROC_JOINED) && re_joiner[joined[t]] == t ->
+			re_joiner[joined[t]] = 0;
 			joined[t] = 0
 		:: else ->                      /* news is on its way */
 			had[t] = u_tokens[t];
@@ -573,7 +573,7 @@ inline act(p, t)
 	:: atomic { u == t -> p_intent = UPROC_YIELD; blocks = true }
 	:: !freed[u] -> rr_wake(p, u)
 	:: u != t && !freed[u] -> join_begin(t, u)
-	:: !freed[u] && t_joiner[u] != DETACHED ->
+	:: !freed[u] && re_joiner[u] != DETACHED ->
 		claim(u, DETACHED);
 		if
 		:: atomic { rc == 1 -> put_record(u) }
@@ -727,15 +727,15 @@ inline native_join(n, t)
 	:: rc == 0 ->
 		atomic { r_joining++; awaited[n] = t; timely = true };
 		do
-		:: atomic { t_joiner[t] == TAKEN -> rc = 1 } break
-		:: atomic { t_joiner[t] != TAKEN && !timely ->
+		:: atomic { re_joiner[t] == TAKEN -> rc = 1 } break
+		:: atomic { re_joiner[t] != TAKEN && !timely ->
 #ifdef BREAK_NATIVE_LEAVES_NAME
 			r_joining--
 #else
-			r_joining--; t_joiner[t] = 0
+			r_joining--; re_joiner[t] = 0
 #endif
 		   } break
-		:: atomic { t_joiner[t] != TAKEN && timely ->
+		:: atomic { re_joiner[t] != TAKEN && timely ->
 			r_changed[n] = false; r_lock = false }
 end_join:
 			if
@@ -791,7 +791,7 @@ init
 			held[i] = MOVING;
 			p_count[i % PROCESSORS]++;
 			u_mail[i] = MAIL_START;
-			t_next[i] = p_inbox[i % PROCESSORS];
+			re_next[i] = p_inbox[i % PROCESSORS];
 			p_inbox[i % PROCESSORS] = i;
 			in_inbox[i] = true;
 			left[i] = ACTIONS
@@ -809,14 +809,14 @@ init
 			if
 			:: freed[i] -> assert(u_mail[i] == MAIL_ENDED)
 			:: !freed[i] && u_tokens[i] == UPROC_ENDED ->
-				assert(u_mail[i] == MAIL_ENDED && t_joiner[i] == ENDED)
+				assert(u_mail[i] == MAIL_ENDED && re_joiner[i] == ENDED)
 			:: !freed[i] && u_tokens[i] == UPROC_WAITING ->
 				assert(u_mail[i] == 0 && posted[i] == taken[i])
 			:: else ->
 				assert(u_mail[i] == 0 && joins(i));
 				assert(posted[i] == taken[i] + had[i]
 					+ (u_tokens[i] & UPROC_TOKENS));
-				assert(t_joiner[joined[i]] == i);
+				assert(re_joiner[joined[i]] == i);
 				assert(u_tokens[joined[i]] != UPROC_ENDED)
 			fi;
 			assert(freed[i] || to_cancel[i] == cancelled[i]

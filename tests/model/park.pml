@@ -105,7 +105,7 @@
 #define MAIL_TOKEN    4
 #define MAIL_MOVED    128
 
-/* t_joiner; a thread is its number */
+/* re_joiner; a thread is its number */
 #define NONE   100
 #define ENDED  101
 #define TAKEN  102
@@ -118,7 +118,7 @@ mtype state[THREADS];
 byte u_mail[THREADS];
 byte tokens[THREADS];
 byte news[THREADS];
-byte t_joiner[THREADS];
+byte re_joiner[THREADS];
 byte joined[THREADS];
 byte left[THREADS];
 bool waits_event[THREADS];      /* in uwait_block() */
@@ -158,7 +158,7 @@ byte r_held = HOLDERS;
 byte r_joining;
 byte r_deadlocks;
 bool r_changed[JOINERS + 1];
-bool told[THREADS];             /* the list r_told */
+bool told[THREADS];             /* the list rp_told */
 byte r_inside;
 byte joiners_done;
 byte rogues_done;
@@ -253,10 +253,10 @@ inline settle(p, t)
 {
 	do
 	:: atomic {
-		joiner = t_joiner[t];
+		joiner = re_joiner[t];
 		if
-		:: joiner == NONE -> t_joiner[t] = ENDED
-		:: joiner < THREADS -> t_joiner[t] = TAKEN
+		:: joiner == NONE -> re_joiner[t] = ENDED
+		:: joiner < THREADS -> re_joiner[t] = TAKEN
 		:: else
 		fi
 	   }
@@ -266,8 +266,8 @@ inline settle(p, t)
 		atomic {
 			r_lock = false;
 			if
-			:: t_joiner[t] == NATIVE ->
-				t_joiner[t] = TAKEN;
+			:: re_joiner[t] == NATIVE ->
+				re_joiner[t] = TAKEN;
 				r_joining--;
 				broadcast();
 				break
@@ -437,8 +437,8 @@ inline go_on(p, t)
 			assert(news[t] & MAIL_JOINED || told_number[t] == join_number[t]);
 			if
 			:: news[t] & MAIL_JOINED -> yields[t] = true
-			:: !(news[t] & MAIL_JOINED) && t_joiner[joined[t]] == t ->
-				t_joiner[joined[t]] = NONE;
+			:: !(news[t] & MAIL_JOINED) && re_joiner[joined[t]] == t ->
+				re_joiner[joined[t]] = NONE;
 				yields[t] = true
 			:: else -> state[t] = JOINING           /* news is on its way */
 			fi;
@@ -498,14 +498,14 @@ inline act(p, t)
 		make_runnable(u)
 	   }
 	:: u != t && of(u) != p -> uproc_post(u, MAIL_TOKEN)
-	:: d_step { u != t && t_joiner[u] == NONE ->
-		t_joiner[u] = t;
+	:: d_step { u != t && re_joiner[u] == NONE ->
+		re_joiner[u] = t;
 		joined[t] = u;
 		join_number[t]++;
 		state[t] = JOINING
 	   }
-	:: d_step { u != t && t_joiner[u] == ENDED -> t_joiner[u] = TAKEN }
-	:: u != t && t_joiner[u] != NONE && t_joiner[u] != ENDED
+	:: d_step { u != t && re_joiner[u] == ENDED -> re_joiner[u] = TAKEN }
+	:: u != t && re_joiner[u] != NONE && re_joiner[u] != ENDED
 	fi;
 	u = 0
 }
@@ -808,9 +808,9 @@ inline await(n, t, all, deadline)
 		claimed = true;
 		timely = true;
 		if
-		:: !all && t_joiner[t] == NONE -> t_joiner[t] = NATIVE
-		:: !all && t_joiner[t] == ENDED -> t_joiner[t] = TAKEN; claimed = false
-		:: !all && t_joiner[t] != NONE && t_joiner[t] != ENDED -> claimed = false
+		:: !all && re_joiner[t] == NONE -> re_joiner[t] = NATIVE
+		:: !all && re_joiner[t] == ENDED -> re_joiner[t] = TAKEN; claimed = false
+		:: !all && re_joiner[t] != NONE && re_joiner[t] != ENDED -> claimed = false
 		:: all -> assert(r_inside == 0)
 		fi;
 		r_inside++;
@@ -822,7 +822,7 @@ inline await(n, t, all, deadline)
 	:: !claimed -> break
 	:: claimed ->
 		if
-		:: !all && t_joiner[t] == TAKEN -> break
+		:: !all && re_joiner[t] == TAKEN -> break
 		:: else
 		fi;
 		if
@@ -834,7 +834,7 @@ inline await(n, t, all, deadline)
 			atomic {
 				r_joining--;
 				if
-				:: !all -> t_joiner[t] = NONE
+				:: !all -> re_joiner[t] = NONE
 				:: else
 				fi
 			}
@@ -950,7 +950,7 @@ init
 			owner[i] = first_of(i);
 #endif
 			p_count[first_of(i)]++;
-			t_joiner[i] = NONE;
+			re_joiner[i] = NONE;
 			left[i] = ACTIONS
 		}
 		for (i : 0 .. PROCESSORS - 1) {

@@ -79,8 +79,8 @@
 /* Waiters; n_...: of native threads. */
 byte w_state[USERS];
 byte w_result[USERS];
-bool n_lock[USERS];
-bool n_polls[USERS];
+bool wn_lock[USERS];
+bool wn_polls[USERS];
 bool n_asleep[USERS];
 bool v_interrupt[USERS];
 
@@ -172,18 +172,18 @@ inline uwait_finish(w, result)
 #ifdef BREAK_FINISH_WITHOUT_LOCK
 		atomic { assert(!freed[w]); w_state[w] = IDLE };
 #else
-		atomic { !n_lock[w] -> assert(!freed[w]); n_lock[w] = true };
+		atomic { !wn_lock[w] -> assert(!freed[w]); wn_lock[w] = true };
 		w_state[w] = IDLE;
 #endif
 		atomic {
 			assert(!freed[w]);
 			if
-			:: n_polls[w] -> v_interrupt[w] = true
+			:: wn_polls[w] -> v_interrupt[w] = true
 			:: else -> n_asleep[w] = false
 			fi
 		};
 #ifndef BREAK_FINISH_WITHOUT_LOCK
-		atomic { assert(!freed[w]); n_lock[w] = false }
+		atomic { assert(!freed[w]); wn_lock[w] = false }
 #endif
 	fi
 }
@@ -262,25 +262,25 @@ inline block_thread(w)
 
 inline block_native(w)
 {
-	atomic { !n_lock[w] -> n_lock[w] = true };
+	atomic { !wn_lock[w] -> wn_lock[w] = true };
 	do
 	:: w_state[w] == IDLE -> break
 	:: w_state[w] != IDLE ->
 		if
-		:: n_polls[w] ->
-			n_lock[w] = false;
+		:: wn_polls[w] ->
+			wn_lock[w] = false;
 			if
 			:: atomic { v_interrupt[w] -> v_interrupt[w] = false }
 			:: deadline -> late = true
 			fi
-		:: !n_polls[w] ->
-			atomic { n_asleep[w] = true; n_lock[w] = false };
+		:: !wn_polls[w] ->
+			atomic { n_asleep[w] = true; wn_lock[w] = false };
 			if
 			:: !n_asleep[w]
 			:: deadline -> late = true
 			fi
 		fi;
-		atomic { !n_lock[w] -> n_lock[w] = true };
+		atomic { !wn_lock[w] -> wn_lock[w] = true };
 		if
 		:: late ->
 			atomic {                        /* uwait_withdraw() */
@@ -298,7 +298,7 @@ inline block_native(w)
 		:: else
 		fi
 	od;
-	atomic { n_lock[w] = false; n_asleep[w] = false; late = false }
+	atomic { wn_lock[w] = false; n_asleep[w] = false; late = false }
 }
 
 inline uwait_push(w)
@@ -567,8 +567,8 @@ proctype user(byte w)
 			:: deadline = false
 			fi;
 			if
-			:: is_native(w) -> n_polls[w] = true
-			:: n_polls[w] = false
+			:: is_native(w) -> wn_polls[w] = true
+			:: wn_polls[w] = false
 			fi
 		}
 		usync_mutex_lock(w);
@@ -591,7 +591,7 @@ proctype user(byte w)
 		fi
 	od;
 	atomic {                                        /* its waiter is freed */
-		assert(tokens[w] == others[w] && w_state[w] == IDLE && !n_lock[w]);
+		assert(tokens[w] == others[w] && w_state[w] == IDLE && !wn_lock[w]);
 		freed[w] = true
 	}
 }

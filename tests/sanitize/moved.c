@@ -20,7 +20,7 @@ static uint64_t count_moves(void)
 	struct usched_stats stats;
 
 	uprocs_stats(rr, &stats);
-	return stats.s_moves;
+	return stats.st_moves;
 }
 
 static void *return_at_once(void *arg, void *value)

@@ -109,7 +109,7 @@ static inline int plant(int argc, char **argv, void (*thread)(void *))
 	check(ustack_join(first, NULL, USCHED_NEVER));
 	check(ustack_join(second, NULL, USCHED_NEVER));
 	uprocs_stats(rr, &stats);
-	EXPECT(conf.c_stacks == 0 || stats.s_loads >= ROUNDS);  /* it is about this */
+	EXPECT(conf.c_stacks == 0 || stats.st_loads >= ROUNDS); /* it is about this */
 	check(uprocs_destroy(rr, USCHED_NEVER));
 	return 0;
 }

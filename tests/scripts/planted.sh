@@ -116,13 +116,13 @@ done <<'END'
 semaphore-lost-wake|usync|test_sync_storm|20|not found|/^static inline int take_or_wait/,/^}/ { /uwait_note/,/^}/s/if (rc == BUSY)/if (1)/; }
 semaphore-torn-count|usync|test_sync_storm|20|at times|/^static inline int take_or_wait/,/if (rc != BUSY)/ { /uwait_lock(/d; /uwait_unlock(/d; }
 group-torn-count|usync|test_sync_storm|50|not found|/^int usync_group_done/,/^}/ { /uwait_lock/d; /uwait_unlock/d; }
-rwlock-no-wake|usync|test_sync_storm|1|found|/^int usync_rwlock_unlock/,/^}/ s/admit(l)/!l->r_readers \&\& uwait_of(l->r_queue.q_first)->w_tag ? admit(l) : (struct uwait_queue){ NULL, NULL }/
-condition-order|usync|test_sync_storm|50|not found|/^APART static int cond_wait/,/^}/ { /uwait_lock/d; s/^\(.*\)usync_mutex_unlock(m);/\1usync_mutex_unlock(m);\1uwait_lock(\&c->c_lock);/; }
+rwlock-no-wake|usync|test_sync_storm|1|found|/^int usync_rwlock_unlock/,/^}/ s/admit(l)/!l->rw_readers \&\& uwait_of(l->rw_queue.q_first)->w_tag ? admit(l) : (struct uwait_queue){ NULL, NULL }/
+condition-order|usync|test_sync_storm|50|not found|/^APART static int cond_wait/,/^}/ { /uwait_lock/d; s/^\(.*\)usync_mutex_unlock(m);/\1usync_mutex_unlock(m);\1uwait_lock(\&c->cv_lock);/; }
 mutex-torn-owner|usync|test_sync_storm|20|found|/^static inline int mutex_wait/,/^}/ { s/while (!__atomic_compare_exchange_n(&m->m_owner, &owner, next, 0,/while (m->m_owner = next, 0);/; /__ATOMIC_ACQUIRE, __ATOMIC_RELAXED));/d; }
 mutex-torn-unlock|usync|test_sync_storm|50|not found|/^int usync_mutex_unlock/,/^}/ { /__ATOMIC_RELAXED))$/d; s/if (__atomic_compare_exchange_n(&m->m_owner, &owner, 0, 0, __ATOMIC_RELEASE,/if (m->m_owner == self \&\& (m->m_owner = 0, 1))/; }
 mutex-second-waiter|usync|test_sync_storm|1|found|/^static bool pass_mutex/,/^}/ s/owner | (m->m_queue.q_first ? WAITED : 0)/owner/
-channel-lost-wake|usync_chan|test_sync_storm|10|not found|/^APART static int wait_one/,/^}/ s/int rc = usync__try(c, op, value, false);/int rc = (uwait_lock(\&c->c_lock), SELECT_BUSY);/
-channel-missed-close|usync_chan|test_sync_chan|50|not found|/^int usync_chan_close/,/^}/ { /c->c_closed = true;/d; s/^\(.*\)while ((p = (struct/\1c->c_closed = true;\1while ((p = (struct/; }
+channel-lost-wake|usync_chan|test_sync_storm|10|not found|/^APART static int wait_one/,/^}/ s/int rc = usync__try(c, op, value, false);/int rc = (uwait_lock(\&c->ch_lock), SELECT_BUSY);/
+channel-missed-close|usync_chan|test_sync_chan|50|not found|/^int usync_chan_close/,/^}/ { /c->ch_closed = true;/d; s/^\(.*\)while ((p = (struct/\1c->ch_closed = true;\1while ((p = (struct/; }
 select-lost-wake|usync_select|test_sync_select|10|at times|/^static int push_chan/,/^}/ s/done = could(.*/done = false;/
 END
 for row in test_sync_storm.50 test_sync_chan.50 test_sync_select.10; do

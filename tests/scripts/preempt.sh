@@ -41,7 +41,7 @@ static uint64_t given(void)
 	struct usched_stats stats;
 
 	uprocs_stats(rr, &stats);
-	return stats.s_preempted;
+	return stats.st_preempted;
 }
 
 /* Till then; at most a minute or so, as the monitor has to get a CPU, too. */

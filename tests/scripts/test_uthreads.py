@@ -479,7 +479,7 @@ class Trace(Traces):
         from usched_view.threads import find_layouts
         target = Process(pid)
         layout, = find_layouts(target)
-        at = layout.trace + layout.offset("utrace_control.c_asked")
+        at = layout.trace + layout.offset("utrace_control.tc_asked")
         return int.from_bytes(target.read(at, 4), "little")
 
     def test_signals(self):

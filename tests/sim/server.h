@@ -151,7 +151,7 @@ int server_listen(const struct unet_addr *a, int backlog, unsigned flags)
 {
 	struct unet_addr all = *a;
 
-	((struct sockaddr_in *)&all.a_sockaddr)->sin_addr.s_addr = htonl(INADDR_ANY);
+	((struct sockaddr_in *)&all.ad_sockaddr)->sin_addr.s_addr = htonl(INADDR_ANY);
 	return unet_listen(&all, backlog, flags);
 }
 
@@ -183,9 +183,9 @@ static void serve(void *unused)
 static struct unet_addr at(const char *ip, int port)
 {
 	struct sockaddr_in in = address(ip, port);
-	struct unet_addr a = { .a_size = sizeof in };
+	struct unet_addr a = { .ad_size = sizeof in };
 
-	memcpy(&a.a_sockaddr, &in, sizeof in);
+	memcpy(&a.ad_sockaddr, &in, sizeof in);
 	return a;
 }
 

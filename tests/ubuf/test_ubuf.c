@@ -84,7 +84,7 @@ static const struct ubuf_ops
 
 static size_t pending(const struct ubuf_out *out)
 {
-	return out->w_base.b_end - out->w_base.b_start;
+	return out->bo_base.b_end - out->bo_base.b_start;
 }
 
 /* ---- Each call ---- */
@@ -121,7 +121,7 @@ static void lines_of(size_t size)
 	TEST_EQUAL(ubuf_read(&in, c, 2, NEVER), 2);
 	TEST_EQUAL(memcmp(c, "st", 2), 0);
 	TEST_EQUAL(ubuf_read(&in, c, 2, NEVER), 0);
-	TEST_TRUE(in.i_base.b_data == NULL);
+	TEST_TRUE(in.bi_base.b_data == NULL);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), -EPIPE);
 	ubuf_in_free(&in);
 }
@@ -252,7 +252,7 @@ static size_t read_copy(struct ubuf_in *in, const char *s, size_t left, uint32_t
 /* Frees the buffer if it is empty. Else returns how many bytes it took, up to 2. */
 static size_t free_or_take(struct ubuf_in *in)
 {
-	size_t n = in->i_base.b_end - in->i_base.b_start;
+	size_t n = in->bi_base.b_end - in->bi_base.b_start;
 	char *data;
 
 	if (n == 0)
@@ -329,7 +329,7 @@ static void write_model(struct ubuf_out *out, const char *s, size_t size, uint32
 	}
 	while ((rc = ubuf_flush(out, NEVER)) != 0)
 		TEST_TRUE(passes(rc));
-	TEST_TRUE(out->w_base.b_data == NULL);
+	TEST_TRUE(out->bo_base.b_data == NULL);
 }
 
 static size_t some_limit(uint32_t *seed)
@@ -611,7 +611,7 @@ static void texts(void)
 	TEST_EQUAL(p.p_end, 2 * UBUF_LIMIT - 4);
 	TEST_EQUAL(memcmp(got, "7xm", 3), 0);
 	TEST_EQUAL(memcmp(got + UBUF_LIMIT - 5, "m1234m", 6), 0);
-	TEST_EQUAL(out.w_base.b_data == NULL, 1);
+	TEST_EQUAL(out.bo_base.b_data == NULL, 1);
 	ubuf_out_free(&out);
 }
 
@@ -665,7 +665,7 @@ static void idle(void)
 	ubuf_tie(&r->r_in, &r->r_out);
 	u = go(answer, r);
 	await_waiting(u);
-	TEST_TRUE(r->r_in.i_base.b_data == NULL);
+	TEST_TRUE(r->r_in.bi_base.b_data == NULL);
 	put(fds[1], "a\nbc\nd");
 	receive(fds[1], "<a><bc>");             /* though a part of a line is there */
 	put(fds[1], "e\n");
@@ -673,8 +673,8 @@ static void idle(void)
 	do
 		nap(2);
 	while (waiting(u) == 0);
-	TEST_TRUE(r->r_in.i_base.b_data == NULL);
-	TEST_TRUE(r->r_out.w_base.b_data == NULL);
+	TEST_TRUE(r->r_in.bi_base.b_data == NULL);
+	TEST_TRUE(r->r_out.bo_base.b_data == NULL);
 	TEST_EQUAL(shutdown(fds[1], SHUT_WR), 0);
 	join(u);
 	ubuf_in_free(&r->r_in);

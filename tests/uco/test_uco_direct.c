@@ -50,7 +50,7 @@ static uint64_t images(void)
 	struct usched_stats stats;
 
 	usched_stats(&mini.p_sched, &stats);
-	return stats.s_images;
+	return stats.st_images;
 }
 
 /* Uses so many bytes of frames, and calls f(arg) below; they must be as before. */

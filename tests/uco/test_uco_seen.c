@@ -366,7 +366,7 @@ static uint64_t count_moves(void)
 	struct usched_stats stats;
 
 	uprocs_stats(rr, &stats);
-	return stats.s_moves;
+	return stats.st_moves;
 }
 
 /* Processors are idle at times, or none would ask for threads. */

@@ -186,27 +186,27 @@ TEST_ONCE(test_mapped_stacks)
 		struct uimage_stacks stacks;
 
 		assert_int_equal(uimage_stacks_map(&stacks, COUNT, sizes[k]), 0);
-		assert_int_equal(stacks.k_count, COUNT);
-		assert_true(stacks.k_size >= sizes[k]);
-		assert_true(stacks.k_size - sizes[k] < page);
-		assert_int_equal(stacks.k_size % page, 0);
-		assert_int_equal(stacks.k_stride / page % 2, 1);
+		assert_int_equal(stacks.is_count, COUNT);
+		assert_true(stacks.is_size >= sizes[k]);
+		assert_true(stacks.is_size - sizes[k] < page);
+		assert_int_equal(stacks.is_size % page, 0);
+		assert_int_equal(stacks.is_stride / page % 2, 1);
 		for (size_t i = 0; i < COUNT; i++) {
 			char *base = uimage_stacks_base(&stacks, i);
-			char *end = stack_last(base, stacks.k_size, 0);
+			char *end = stack_last(base, stacks.is_size, 0);
 
 			assert_int_equal((uintptr_t)base % page, 0);
-			memset(base, (int)i + 1, stacks.k_size);
+			memset(base, (int)i + 1, stacks.is_size);
 			assert_true(faults(guard(end, 0)));
 			assert_true(faults(guard(end, page - 1)));
 			assert_true(faults(guard(end, UIMAGE_GUARD - 1)));
 			assert_false(faults(base));
-			assert_false(faults(base + stacks.k_size - 1));
+			assert_false(faults(base + stacks.is_size - 1));
 		}
 		for (size_t i = 0; i < COUNT; i++) {
 			char *base = uimage_stacks_base(&stacks, i);
 
-			for (size_t n = 0; n < stacks.k_size; n++)
+			for (size_t n = 0; n < stacks.is_size; n++)
 				assert_int_equal(base[n], i + 1);
 		}
 		uimage_stacks_unmap(&stacks);

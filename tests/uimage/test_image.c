@@ -246,7 +246,7 @@ static void pass(size_t size)
 	}
 	pthread_join(native, NULL);
 	/* On the way, in both caches, and in arenas, which double. */
-	assert_in_range(p->p_pool->i_bytes, 0,
+	assert_in_range(p->p_pool->ip_bytes, 0,
 			3 * (PIPE + 4 * 64) * size + (4 << 20));
 	free_pool(p->p_pool);
 	free(p);
@@ -351,13 +351,13 @@ TEST(test_large_are_mapped)
 	pool = make_pool(256);
 	uimage_cache_init(&cache, pool);
 	before = test_address_space();
-	bytes = pool->i_bytes;
+	bytes = pool->ip_bytes;
 	for (size_t i = 0; i < 100; i++) {
 		size_t size = ((size_t)1 << 20) + 1 + i * 100000;
 		char *p = uimage_alloc(&cache, &size);
 
 		assert_non_null(p);
-		assert_int_equal(pool->i_bytes, bytes);
+		assert_int_equal(pool->ip_bytes, bytes);
 		p[0] = p[size - 1] = 1;
 		uimage_free(&cache, p, size);
 		check_unmapped(before);
@@ -376,13 +376,13 @@ TEST(test_pool_bytes)
 
 		pool = make_pool(256);
 		uimage_cache_init(&cache, pool);
-		assert_int_equal(pool->i_bytes, 0);
+		assert_int_equal(pool->ip_bytes, 0);
 		used = 0;
 		for (size_t i = 0; i < 100000; i++) {
 			assert_non_null(uimage_record(&cache));
 			used += 256;
 		}
-		bytes = pool->i_bytes;
+		bytes = pool->ip_bytes;
 		/* Arenas double. */
 		assert_in_range(bytes, used, 2 * used + (1 << 20));
 		free_pool(pool);
@@ -404,7 +404,7 @@ static void trim(struct uimage_pool *pool, struct uimage_cache *cache)
 		while (uimage_pool_trim(pool))
 			;
 	}
-	assert_int_equal(pool->i_free, 0);
+	assert_int_equal(pool->ip_free, 0);
 }
 
 /* Whether the page of an address is in memory. */
@@ -456,7 +456,7 @@ static void drop_and_take(size_t size, size_t keep, bool record)
 		blocks[i] = take(&cache, size, record);
 		memset(blocks[i], (int)(i % 255 + 1), size);
 	}
-	bytes = pool->i_bytes;
+	bytes = pool->ip_bytes;
 	for (size_t i = 0; i < n; i++)
 		if (i % keep)
 			put_back(&cache, blocks[i], size, record);
@@ -469,7 +469,7 @@ static void drop_and_take(size_t size, size_t keep, bool record)
 	for (size_t i = 0; i < n; i++)
 		if (i % keep)
 			assert_non_null(blocks[i] = take(&cache, size, record));
-	assert_int_equal(pool->i_bytes, bytes);
+	assert_int_equal(pool->ip_bytes, bytes);
 	for (size_t i = 0; i < n; i++)
 		if (i % keep)
 			memset(blocks[i], (int)(i % 255 + 1), size);
@@ -550,7 +550,7 @@ TEST(test_age)
 		uimage_pool_age(pool);
 		while (uimage_pool_trim(pool))
 			;
-		assert_in_range(pool->i_free, (USED - 16) * SIZE,
+		assert_in_range(pool->ip_free, (USED - 16) * SIZE,
 				(period ? USED + 16 : TRIMMED) * SIZE);
 	}
 	if (!test_on_valgrind())

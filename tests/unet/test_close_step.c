@@ -131,9 +131,9 @@ static int write_both(int fd, char *got)
 /* With this family of address unet_sendmsg() retries. */
 static int send_again(int fd, char *got)
 {
-	struct unet_addr to = { .a_size = sizeof(sa_family_t) };
+	struct unet_addr to = { .ad_size = sizeof(sa_family_t) };
 
-	to.a_sockaddr.ss_family = AF_UNIX;
+	to.ad_sockaddr.ss_family = AF_UNIX;
 	failure = EAGAIN;
 	return note_sent(send_to(fd, "w", 1, 0, &to, NEVER), got);
 }

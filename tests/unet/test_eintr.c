@@ -239,8 +239,8 @@ static void serve(void *arg)
 	struct ustack *t;
 
 	TEST_TRUE(listener >= 0);
-	a->a_size = sizeof a->a_sockaddr;
-	TEST_EQUAL(getsockname(listener, (struct sockaddr *)&a->a_sockaddr, &a->a_size),
+	a->ad_size = sizeof a->ad_sockaddr;
+	TEST_EQUAL(getsockname(listener, (struct sockaddr *)&a->ad_sockaddr, &a->ad_size),
 		   0);
 	TEST_EQUAL(rr_start(rr, connect_and_send, a, &t), 0);
 	fd = unet_accept(listener, NULL, soon());
@@ -343,7 +343,7 @@ static void expect_bytes(int fd, const char *should)
 
 static void receive_messages(int fd, int file)
 {
-	struct usync_case one = { .s_op = USYNC_READABLE, .s_fd = fd };
+	struct usync_case one = { .cs_op = USYNC_READABLE, .cs_fd = fd };
 	char in[MESSAGE], should[MESSAGE], there[MESSAGE];
 	int got;
 

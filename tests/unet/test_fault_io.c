@@ -120,8 +120,8 @@ static void use_datagrams(void)
 	TEST_EQUAL(unet_addr("127.0.0.1:0", &a), 0);
 	fd = (int)TRY(bind_datagrams(&a));
 	TEST_TRUE(fd >= 0);
-	a.a_size = sizeof a.a_sockaddr;
-	TEST_EQUAL(getsockname(fd, (struct sockaddr *)&a.a_sockaddr, &a.a_size), 0);
+	a.ad_size = sizeof a.ad_sockaddr;
+	TEST_EQUAL(getsockname(fd, (struct sockaddr *)&a.ad_sockaddr, &a.ad_size), 0);
 	TEST_EQUAL(TRY(receive_from(fd, text, sizeof text, 0, &from, usync_after(SOON))),
 		   -ETIMEDOUT);
 	TEST_EQUAL(TRY(send_to(fd, "hello", 5, 0, &a, LATE)), 5);
@@ -227,26 +227,26 @@ static void use_select(void)
 	struct ustack *writer, *sender;
 	struct usync_chan *chan;
 	int fds[2], value = 0;
-	struct usync_case cases[2] = { { .s_op = USYNC_RECV, .s_value = &value },
-				       { .s_op = USYNC_READABLE } };
+	struct usync_case cases[2] = { { .cs_op = USYNC_RECV, .cs_value = &value },
+				       { .cs_op = USYNC_READABLE } };
 	char c;
 
 	TEST_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
 	TEST_EQUAL(TRY(usync_chan_create(sizeof value, 0, &chan)), 0);
-	cases[0].s_chan = chan;
-	cases[1].s_fd = fds[0];
+	cases[0].cs_chan = chan;
+	cases[1].cs_fd = fds[0];
 	TEST_EQUAL(TRY(usync_select(cases, 2, usync_after(SOON))), -ETIMEDOUT);
 	writer = go(write_late, (void *)(intptr_t)fds[1]);
 	sender = go(send_late, chan);
-	while (cases[0].s_chan || cases[1].s_fd >= 0) {
+	while (cases[0].cs_chan || cases[1].cs_fd >= 0) {
 		int i = (int)TRY(usync_select(cases, 2, LATE));
 
-		TEST_TRUE(i >= 0 && cases[i].s_rc == 0);
+		TEST_TRUE(i >= 0 && cases[i].cs_rc == 0);
 		if (i == 0) {
-			cases[0].s_chan = NULL;
+			cases[0].cs_chan = NULL;
 		} else {
 			TEST_EQUAL(TRY(unet_read(fds[0], &c, 1, LATE)), 1);
-			cases[1].s_fd = -1;
+			cases[1].cs_fd = -1;
 		}
 	}
 	TEST_EQUAL(value, 77);

@@ -77,7 +77,7 @@ static int connect_to(const struct unet_addr *to)
 
 	if (turn++ % 2)
 		return unet_connect(to, LATE);
-	fd = socket(to->a_sockaddr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(to->ad_sockaddr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	rc = unet__connect(fd, to, LATE);
@@ -138,8 +138,8 @@ static int listen_at(struct unet_addr *a, const char *text)
 	TEST_EQUAL(unet_addr(text, a), 0);
 	fd = (int)TRY(unet_listen(a, 0, 0));
 	TEST_TRUE(fd >= 0);
-	a->a_size = sizeof a->a_sockaddr;
-	TEST_EQUAL(getsockname(fd, (struct sockaddr *)&a->a_sockaddr, &a->a_size), 0);
+	a->ad_size = sizeof a->ad_sockaddr;
+	TEST_EQUAL(getsockname(fd, (struct sockaddr *)&a->ad_sockaddr, &a->ad_size), 0);
 	return fd;
 }
 

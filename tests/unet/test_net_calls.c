@@ -82,16 +82,16 @@ NET_TEST(datagrams)
 	struct msghdr message = message_of(&out, 1, NULL);
 
 	a = bound(other);
-	message.msg_name = &a.a_sockaddr;
-	message.msg_namelen = a.a_size;
+	message.msg_name = &a.ad_sockaddr;
+	message.msg_namelen = a.ad_size;
 	TEST_EQUAL(unet_sendmsg(one, &message, 0, NEVER), 6);
 	message = message_of(&in, 1, NULL);
-	message.msg_name = &from.a_sockaddr;
-	message.msg_namelen = sizeof from.a_sockaddr;
+	message.msg_name = &from.ad_sockaddr;
+	message.msg_namelen = sizeof from.ad_sockaddr;
 	TEST_EQUAL(unet_recvmsg(other, &message, 0, NEVER), 4);
 	TEST_EQUAL(memcmp(bytes, "abcd", 4), 0);
 	TEST_TRUE(message.msg_flags & MSG_TRUNC);
-	from.a_size = message.msg_namelen;
+	from.ad_size = message.msg_namelen;
 	a = bound(one);
 	TEST_EQUAL(port_of(&from), port_of(&a));
 	TEST_EQUAL(unet_recvmsg(other, &message, 0, 0), -ETIMEDOUT);
@@ -109,8 +109,8 @@ static void send_to_full(void *a)
 	struct unet_addr *to = a;
 	ssize_t n;
 
-	message.msg_name = &to->a_sockaddr;
-	message.msg_namelen = to->a_size;
+	message.msg_name = &to->ad_sockaddr;
+	message.msg_namelen = to->ad_size;
 	while ((n = unet_sendmsg(fd, &message, 0, 0)) == 1)
 		;
 	TEST_EQUAL(n, -ETIMEDOUT);
@@ -148,7 +148,7 @@ NET_TEST(full_receiver)
 NET_TEST(connects)
 {
 	int listener = mini_listen(4), fd = socket(AF_INET, SOCK_STREAM, 0), peer;
-	struct unet_addr a = bound(listener), none = { .a_size = sizeof(sa_family_t) };
+	struct unet_addr a = bound(listener), none = { .ad_size = sizeof(sa_family_t) };
 
 	TEST_EQUAL(unet__connect(fd, &a, NEVER), 0);
 	TEST_TRUE(fcntl(fd, F_GETFL) & O_NONBLOCK);
@@ -165,7 +165,7 @@ NET_TEST(connects)
 	TEST_EQUAL(unet__connect(-1, &a, NEVER), -EBADF);
 	fd = socket(AF_INET, SOCK_DGRAM, 0);
 	TEST_EQUAL(unet__connect(fd, &a, NEVER), 0);
-	none.a_sockaddr.ss_family = AF_UNSPEC;
+	none.ad_sockaddr.ss_family = AF_UNSPEC;
 	TEST_EQUAL(unet__connect(fd, &none, 0), 0);
 	TEST_EQUAL(unet_write(fd, "x", 1, NEVER), -EDESTADDRREQ);
 	TEST_EQUAL(unet_close(fd), 0);
@@ -193,7 +193,7 @@ static void connects_later(void)
 	for (int i = 0; i < QUEUED; i++) {
 		queued[i] = socket(AF_INET, SOCK_STREAM, 0);
 		do_not_wait(queued[i]);
-		connect(queued[i], sockaddr_of(&a), a.a_size);
+		connect(queued[i], sockaddr_of(&a), a.ad_size);
 	}
 	await_queued(listener);
 	for (int i = 0; i < 3; i++)

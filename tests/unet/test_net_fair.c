@@ -312,15 +312,15 @@ static void work_send(struct work *k)
 static void work_select(struct work *k)
 {
 	char c;
-	struct usync_case cases[] = { { .s_chan = k->k_full, .s_op = USYNC_RECV,
-					.s_value = &c } };
+	struct usync_case cases[] = { { .cs_chan = k->k_full, .cs_op = USYNC_RECV,
+					.cs_value = &c } };
 
 	TEST_EQUAL(usync_select(cases, 1, NEVER), 0);
 }
 
 static void work_select_fd(struct work *k)
 {
-	struct usync_case cases[] = { { .s_fd = k->k_fds[0], .s_op = USYNC_READABLE } };
+	struct usync_case cases[] = { { .cs_fd = k->k_fds[0], .cs_op = USYNC_READABLE } };
 
 	TEST_EQUAL(usync_select(cases, 1, NEVER), 0);
 }
@@ -491,11 +491,11 @@ static ssize_t give_line(void *unused, void *buffer, size_t size, int64_t deadli
 
 static void mix_source(void)
 {
-	static const struct ubuf_ops ops = { .o_read = give_line };
+	static const struct ubuf_ops ops = { .bp_read = give_line };
 	static struct ubuf_in in;
 	char *line;
 
-	if (!in.i_base.b_ops)
+	if (!in.bi_base.b_ops)
 		ubuf_in_over(&in, &ops, NULL, 0);
 	TEST_EQUAL(ubuf_line(&in, &line, NEVER), 1);
 }
@@ -510,7 +510,7 @@ static ssize_t drop_all(void *unused, const void *data, size_t size, int64_t dea
 
 static void mix_sink(void)
 {
-	static const struct ubuf_ops ops = { .o_write = drop_all };
+	static const struct ubuf_ops ops = { .bp_write = drop_all };
 	struct ubuf_out out;
 
 	ubuf_out_over(&out, &ops, NULL, 0);
@@ -582,7 +582,7 @@ static void mix_forget(void)
 static void mix_select(void)
 {
 	int other, fd = new_end(&other);
-	struct usync_case k = { .s_fd = fd, .s_op = USYNC_WRITABLE };
+	struct usync_case k = { .cs_fd = fd, .cs_op = USYNC_WRITABLE };
 
 	TEST_EQUAL(usync_select(&k, 1, NEVER), 0);
 	close_ends(fd, other);
@@ -677,7 +677,7 @@ static void look_channel(void)
 
 static void look_select(void)
 {
-	struct usync_case k = { .s_fd = x.x_fds[0], .s_op = USYNC_READABLE };
+	struct usync_case k = { .cs_fd = x.x_fds[0], .cs_op = USYNC_READABLE };
 
 	TEST_EQUAL(usync_select(&k, 1, 0), -ETIMEDOUT);
 }

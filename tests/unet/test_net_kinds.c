@@ -287,8 +287,8 @@ static void exchange_datagrams(struct unet_addr server, struct unet_addr client)
 		TEST_EQUAL(receive_from(fd, buffer, 64, MSG_PEEK, NULL, NEVER), i);
 		TEST_EQUAL(receive_from(fd, buffer, 64, 0, &from, NEVER), i);
 		TEST_EQUAL(memcmp(buffer, "abcd", i), 0);
-		TEST_EQUAL(from.a_size, e.e_addr.a_size);
-		TEST_EQUAL(memcmp(&from.a_sockaddr, &e.e_addr.a_sockaddr, from.a_size),
+		TEST_EQUAL(from.ad_size, e.e_addr.ad_size);
+		TEST_EQUAL(memcmp(&from.ad_sockaddr, &e.e_addr.ad_sockaddr, from.ad_size),
 			   0);
 	}
 	TEST_EQUAL(receive_from(fd, buffer, 2, MSG_TRUNC, NULL, NEVER), 4);

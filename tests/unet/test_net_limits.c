@@ -69,8 +69,8 @@ static void await_kind(const struct acceptor *a)
 	do {
 		nap(1);
 		kind = __atomic_load_n(&a->a_waiter->w_kind, __ATOMIC_RELAXED);
-	} while (!kind->k_how || !strstr(kind->k_how, "to accept"));
-	TEST_TRUE(strstr(kind->k_how, "descriptor or memory") != NULL);
+	} while (!kind->kd_how || !strstr(kind->kd_how, "to accept"));
+	TEST_TRUE(strstr(kind->kd_how, "descriptor or memory") != NULL);
 	TEST_EQUAL((intptr_t)a->a_waiter->w_object, a->a_listener);
 }
 
@@ -389,7 +389,7 @@ static uint64_t images_of(struct ustack **at, size_t places)
 		struct usched_stats stats;
 
 		usched_stats(ustack_sched(at[i]), &stats);
-		images += stats.s_images;
+		images += stats.st_images;
 	}
 	return images;
 }

@@ -235,12 +235,12 @@ static atomic_bool written;
 static void select_late(void *unused)
 {
 	struct usync_case cases[] = {
-		{ .s_op = USYNC_WRITABLE, .s_fd = fds[0] },
+		{ .cs_op = USYNC_WRITABLE, .cs_fd = fds[0] },
 	};
 
 	(void)unused;
 	TEST_EQUAL(usync_select(cases, 1, NEVER), 0);
-	TEST_EQUAL(cases[0].s_rc, 0);
+	TEST_EQUAL(cases[0].cs_rc, 0);
 	TEST_TRUE(written);
 	done++;
 }

@@ -27,22 +27,22 @@ TEST(test_addresses)
 		assert_string_equal(text, texts[i]);
 	}
 	assert_int_equal(unet_addr("127.0.0.1:80", &a), 0);
-	assert_int_equal(a.a_sockaddr.ss_family, AF_INET);
-	assert_int_equal(a.a_size, sizeof(struct sockaddr_in));
+	assert_int_equal(a.ad_sockaddr.ss_family, AF_INET);
+	assert_int_equal(a.ad_size, sizeof(struct sockaddr_in));
 	assert_int_equal(port_of(&a), 80);
 	assert_int_equal(unet_addr("[::1]:81", &a), 0);
-	assert_int_equal(a.a_sockaddr.ss_family, AF_INET6);
-	assert_int_equal(a.a_size, sizeof(struct sockaddr_in6));
+	assert_int_equal(a.ad_sockaddr.ss_family, AF_INET6);
+	assert_int_equal(a.ad_size, sizeof(struct sockaddr_in6));
 	assert_int_equal(port_of(&a), 81);
 	assert_int_equal(unet_addr(":80", &a), 0);
 	assert_int_equal(unet_addr("*:80", &b), 0);
-	assert_int_equal(a.a_size, b.a_size);
-	assert_memory_equal(&a.a_sockaddr, &b.a_sockaddr, a.a_size);
+	assert_int_equal(a.ad_size, b.ad_size);
+	assert_memory_equal(&a.ad_sockaddr, &b.ad_sockaddr, a.ad_size);
 	assert_int_equal(port_of(&a), 80);
 	unet_text(&a, text);
 	assert_int_equal(unet_addr(text, &b), 0);
-	assert_int_equal(a.a_size, b.a_size);
-	assert_memory_equal(&a.a_sockaddr, &b.a_sockaddr, a.a_size);
+	assert_int_equal(a.ad_size, b.ad_size);
+	assert_memory_equal(&a.ad_sockaddr, &b.ad_sockaddr, a.ad_size);
 }
 
 TEST(test_bad_addresses)
@@ -81,21 +81,21 @@ TEST(test_bad_addresses)
 /* Addresses that no text gives have a text, too. */
 TEST(test_other_addresses)
 {
-	struct unet_addr a = { .a_size = sizeof(sa_family_t) };
+	struct unet_addr a = { .ad_size = sizeof(sa_family_t) };
 	char text[UNET_TEXT_MAX];
 
 	memset(text, 'x', sizeof text);
-	a.a_sockaddr.ss_family = AF_UNIX;       /* without a name */
+	a.ad_sockaddr.ss_family = AF_UNIX;      /* without a name */
 	assert_ptr_equal(unet_text(&a, text), text);
 	assert_non_null(memchr(text, 0, sizeof text));
 	memset(text, 'x', sizeof text);
-	a.a_size = sizeof(struct sockaddr_un);  /* the longest, without a 0 */
-	memset((char *)&a.a_sockaddr + sizeof(sa_family_t), 'y',
-	       a.a_size - sizeof(sa_family_t));
+	a.ad_size = sizeof(struct sockaddr_un); /* the longest, without a 0 */
+	memset((char *)&a.ad_sockaddr + sizeof(sa_family_t), 'y',
+	       a.ad_size - sizeof(sa_family_t));
 	unet_text(&a, text);
 	assert_non_null(memchr(text, 0, sizeof text));
 	memset(text, 'x', sizeof text);
-	a.a_sockaddr.ss_family = AF_NETLINK;
+	a.ad_sockaddr.ss_family = AF_NETLINK;
 	unet_text(&a, text);
 	assert_non_null(memchr(text, 0, sizeof text));
 }
@@ -104,7 +104,7 @@ TEST(test_other_addresses)
 NET_TEST(making_fails)
 {
 	struct unet_addr a = address(local()), taken;
-	struct unet_addr strange = { .a_size = sizeof(struct sockaddr) };
+	struct unet_addr strange = { .ad_size = sizeof(struct sockaddr) };
 	int fd = unet_listen(&a, 0, 0);
 	size_t before;
 
@@ -113,7 +113,7 @@ NET_TEST(making_fails)
 	taken = bound(fd);
 	TEST_EQUAL(unet_listen(&taken, 0, 0), -EADDRINUSE);
 	TEST_EQUAL(unet_listen(&taken, 0, UNET_REUSEPORT), -EADDRINUSE);
-	strange.a_sockaddr.ss_family = AF_MAX;
+	strange.ad_sockaddr.ss_family = AF_MAX;
 	TEST_EQUAL(unet_listen(&strange, 0, 0), -EAFNOSUPPORT);
 	TEST_EQUAL(unet_connect(&strange, NEVER), -EAFNOSUPPORT);
 	TEST_EQUAL(test_descriptors(), before);
@@ -212,9 +212,9 @@ static void serve_one(const struct unet_addr *a, unsigned flags)
 	receive(fd, "hello");
 	TEST_EQUAL(unet_write(fd, "you", 3, NEVER), 3);
 	join(u);
-	TEST_EQUAL(peer.a_size, c.c_self.a_size);
-	TEST_EQUAL(memcmp(&peer.a_sockaddr, &c.c_self.a_sockaddr, peer.a_size), 0);
-	if (a->a_sockaddr.ss_family != AF_UNIX) {
+	TEST_EQUAL(peer.ad_size, c.c_self.ad_size);
+	TEST_EQUAL(memcmp(&peer.ad_sockaddr, &c.c_self.ad_sockaddr, peer.ad_size), 0);
+	if (a->ad_sockaddr.ss_family != AF_UNIX) {
 		TEST_EQUAL(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &size), 0);
 		TEST_EQUAL(on, 1);
 	}
@@ -317,14 +317,14 @@ static void serve_fd(int fd, void *count)
 /* The thread that o_start_with() makes has the other end of this client's connection. */
 static int connect_to(const struct unet_addr *a)
 {
-	struct unet_addr peer = { .a_size = sizeof peer.a_sockaddr }, self;
+	struct unet_addr peer = { .ad_size = sizeof peer.ad_sockaddr }, self;
 	int fd = unet_connect(a, NEVER), other = -1;
 
 	TEST_EQUAL(unet_read_all(fd, &other, sizeof other, NULL, NEVER), 0);
-	TEST_EQUAL(getpeername(other, sockaddr_of(&peer), &peer.a_size), 0);
+	TEST_EQUAL(getpeername(other, sockaddr_of(&peer), &peer.ad_size), 0);
 	self = bound(fd);
-	TEST_EQUAL(peer.a_size, self.a_size);
-	TEST_EQUAL(memcmp(&peer.a_sockaddr, &self.a_sockaddr, self.a_size), 0);
+	TEST_EQUAL(peer.ad_size, self.ad_size);
+	TEST_EQUAL(memcmp(&peer.ad_sockaddr, &self.ad_sockaddr, self.ad_size), 0);
 	return fd;
 }
 

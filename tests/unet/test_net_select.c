@@ -29,17 +29,17 @@ static int select_at(int64_t deadline, size_t *value, int *rc)
 {
 	size_t none;
 	struct usync_case cases[] = {
-		{ .s_chan = chan, .s_op = USYNC_RECV, .s_value = value, .s_rc = 1 },
-		{ .s_op = USYNC_READABLE, .s_fd = fds[0], .s_rc = 1 },
-		{ .s_op = USYNC_WRITABLE, .s_fd = -1, .s_rc = 1 },
-		{ .s_op = USYNC_RECV, .s_rc = 1 },
-		{ .s_chan = other, .s_op = USYNC_RECV, .s_value = &none, .s_rc = 1 },
+		{ .cs_chan = chan, .cs_op = USYNC_RECV, .cs_value = value, .cs_rc = 1 },
+		{ .cs_op = USYNC_READABLE, .cs_fd = fds[0], .cs_rc = 1 },
+		{ .cs_op = USYNC_WRITABLE, .cs_fd = -1, .cs_rc = 1 },
+		{ .cs_op = USYNC_RECV, .cs_rc = 1 },
+		{ .cs_chan = other, .cs_op = USYNC_RECV, .cs_value = &none, .cs_rc = 1 },
 	};
 	int i = usync_select(cases, COUNT(cases), deadline);
 
 	for (int k = 0; k < (int)COUNT(cases); k++)
-		TEST_TRUE(k == i || cases[k].s_rc == 1);
-	*rc = i < 0 ? 0 : cases[i].s_rc;
+		TEST_TRUE(k == i || cases[k].cs_rc == 1);
+	*rc = i < 0 ? 0 : cases[i].cs_rc;
 	return i;
 }
 
@@ -47,10 +47,10 @@ static int select_at(int64_t deadline, size_t *value, int *rc)
 
 static int select_one(int fd, enum usync_op op, int64_t deadline)
 {
-	struct usync_case one = { .s_op = op, .s_fd = fd, .s_rc = 1 };
+	struct usync_case one = { .cs_op = op, .cs_fd = fd, .cs_rc = 1 };
 	int rc = usync_select(&one, 1, deadline);
 
-	return rc == 0 ? one.s_rc : rc;
+	return rc == 0 ? one.cs_rc : rc;
 }
 
 static void at_once(void *unused)
@@ -80,9 +80,9 @@ static void at_once(void *unused)
 	TEST_EQUAL(select_one(INT32_MAX, USYNC_WRITABLE, NEVER), -EBADF);
 	TEST_EQUAL(select_one(file, USYNC_READABLE, NEVER), 0);
 	for (size_t i = 0; i < COUNT(many); i++)
-		many[i] = (struct usync_case){ .s_op = USYNC_READABLE, .s_fd = fds[0] };
+		many[i] = (struct usync_case){ .cs_op = USYNC_READABLE, .cs_fd = fds[0] };
 	TEST_EQUAL(usync_select(many, 65537, 0), -EINVAL);
-	many[65533].s_fd = fds[1];
+	many[65533].cs_fd = fds[1];
 	put(fds[0], "b");
 	TEST_EQUAL(usync_select(many + 65530, 4, NEVER), 3);
 	expect(fds[1], "b");
@@ -137,8 +137,8 @@ static void gives_way(void)
 	struct ustack *u;
 	size_t value = TOKEN;
 	struct usync_case cases[] = {
-		{ .s_op = USYNC_READABLE },
-		{ .s_op = USYNC_SEND, .s_value = &value },
+		{ .cs_op = USYNC_READABLE },
+		{ .cs_op = USYNC_SEND, .cs_value = &value },
 	};
 
 	make(0);
@@ -146,8 +146,8 @@ static void gives_way(void)
 	stop = false;
 	u = go(count_yields, NULL);
 	nap(1);
-	cases[0].s_fd = fds[0];
-	cases[1].s_chan = other;
+	cases[0].cs_fd = fds[0];
+	cases[1].cs_chan = other;
 	done = 0;
 	for (int i = 0; i < 1000; i++)
 		TEST_EQUAL(usync_select(cases, 2, 0), 0);
@@ -309,8 +309,8 @@ static void select_writable(void *unused)
 {
 	size_t value;
 	struct usync_case cases[] = {
-		{ .s_chan = chan, .s_op = USYNC_RECV, .s_value = &value },
-		{ .s_op = USYNC_WRITABLE, .s_fd = fds[0] },
+		{ .cs_chan = chan, .cs_op = USYNC_RECV, .cs_value = &value },
+		{ .cs_op = USYNC_WRITABLE, .cs_fd = fds[0] },
 	};
 
 	(void)unused;
@@ -374,8 +374,8 @@ static void take_all(void *unused)
 {
 	size_t value;
 	struct usync_case cases[] = {
-		{ .s_chan = chan, .s_op = USYNC_RECV, .s_value = &value },
-		{ .s_op = USYNC_READABLE, .s_fd = fds[0] },
+		{ .cs_chan = chan, .cs_op = USYNC_RECV, .cs_value = &value },
+		{ .cs_op = USYNC_READABLE, .cs_fd = fds[0] },
 	};
 	int open = 2;
 
@@ -388,18 +388,18 @@ static void take_all(void *unused)
 		if (i == -ETIMEDOUT)
 			continue;
 		TEST_TRUE(i == 0 || i == 1);
-		if (i == 0 && cases[0].s_rc == 0) {
+		if (i == 0 && cases[0].cs_rc == 0) {
 			received++;
 			sum += value;
 		} else if (i == 0) {
-			TEST_EQUAL(cases[0].s_rc, -EPIPE);
-			cases[0].s_chan = NULL;
+			TEST_EQUAL(cases[0].cs_rc, -EPIPE);
+			cases[0].cs_chan = NULL;
 			open--;
 		} else {
-			TEST_EQUAL(cases[1].s_rc, 0);
+			TEST_EQUAL(cases[1].cs_rc, 0);
 			n = unet_read(fds[0], &byte, 1, 0);
 			if (n == 0)
-				cases[1].s_fd = -1, open--;
+				cases[1].cs_fd = -1, open--;
 			else if (n > 0)
 				bytes_read++;
 			else
@@ -466,8 +466,8 @@ static void session(void *unused)
 {
 	size_t value;
 	struct usync_case cases[] = {
-		{ .s_chan = chan, .s_op = USYNC_RECV, .s_value = &value },
-		{ .s_op = USYNC_READABLE, .s_fd = fds[0] },
+		{ .cs_chan = chan, .cs_op = USYNC_RECV, .cs_value = &value },
+		{ .cs_op = USYNC_READABLE, .cs_fd = fds[0] },
 	};
 	char text[2] = { 0 };
 
@@ -475,7 +475,7 @@ static void session(void *unused)
 	for (;;) {
 		int i = usync_select(cases, 2, NEVER);
 
-		TEST_EQUAL(cases[i].s_rc, 0);
+		TEST_EQUAL(cases[i].cs_rc, 0);
 		if (i == 0) {
 			text[0] = (char)value;
 			TEST_EQUAL(unet_write_all(fds[0], text, 1, NULL, NEVER), 0);

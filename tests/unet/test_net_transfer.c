@@ -224,7 +224,7 @@ static void make_udp_alone(int fds[2])
 
 	fds[0] = socket(AF_INET, SOCK_DGRAM, 0);
 	fds[1] = -1;
-	TEST_EQUAL(bind(fds[0], sockaddr_of(&a), a.a_size), 0);
+	TEST_EQUAL(bind(fds[0], sockaddr_of(&a), a.ad_size), 0);
 }
 
 static void make_datagrams(int fds[2])
@@ -340,7 +340,7 @@ NET_TEST(shut_before)
 	TEST_EQUAL(unet_poll(&one, 1, NEVER), 1);
 	TEST_EQUAL(unet_wait(fds[0], POLLIN, NEVER), 0);
 	TEST_EQUAL(receive_from(fds[0], iov.iov_base, 1, 0, &a, NEVER), 0);
-	TEST_EQUAL(a.a_size, 0);
+	TEST_EQUAL(a.ad_size, 0);
 	TEST_EQUAL(unet_recvmsg(fds[0], &m, 0, NEVER), 0);
 	TEST_EQUAL(m.msg_namelen, 0);
 	TEST_EQUAL(m.msg_flags, 0);

@@ -208,7 +208,7 @@ static ssize_t call_connect(struct place *p, int64_t deadline)
 static ssize_t call_connect_fd(struct place *p, int64_t deadline)
 {
 	struct unet_addr a = bound(p->p_fds[0]);
-	int fd = socket(a.a_sockaddr.ss_family, SOCK_STREAM, 0);
+	int fd = socket(a.ad_sockaddr.ss_family, SOCK_STREAM, 0);
 	int rc = unet__connect(fd, &a, deadline);
 
 	TEST_EQUAL(unet_close(fd), 0);          /* it is open all the same */
@@ -232,9 +232,9 @@ static void fill_queue(int fd, int queued[QUEUED])
 	struct unet_addr a = bound(fd);
 
 	for (int i = 0; i < QUEUED; i++) {
-		queued[i] = socket(a.a_sockaddr.ss_family, SOCK_STREAM, 0);
+		queued[i] = socket(a.ad_sockaddr.ss_family, SOCK_STREAM, 0);
 		do_not_wait(queued[i]);
-		if (connect(queued[i], sockaddr_of(&a), a.a_size) < 0)
+		if (connect(queued[i], sockaddr_of(&a), a.ad_size) < 0)
 			TEST_TRUE(errno == EINPROGRESS || errno == EAGAIN);
 	}
 	await_full(fd);

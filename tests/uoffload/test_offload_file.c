@@ -186,8 +186,8 @@ static void resolve(void)
 
 	TEST_EQUAL(unet_resolve("192.0.2.7", "1234", SOCK_DGRAM, found, 4, d), 1);
 	TEST_EQUAL(unet_addr("192.0.2.7:1234", &one), 0);
-	TEST_EQUAL(found[0].a_size, one.a_size);
-	TEST_EQUAL(memcmp(&found[0].a_sockaddr, &one.a_sockaddr, one.a_size), 0);
+	TEST_EQUAL(found[0].ad_size, one.ad_size);
+	TEST_EQUAL(memcmp(&found[0].ad_sockaddr, &one.ad_sockaddr, one.ad_size), 0);
 	TEST_EQUAL(unet_resolve("192.0.2.7", "no-such-service", SOCK_STREAM, found, 4, d),
 		   -ENOENT);
 	TEST_EQUAL(look_up("localhost", found, 4, 0), -ETIMEDOUT);
@@ -209,7 +209,7 @@ static void resolve_localhost(void)
 	}
 	memset(found, 0x55, sizeof found);
 	TEST_EQUAL(look_up("localhost", found, 1, d), 1);
-	TEST_EQUAL(found[1].a_size, 0x55555555);        /* not beyond `max' */
+	TEST_EQUAL(found[1].ad_size, 0x55555555);       /* not beyond `max' */
 }
 
 /* It may take a while to find that there is no network. */
@@ -253,7 +253,7 @@ static void resolve_late(void)
 		TEST_EQUAL(l.l_rc, i ? -ECANCELED : -ETIMEDOUT);
 	}
 	free_names(u);
-	TEST_EQUAL(l.l_found[0].a_size, 0);
+	TEST_EQUAL(l.l_found[0].ad_size, 0);
 }
 
 /* What the resolver says. */

@@ -80,7 +80,7 @@ static uint64_t run(const struct uprocs_conf *conf, void (*func)(void *))
 		TEST_EQUAL(ustack_join(thread[i], NULL, USCHED_NEVER), 0);
 	over->o_stats(scheduler, &stats);
 	TEST_EQUAL(over->o_destroy(scheduler), 0);
-	return stats.s_preempted;
+	return stats.st_preempted;
 }
 
 static void each_preempting(void (*func)(void *), uint64_t least)
@@ -104,7 +104,7 @@ static uint64_t given_here(void)
 {
 	const struct usched *s = upreempt__behind(usched__here());
 
-	return __atomic_load_n(&s->s_stats.s_preempted, __ATOMIC_RELAXED);
+	return __atomic_load_n(&s->s_stats.st_preempted, __ATOMIC_RELAXED);
 }
 
 static int64_t now(void)

@@ -390,7 +390,7 @@ TEST(test_none)
 static void give_way(void *unused)
 {
 	(void)unused;
-	while (usched__here()->s_stats.s_preempted == 0 && is_in_time()) {
+	while (usched__here()->s_stats.st_preempted == 0 && is_in_time()) {
 		compute();
 		TEST_EQUAL(ustack_check(), 0);
 	}
@@ -416,7 +416,7 @@ TEST(test_slices)
 	over->o_stats(s, &stats);
 	TEST_EQUAL(over->o_destroy(s), 0);
 	TEST_TRUE(messages() >= 1);
-	TEST_TRUE(stats.s_preempted > 0);
+	TEST_TRUE(stats.st_preempted > 0);
 }
 
 /* ---- Locks that the thread holds ---- */

@@ -129,27 +129,27 @@ static void stats(const struct uprocs_conf *given)
 		assert_int_equal(ustack_join(takers[0].t_thread, NULL, USCHED_NEVER),
 				 -EDEADLK);
 		over->o_stats(s, &st);
-		assert_int_equal(st.s_launches, 50);
-		assert_in_range(st.s_switches, 50, 50 * (k + 1));
-		assert_in_range(st.s_images, 1, 50);    /* some fit their records */
-		assert_true(st.s_image_bytes >= 50 * 49 / 2 * 300);
-		assert_in_range(st.s_deepest, 49 * 300, 49 * 300 + 4096);
+		assert_int_equal(st.st_launches, 50);
+		assert_in_range(st.st_switches, 50, 50 * (k + 1));
+		assert_in_range(st.st_images, 1, 50);   /* some fit their records */
+		assert_true(st.st_image_bytes >= 50 * 49 / 2 * 300);
+		assert_in_range(st.st_deepest, 49 * 300, 49 * 300 + 4096);
 		for (size_t i = 0; i < 50; i++)
 			wake_times(takers[i].t_thread, 1);
 	}
 	for (size_t i = 0; i < 50; i++)
 		assert_int_equal(ustack_join(takers[i].t_thread, NULL, USCHED_NEVER), 0);
 	over->o_stats(s, &st);
-	assert_int_equal(st.s_launches, 50);
-	assert_in_range(st.s_switches, 50, 50 * 5);
-	assert_int_equal(st.s_evictions, st.s_loads);
-	assert_int_equal(st.s_images, 0);
-	assert_int_equal(st.s_image_bytes, 0);
+	assert_int_equal(st.st_launches, 50);
+	assert_in_range(st.st_switches, 50, 50 * 5);
+	assert_int_equal(st.st_evictions, st.st_loads);
+	assert_int_equal(st.st_images, 0);
+	assert_int_equal(st.st_image_bytes, 0);
 	if (conf.c_stacks == 0 && conf.c_processors > 1 && test_has_stacks()
 	    && !test_is_stressed())
-		assert_int_equal(st.s_bytes, 0);        /* R7: all fit */
+		assert_int_equal(st.st_bytes, 0);       /* R7: all fit */
 	else if (conf.c_stacks == 1 && conf.c_processors == 1)
-		assert_true(st.s_bytes >= 2 * 50 * 49 / 2 * 300);
+		assert_true(st.st_bytes >= 2 * 50 * 49 / 2 * 300);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 
@@ -180,10 +180,10 @@ static void grow_stacks(size_t n, unsigned stacks)
 	over->o_stats(s, &st);
 	if (n <= 1024) {
 		assert_int_equal(shared, 0);
-		assert_int_equal(st.s_evictions, 0);
+		assert_int_equal(st.st_evictions, 0);
 	} else {
 		assert_int_equal(shared, n - (1024 - 64));
-		assert_true(st.s_evictions >= n - 1024);
+		assert_true(st.st_evictions >= n - 1024);
 	}
 	for (size_t i = 0; i < n; i++)
 		wake_times(threads[i], 1);
@@ -283,9 +283,9 @@ static void exchange(const struct uprocs_conf *conf)
 		while (is_resident(t.t_thread));
 		over->o_stats(s, &st);
 		if (i % 2 == 0)
-			assert_in_range(st.s_image_bytes, 30000, 45000);
+			assert_in_range(st.st_image_bytes, 30000, 45000);
 		else
-			assert_in_range(st.s_image_bytes, 0, 5000);
+			assert_in_range(st.st_image_bytes, 0, 5000);
 		wake_times(t.t_thread, 1);
 	}
 	assert_int_equal(ustack_join(t.t_thread, NULL, USCHED_NEVER), 0);

@@ -271,14 +271,14 @@ TEST(test_failed_starts)
 		assert_int_equal(over->o_start(s, wait_once, NULL, &threads[i]), 0);
 	/* All wait. */
 	assert_int_equal(ustack_join(threads[0], NULL, USCHED_NEVER), -EDEADLK);
-	bytes = ((struct uprocs *)s)->r_images.i_bytes;
+	bytes = ((struct uprocs *)s)->r_images.ip_bytes;
 	fault_only = "calloc";
 	fault_begin(FAULT_USED_UP, 1, LONG_MAX);
 	for (size_t i = 0; i < 10000; i++)
 		TEST_EQUAL(over->o_start(s, wait_once, NULL, &threads[ROOM]), -ENOMEM);
 	fault_end();
 	fault_only = NULL;
-	assert_in_range(((struct uprocs *)s)->r_images.i_bytes, bytes,
+	assert_in_range(((struct uprocs *)s)->r_images.ip_bytes, bytes,
 			bytes + (64 << 10));
 	assert_int_equal(over->o_start(s, wait_once, NULL, &threads[ROOM]), 0);
 	for (size_t i = 0; i <= ROOM; i++) {

@@ -58,7 +58,7 @@ static size_t most(const struct uprocs_conf *conf, const struct usched_stats *st
 {
 	size_t pages = conf->c_stacks == USCHED_NATIVE
 		? 0 : 2 * STACKS * conf->c_processors;
-	size_t image = (size_t)stats->s_image_bytes / n;
+	size_t image = (size_t)stats->st_image_bytes / n;
 
 	return RECORD + RING + (image > IMAGE ? image : 0)
 		+ (pages * (size_t)sysconf(_SC_PAGESIZE) + HUGE) / n;
@@ -93,7 +93,7 @@ static void million(int is_local, const struct uprocs_conf *conf)
 		uprocs_stats(ll, &stats);
 	else
 		uprocs_stats(rr, &stats);
-	assert_int_equal(stats.s_launches, n);
+	assert_int_equal(stats.st_launches, n);
 	print_message("%s, %u processors: %zu threads, %zu bytes each\n",
 		      local ? "ll" : "rr", conf->c_processors, n, (after - before) / n);
 	if (test_has_stacks() && n >= 100000)

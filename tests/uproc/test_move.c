@@ -41,7 +41,7 @@ static uint64_t count_moves(void)
 	struct usched_stats stats;
 
 	uprocs_stats(rr, &stats);
-	return stats.s_moves;
+	return stats.st_moves;
 }
 
 static void begin(const struct uprocs_conf *conf)
@@ -198,7 +198,7 @@ TEST(test_together)
 }
 
 /* Of a processor with such runs, in ns, and so many 256ths of its time busy. */
-#define LOAD_OF(run, busy) (&(struct uproc_load){ .l_run = (run), .l_share = (busy) })
+#define LOAD_OF(run, busy) (&(struct uproc_load){ .ld_run = (run), .ld_share = (busy) })
 
 static bool is_drawn(uint32_t run, uint32_t share, uint32_t other_run,
 		     uint32_t other_share)
@@ -215,11 +215,11 @@ static bool gathers(uint32_t ready, uint32_t share, uint32_t other_ready,
 
 static int64_t hold_after(int64_t before, int64_t busy, uint32_t drew)
 {
-	struct uproc_load l = { .l_held = before };
+	struct uproc_load l = { .ld_held = before };
 
 	policy_hold(&l, 5, busy, drew);
-	assert_int_equal(l.l_hold, 5 + l.l_held);
-	return l.l_held;
+	assert_int_equal(l.ld_hold, 5 + l.ld_held);
+	return l.ld_held;
 }
 
 /* One that computes between its wakes is better off apart. */
@@ -655,7 +655,7 @@ static void look_in_child(void)
 
 	uproc__forked();
 	uproc__note_locals(&l);
-	TEST_TRUE(l.l_full);
+	TEST_TRUE(l.ls_full);
 }
 
 TEST(test_look_in_child)

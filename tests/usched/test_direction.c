@@ -159,25 +159,25 @@ static void note_visit(void *visited)
 /* To where the dispatcher said. The thread that runs then; NULL: usched_run() returns. */
 static struct life *jump_to(struct arch_jump j)
 {
-	struct life *l = j.j_at;
+	struct life *l = j.aj_at;
 
-	if (j.j_op == ARCH_VISIT) {
+	if (j.aj_op == ARCH_VISIT) {
 		load_there(&l->l_thread);
 		j = usched__visited(1);
-		l = j.j_at;
+		l = j.aj_at;
 	}
-	if (j.j_op <= 0) {
-		TEST_EQUAL(j.j_op, 0);
-		the_sp = j.j_at;
+	if (j.aj_op <= 0) {
+		TEST_EQUAL(j.aj_op, 0);
+		the_sp = j.aj_at;
 		return NULL;
 	}
-	if (j.j_op == ARCH_LAUNCH) {
+	if (j.aj_op == ARCH_LAUNCH) {
 		l->l_deep = 0;
 		the_sp = l->l_thread.u_stack->k_bottom;
 		return l;
 	}
 	the_sp = usched__top(&l->l_thread);
-	if (j.j_op == ARCH_LOAD)
+	if (j.aj_op == ARCH_LOAD)
 		load_there(&l->l_thread);
 	TEST_TRUE(l->l_thread.u_stack->k_resident == &l->l_thread);
 	TEST_TRUE(the_sp == stack_deeper(l->l_thread.u_stack->k_bottom, l->l_deep));
@@ -298,8 +298,8 @@ TEST(test_frames)
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(ustack_abort(&life[i].l_thread), 0);
 	stats = mini_stats(&plain);
-	assert_in_range(stats.s_evictions, rounds, 4 * rounds);
-	assert_in_range(stats.s_loads, rounds, 4 * rounds);
+	assert_in_range(stats.st_evictions, rounds, 4 * rounds);
+	assert_in_range(stats.st_loads, rounds, 4 * rounds);
 	mini_fini(&plain);
 }
 

@@ -230,7 +230,7 @@ static void receive(struct member *m)
 static void select_one(struct member *m)
 {
 	char value = 1;
-	struct usync_case one = { .s_chan = m->chan, .s_value = &value };
+	struct usync_case one = { .cs_chan = m->chan, .cs_value = &value };
 
 	TEST_EQUAL(usync_chan_send(m->next->chan, &value, USCHED_NEVER), 0);
 	TEST_EQUAL(usync_select(&one, 1, USCHED_NEVER), 0);

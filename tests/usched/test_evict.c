@@ -26,7 +26,7 @@ static void block_without_memory(void *unused)
 		TEST_EQUAL(ustack_reserve(SIZE_MAX), -ENOMEM);
 	}
 	nexts_asked = plain.p_nexts - nexts;
-	TEST_EQUAL(mini_stats(&plain).s_images, 0);
+	TEST_EQUAL(mini_stats(&plain).st_images, 0);
 	plain.p_no_memory = false;
 	TEST_EQUAL(ustack_reserve(SIZE_MAX), -ENOMEM);
 	TEST_EQUAL(ustack_block(), 0);
@@ -144,7 +144,7 @@ TEST(never_blocks_no_image)
 	assert_int_equal(steps, 10);
 	assert_int_equal(plain.p_allocs, 0);
 	assert_int_equal(plain.p_frees, 0);
-	assert_int_equal(mini_stats(&plain).s_bytes, 0);
+	assert_int_equal(mini_stats(&plain).st_bytes, 0);
 	mini_fini(&plain);
 }
 
@@ -163,7 +163,7 @@ static void block_without_image(void *unused)
 {
 	(void)unused;
 	TEST_EQUAL(ustack_block(), -ENOMEM);
-	TEST_EQUAL(mini_stats(&plain).s_images, 0);
+	TEST_EQUAL(mini_stats(&plain).st_images, 0);
 }
 
 TEST(small_images_are_refused)
@@ -197,7 +197,7 @@ TEST(first_image_is_used)
 	run();
 	if (!test_is_stressed())
 		assert_int_equal(plain.p_allocs, 0);
-	assert_true(mini_stats(&plain).s_loads > 0);
+	assert_true(mini_stats(&plain).st_loads > 0);
 	for (int i = 0; i < 2; i++)
 		for (int k = 0; k < MINI_CANARIES; k++)
 			assert_int_equal(wide[i].w_canary[k], MINI_CANARY);
@@ -268,8 +268,8 @@ TEST(deepest_is_counted)
 	setup(0, 1, deep_then_shallow);
 	run();
 	s = mini_stats(&plain);
-	assert_true(s.s_deepest >= 16384 && s.s_deepest < 16384 + 4096);
-	assert_int_equal(s.s_launches, 1);
+	assert_true(s.st_deepest >= 16384 && s.st_deepest < 16384 + 4096);
+	assert_int_equal(s.st_launches, 1);
 	mini_fini(&plain);
 }
 
@@ -285,9 +285,9 @@ TEST(deepest_is_counted_of_the_evicted)
 	mini_start(&plain, &wide[1].w_thread, once, NULL);
 	run();
 	s = mini_stats(&plain);
-	assert_true(s.s_deepest > 0);
-	assert_int_equal(s.s_evictions, 1);
-	assert_int_equal(s.s_bytes, 2 * s.s_deepest);
+	assert_true(s.st_deepest > 0);
+	assert_int_equal(s.st_evictions, 1);
+	assert_int_equal(s.st_bytes, 2 * s.st_deepest);
 	mini_fini(&plain);
 }
 

@@ -277,7 +277,7 @@ static bool short_way(void)
 {
 	const struct usched_caught *look = ustack_sched(ustack_self())->s_caught;
 
-	return !look->c_caught && !look->c_uncaught;
+	return !look->cg_caught && !look->cg_uncaught;
 }
 
 static void own_or_not(void *arg)

@@ -134,9 +134,9 @@ static void act(size_t depth)
 	struct usched_stats s = mini_stats(&plain);
 	int rc;
 
-	TEST_TRUE(s.s_evictions <= s.s_switches);               /* R7 */
-	TEST_TRUE(s.s_loads <= s.s_switches - s.s_launches);
-	TEST_TRUE(s.s_deepest <= depth + 4096 || depth < DEPTH);
+	TEST_TRUE(s.st_evictions <= s.st_switches);             /* R7 */
+	TEST_TRUE(s.st_loads <= s.st_switches - s.st_launches);
+	TEST_TRUE(s.st_deepest <= depth + 4096 || depth < DEPTH);
 	steps++;
 	switch (any(12)) {
 	case 0:

@@ -328,9 +328,9 @@ static void flood(unsigned stacks)
 	uoffload_drain(USCHED_NEVER);
 	print_message("%s, %s: %zu signals, %zu evictions\n", over->o_name,
 		      stacks == 1 ? "one stack" : "native stack", signals_handled(),
-		      (size_t)stats.s_evictions);
-	assert_int_equal(stats.s_evictions, stats.s_loads);
-	assert_true(stats.s_evictions > 0);
+		      (size_t)stats.st_evictions);
+	assert_int_equal(stats.st_evictions, stats.st_loads);
+	assert_true(stats.st_evictions > 0);
 }
 
 /*

@@ -34,8 +34,8 @@ static struct ustack *take(struct usched *s)
 {
 	struct ustack *u = s->s_slot;
 
-	if (s->s_stats.s_switches >= s->s_turn)
-		s->s_turn = s->s_stats.s_switches + TURN;
+	if (s->s_stats.st_switches >= s->s_turn)
+		s->s_turn = s->s_stats.st_switches + TURN;
 
 	if ((uintptr_t)u > (uintptr_t)USCHED_CLOSED) {
 		s->s_slot = NULL;

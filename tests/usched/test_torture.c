@@ -119,7 +119,7 @@ static __attribute__((noinline)) void run_plain(unsigned stacks, struct life **l
 			if (l)
 				pause_here(l);
 		}
-	TEST_TRUE(l || mini_stats(p).s_switches > n * ACTS);
+	TEST_TRUE(l || mini_stats(p).st_switches > n * ACTS);
 	mini_fini(p);
 	free(p);
 }

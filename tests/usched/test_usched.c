@@ -55,9 +55,9 @@ TEST(r2_alone_nothing_is_copied)
 		setup(stacks, 1, blocker);
 		run();
 		assert_int_equal(steps, rounds);
-		assert_int_equal(mini_stats(&plain).s_evictions, 0);
-		assert_int_equal(mini_stats(&plain).s_loads, 0);
-		assert_int_equal(mini_stats(&plain).s_bytes, 0);
+		assert_int_equal(mini_stats(&plain).st_evictions, 0);
+		assert_int_equal(mini_stats(&plain).st_loads, 0);
+		assert_int_equal(mini_stats(&plain).st_bytes, 0);
 		mini_fini(&plain);
 	}
 }
@@ -71,11 +71,11 @@ TEST(r2_two_on_one_stack_one_each_a_switch)
 		setup(stacks, 2, blocker);
 		run();
 		s = mini_stats(&plain);
-		assert_int_equal(s.s_launches, 2);
-		assert_int_equal(s.s_switches, 2 + 2 * rounds);
-		assert_int_equal(s.s_evictions, 2 * rounds);
-		assert_int_equal(s.s_loads, 2 * rounds);
-		assert_int_equal(s.s_bytes, (2 * rounds + 2 * rounds) * s.s_deepest);
+		assert_int_equal(s.st_launches, 2);
+		assert_int_equal(s.st_switches, 2 + 2 * rounds);
+		assert_int_equal(s.st_evictions, 2 * rounds);
+		assert_int_equal(s.st_loads, 2 * rounds);
+		assert_int_equal(s.st_bytes, (2 * rounds + 2 * rounds) * s.st_deepest);
 		mini_fini(&plain);
 	}
 }
@@ -101,7 +101,7 @@ TEST(r2_images_of_residents_are_untouched)
 	assert_true(thread[0].u_outside);
 	while (plain.p_dones < 2)
 		run();
-	assert_int_equal(mini_stats(&plain).s_bytes, 0);
+	assert_int_equal(mini_stats(&plain).st_bytes, 0);
 	mini_fini(&plain);
 }
 
@@ -122,8 +122,8 @@ TEST(r2_native_resident_is_saved_on_return)
 		run();                          /* all from this depth */
 		clobber();
 		assert_int_equal(plain.p_dones, i == rounds);
-		assert_int_equal(mini_stats(&plain).s_loads, i);
-		assert_int_equal(mini_stats(&plain).s_evictions,
+		assert_int_equal(mini_stats(&plain).st_loads, i);
+		assert_int_equal(mini_stats(&plain).st_evictions,
 				 i < rounds ? i + 1 : i);
 	}
 	assert_int_equal(steps, rounds);
@@ -164,9 +164,9 @@ static void resume_often(void *unused)
 		TEST_EQUAL(ustack_block(), 0);
 	plain.p_self = false;
 	after = mini_stats(&plain);
-	TEST_EQUAL(after.s_switches, before.s_switches);
-	TEST_EQUAL(after.s_evictions, before.s_evictions);
-	TEST_EQUAL(after.s_loads, before.s_loads);
+	TEST_EQUAL(after.st_switches, before.st_switches);
+	TEST_EQUAL(after.st_evictions, before.st_evictions);
+	TEST_EQUAL(after.st_loads, before.st_loads);
 }
 
 TEST(r3_self_resume_moves_nothing)
@@ -189,8 +189,8 @@ TEST(r6_ended_threads_are_not_evicted)
 		run();
 		assert_int_equal(plain.p_dones, 16);
 		/* The blocker, once, for the first of the others. */
-		assert_int_equal(mini_stats(&plain).s_evictions, 1);
-		assert_int_equal(mini_stats(&plain).s_loads, 1);
+		assert_int_equal(mini_stats(&plain).st_evictions, 1);
+		assert_int_equal(mini_stats(&plain).st_loads, 1);
 		mini_fini(&plain);
 	}
 }
@@ -233,11 +233,11 @@ TEST(r7_threads_that_fit_do_not_copy)
 		mini_start(&plain, &thread[i], i < STACKS ? once : blocker, NULL);
 	run();
 	assert_int_equal(plain.p_dones, 3 * STACKS);
-	assert_int_equal(mini_stats(&plain).s_bytes, 0);
+	assert_int_equal(mini_stats(&plain).st_bytes, 0);
 	for (unsigned i = 0; i < STACKS + 1; i++)
 		mini_start(&plain, &thread[i], blocker, NULL);
 	run();
-	assert_true(mini_stats(&plain).s_bytes > 0);
+	assert_true(mini_stats(&plain).st_bytes > 0);
 	mini_fini(&plain);
 }
 
@@ -270,7 +270,7 @@ TEST(r7_prefers_a_stack_without_threads)
 	mini_start(&plain, &thread[2], stopper, NULL);
 	run();
 	assert_ptr_not_equal(thread[2].u_stack, thread[stays].u_stack);
-	assert_int_equal(mini_stats(&plain).s_evictions, 1);
+	assert_int_equal(mini_stats(&plain).st_evictions, 1);
 	assert_int_equal(ustack_abort(&thread[2]), 0);
 	assert_int_equal(ustack_abort(&thread[stays]), 0);
 	mini_fini(&plain);
@@ -331,7 +331,7 @@ TEST(r7_few_stacks_are_shared)
 	run();
 	assert_int_equal(plain.p_dones, ALL);
 	assert_in_range(alone, OWN, ALL - SHARED);
-	assert_in_range(mini_stats(&plain).s_evictions, ALL - SHARED - OWN, 3 * ALL);
+	assert_in_range(mini_stats(&plain).st_evictions, ALL - SHARED - OWN, 3 * ALL);
 	mini_fini(&plain);
 	rounds = 1;
 	setup(SHARED + 1, 0, NULL);             /* the last lent is the first used */

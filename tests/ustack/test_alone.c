@@ -135,7 +135,7 @@ static void pointers(const struct uprocs_conf *conf)
 		assert_int_equal(crowd.c_ended, MANY);
 	}
 	over->o_stats(s, &stats);
-	assert_int_equal(stats.s_images, 0);
+	assert_int_equal(stats.st_images, 0);
 	over->o_release(s);
 	assert_int_equal(over->o_destroy(s), 0);
 }

@@ -145,7 +145,7 @@ static void values(unsigned stacks)
 		}
 	}
 	over->o_stats(s, &stats);
-	assert_int_equal(stats.s_images, 0);
+	assert_int_equal(stats.st_images, 0);
 	assert_int_equal(over->o_destroy(s), 0);
 }
 

@@ -193,7 +193,7 @@ static bool overtake(const unsigned char *pc)
 	struct uproc_thread *t = uproc_thread(overtaken.o_thread);
 
 	(void)pc;
-	if (__atomic_load_n(&uproc_rest(t)->t_joiner, __ATOMIC_SEQ_CST) == UPROC_OPEN)
+	if (__atomic_load_n(&uproc_rest(t)->re_joiner, __ATOMIC_SEQ_CST) == UPROC_OPEN)
 		return true;
 	overtaken.o_go = 1;
 	while (!__atomic_load_n(&p->p_inbox, __ATOMIC_SEQ_CST))

@@ -45,9 +45,9 @@ static size_t pool_bytes(void *s)
 	struct uimage_pool *pool = &((struct uprocs *)s)->r_images;
 	size_t bytes;
 
-	pthread_mutex_lock(&pool->i_lock);
-	bytes = pool->i_bytes;
-	pthread_mutex_unlock(&pool->i_lock);
+	pthread_mutex_lock(&pool->ip_lock);
+	bytes = pool->ip_bytes;
+	pthread_mutex_unlock(&pool->ip_lock);
 	return bytes;
 }
 
@@ -151,7 +151,7 @@ static void tree(const struct uprocs_conf *conf)
 	assert_int_equal(over->o_start(t.t_sched, sprout, b, NULL), 0);
 	await_count(&t.t_count, all);
 	over->o_stats(t.t_sched, &stats);
-	assert_int_equal(stats.s_launches, all);
+	assert_int_equal(stats.st_launches, all);
 	assert_int_equal(over->o_destroy(t.t_sched), 0);
 	assert_int_equal(t.t_count, all);
 }

@@ -83,7 +83,7 @@ static void use_cond(unsigned round)
 static void use_sem(void)
 {
 	TEST_EQUAL(TRY(usync_sem_wait(&all.sem, LATE)), 0);
-	TEST_EQUAL(all.sem.s_count, 0);
+	TEST_EQUAL(all.sem.sm_count, 0);
 	TEST_EQUAL(TRY(test_give_way()), 0);
 	TEST_EQUAL(usync_sem_post(&all.sem), 0);
 	TEST_EQUAL(TRY(usync_sem_wait(&all.never, usync_after(SOON))), -ETIMEDOUT);
@@ -92,8 +92,8 @@ static void use_sem(void)
 static void use_chan(unsigned value)
 {
 	struct usync_case cases[] = {
-		{ .s_chan = all.kept, .s_op = USYNC_SEND, .s_value = &value },
-		{ .s_chan = all.values, .s_op = USYNC_SEND, .s_value = &value },
+		{ .cs_chan = all.kept, .cs_op = USYNC_SEND, .cs_value = &value },
+		{ .cs_chan = all.values, .cs_op = USYNC_SEND, .cs_value = &value },
 	};
 
 	TEST_EQUAL(TRY(usync_chan_send(all.values, &value, LATE)), 0);
@@ -161,8 +161,8 @@ static void receive_all(void)
 {
 	unsigned got[ALL] = { 0 }, value;
 	struct usync_case cases[] = {
-		{ .s_chan = all.kept, .s_op = USYNC_RECV, .s_value = &value },
-		{ .s_chan = all.values, .s_op = USYNC_RECV, .s_value = &value },
+		{ .cs_chan = all.kept, .cs_op = USYNC_RECV, .cs_value = &value },
+		{ .cs_chan = all.values, .cs_op = USYNC_RECV, .cs_value = &value },
 	};
 
 	for (int i = 0; i < 2 * ROUNDS * ALL; i++) {
@@ -180,7 +180,7 @@ static void wait_for_all(void *unused)
 
 	(void)unused;
 	memset(&all, 0, sizeof all);
-	all.sem.s_count = 1;
+	all.sem.sm_count = 1;
 	TEST_EQUAL(TRY(usync_chan_create(sizeof(unsigned), 0, &all.values)), 0);
 	TEST_EQUAL(TRY(usync_chan_create(sizeof(unsigned), 2, &all.kept)), 0);
 	usync_group_add(&all.working, ALL);

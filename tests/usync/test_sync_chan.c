@@ -175,7 +175,7 @@ static void find_closed(struct worker *w)
 	case 2:
 		w->w_rc = usync_select(cases, 2, USCHED_NEVER);
 		TEST_TRUE(w->w_rc >= 0);
-		TEST_EQUAL(cases[w->w_rc].s_rc, -EPIPE);
+		TEST_EQUAL(cases[w->w_rc].cs_rc, -EPIPE);
 		break;
 	default:
 		TEST_EQUAL(usync_chan_recv(p->p_direct, &value, USCHED_NEVER), -EPIPE);

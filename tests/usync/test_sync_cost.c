@@ -128,7 +128,7 @@ static void run_until(uint64_t launches)
 	do {
 		assert_true(uprocs_run(rr) >= 0);
 		uprocs_stats(rr, &stats);
-	} while (stats.s_launches < launches);
+	} while (stats.st_launches < launches);
 }
 
 /* Two threads wait on the only stack, so the first is evicted. */
@@ -157,7 +157,7 @@ static struct usched_stats measure(void (*wait)(void *unused))
 	run_until(2);
 	uprocs_stats(rr, &stats);
 	assert_int_equal(ended, 0);
-	assert_true(stats.s_evictions >= 1);
+	assert_true(stats.st_evictions >= 1);
 	assert_int_equal(ustack_cancel(waiter), 0);
 	if (wait == plain)
 		assert_int_equal(ustack_wake(waiter), 0);
@@ -207,11 +207,11 @@ TEST(test_frames)
 
 	if (!is_usual())
 		skip();
-	least = measure(plain).s_deepest;
+	least = measure(plain).st_deepest;
 	for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
-		assert_in_range(measure(waits[i]).s_deepest, 0, least + FRAMES);
-	join_least = measure(join).s_deepest;
-	assert_in_range(measure(join_until).s_deepest, 0, join_least + FRAMES);
+		assert_in_range(measure(waits[i]).st_deepest, 0, least + FRAMES);
+	join_least = measure(join).st_deepest;
+	assert_in_range(measure(join_until).st_deepest, 0, join_least + FRAMES);
 }
 
 /* The image is the smallest that will do. */
@@ -227,13 +227,13 @@ TEST(test_images)
 	for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
 		struct usched_stats plain_wait = measure(plain);
 		struct usched_stats stats = measure(waits[i]);
-		uint64_t image = (stats.s_deepest + STEP - 1) / STEP * STEP;
-		uint64_t both = plain_wait.s_image_bytes / 2 + image;
+		uint64_t image = (stats.st_deepest + STEP - 1) / STEP * STEP;
+		uint64_t both = plain_wait.st_image_bytes / 2 + image;
 
 #ifdef __x86_64__
-		assert_int_equal(stats.s_image_bytes, both);
+		assert_int_equal(stats.st_image_bytes, both);
 #else
-		assert_in_range(stats.s_image_bytes, both - STEP, both);
+		assert_in_range(stats.st_image_bytes, both - STEP, both);
 #endif
 	}
 }
@@ -263,7 +263,7 @@ TEST(test_retake)
 	assert_true(uprocs_run(rr) >= 0);
 	assert_true(outer.m_queue.q_first);
 	uprocs_stats(rr, &second);
-	assert_int_equal(first.s_image_bytes, second.s_image_bytes);
+	assert_int_equal(first.st_image_bytes, second.st_image_bytes);
 	assert_int_equal(usync_mutex_unlock(&outer), 0);
 	assert_int_equal(ustack_join(waiter, NULL, USCHED_NEVER), 0);
 	assert_int_equal(ended, 1);

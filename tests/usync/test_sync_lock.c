@@ -32,7 +32,7 @@ static void try_errors(struct worker *w)
 	TEST_EQUAL(usync_rwlock_write(&p->p_read, 0), -ETIMEDOUT);
 	TEST_EQUAL(usync_rwlock_write(&p->p_write, 0), -ETIMEDOUT);
 	TEST_EQUAL(usync_rwlock_read(&p->p_write, 0), 0);
-	TEST_EQUAL(p->p_write.r_readers, 2);
+	TEST_EQUAL(p->p_write.rw_readers, 2);
 	TEST_EQUAL(usync_rwlock_unlock(&p->p_write), 0);
 	usync_cond_signal(&p->p_cond);                  /* no waiter, and not kept */
 	usync_cond_broadcast(&p->p_cond);
@@ -51,16 +51,16 @@ static void try_limits(struct worker *w)
 	TEST_EQUAL(usync_rwlock_read(&lock, USCHED_NEVER), -EDEADLK);
 	TEST_EQUAL(usync_rwlock_unlock(&lock), 0);
 	TEST_EQUAL(usync_rwlock_unlock(&lock), -EPERM);
-	lock.r_readers = UINT32_MAX - 1;
+	lock.rw_readers = UINT32_MAX - 1;
 	TEST_EQUAL(usync_rwlock_read(&lock, 0), 0);
 	TEST_EQUAL(usync_rwlock_read(&lock, 0), -EOVERFLOW);
-	TEST_EQUAL(lock.r_readers, UINT32_MAX);
-	p->p_sem.s_count = UINT32_MAX - 1;
+	TEST_EQUAL(lock.rw_readers, UINT32_MAX);
+	p->p_sem.sm_count = UINT32_MAX - 1;
 	TEST_EQUAL(usync_sem_post(&p->p_sem), 0);
 	TEST_EQUAL(usync_sem_post(&p->p_sem), -EOVERFLOW);
 	TEST_EQUAL(usync_sem_wait(&p->p_sem, 0), 0);
-	TEST_EQUAL(p->p_sem.s_count, UINT32_MAX - 1);
-	p->p_sem.s_count = 0;
+	TEST_EQUAL(p->p_sem.sm_count, UINT32_MAX - 1);
+	p->p_sem.sm_count = 0;
 	TEST_EQUAL(usync_group_add(&p->p_group, UINT32_MAX), -EOVERFLOW);
 	TEST_EQUAL(usync_group_add(&p->p_group, UINT32_MAX - 1), 0);
 	TEST_EQUAL(usync_group_add(&p->p_group, 1), -EOVERFLOW);
@@ -351,7 +351,7 @@ static void want_write(struct worker *w)
 
 	w->w_rc = usync_rwlock_write(&r->r_lock, r->r_deadline);
 	if (w->w_rc == 0) {
-		TEST_EQUAL(r->r_lock.r_readers, 0);
+		TEST_EQUAL(r->r_lock.rw_readers, 0);
 		r->r_had += 100;
 		TEST_EQUAL(usync_rwlock_unlock(&r->r_lock), 0);
 	}
@@ -404,8 +404,8 @@ static void read_behind(void *s, int mode)
 		end_worker(&w[i]);
 	assert_int_equal(w[1].w_rc, mode == HAS_TURN ? 0
 			 : mode == IS_LATE ? -ETIMEDOUT : -ECANCELED);
-	assert_int_equal(r.r_lock.r_readers, mode != HAS_TURN);
-	assert_int_equal(r.r_lock.r_owner, 0);
+	assert_int_equal(r.r_lock.rw_readers, mode != HAS_TURN);
+	assert_int_equal(r.r_lock.rw_owner, 0);
 }
 
 static void readers_behind(void *s)

@@ -19,7 +19,7 @@
 
 static struct usync_scope *make_scope(struct usync_scope *parent, int64_t deadline)
 {
-	struct usync_scope_how how = { .h_parent = parent };
+	struct usync_scope_how how = { .sh_parent = parent };
 	struct usync_scope *c;
 
 	TEST_EQUAL(usync_scope_create(&how, &c, deadline), 0);
@@ -543,12 +543,13 @@ static int be_one_of_few(void *unused)
 static void start_few(struct worker *w)
 {
 	struct usync_scope_how how = {
-		.h_on = uprocs_sched(w->w_sched), .h_limit = LIMIT,
+		.sh_on = uprocs_sched(w->w_sched), .sh_limit = LIMIT,
 	};
 	struct usync_scope *c;
 	size_t started = 0;
 
-	limited.l_most = limited.l_done = limited.l_fails = 0;
+	limited.l_most = limited.l_done = 0;
+	limited.l_fails = false;
 	TEST_EQUAL(usync_scope_create(&how, &c, USCHED_NEVER), 0);
 	for (size_t i = 0; i < 4 * LIMIT; i++)
 		TEST_EQUAL(usync_scope_start(c, be_one_of_few, NULL, NULL), 0);
@@ -576,7 +577,7 @@ static int sleep_shielded(void *sem)
 
 static void start_late(struct worker *w)
 {
-	struct usync_scope_how how = { .h_on = uprocs_sched(w->w_sched), .h_limit = 1 };
+	struct usync_scope_how how = { .sh_on = uprocs_sched(w->w_sched), .sh_limit = 1 };
 	static struct usync_sem sem;
 	struct usync_scope *c;
 
@@ -799,7 +800,7 @@ static void storms(void *s)
 
 	storm = (struct storm){ .s_native = PTHREAD_MUTEX_INITIALIZER,
 				.s_rounds = test_scale(200, 5),
-				.s_seats = { .s_count = SEATS } };
+				.s_seats = { .sm_count = SEATS } };
 	TEST_EQUAL(usync_chan_create(sizeof(uint32_t), 1, &storm.s_chan), 0);
 	for (size_t i = 0; i < SCOPES; i++)
 		storm.s_scopes[i] = make_scope(NULL, USCHED_NEVER);

@@ -36,7 +36,7 @@ static void select_alone(struct worker *w)
 		int rc = usync_select(ready, 4, 0);
 
 		TEST_TRUE(rc >= 0 && rc < 4);
-		TEST_EQUAL(ready[rc].s_rc, 0);
+		TEST_EQUAL(ready[rc].cs_rc, 0);
 		seen[rc]++;
 		TEST_EQUAL(rc % 2 ? usync_chan_send(p->p_full, &out, 0)
 			   : usync_chan_recv(p->p_empty, &out, 0), 0);
@@ -59,7 +59,7 @@ static void select_each_other(struct worker *w)
 	w->w_rc = usync_select(cases, 2, USCHED_NEVER);
 	TEST_TRUE(w->w_rc == 0 || w->w_rc == 1);
 	TEST_EQUAL(out, w->w_rc == 1 ? 1 - w->w_index : 99);
-	TEST_EQUAL(cases[w->w_rc].s_rc, 0);
+	TEST_EQUAL(cases[w->w_rc].cs_rc, 0);
 }
 
 static void selects(void *s)
@@ -127,7 +127,7 @@ static int send_somewhere(struct traffic *t, struct worker *w, uint32_t id,
 	if (any(w, 2))
 		return usync_chan_send(t->t_chans[first], value[0], deadline);
 	rc = usync_select(cases, 2, deadline);
-	return rc < 0 ? rc : cases[rc].s_rc;
+	return rc < 0 ? rc : cases[rc].cs_rc;
 }
 
 static void send_traffic(struct worker *w)
@@ -165,11 +165,11 @@ static int recv_somewhere(struct traffic *t, struct worker *w, struct usync_chan
 	if (rc < 0)
 		return rc;
 	TEST_TRUE(open[rc]);
-	if (cases[rc].s_rc == 0) {
+	if (cases[rc].cs_rc == 0) {
 		t->t_received[key_of(t, read_value(value[rc], t->t_size))]++;
 		w->w_count++;
 	} else {
-		TEST_EQUAL(cases[rc].s_rc, -EPIPE);
+		TEST_EQUAL(cases[rc].cs_rc, -EPIPE);
 		open[rc] = NULL;
 	}
 	return 0;
@@ -257,7 +257,7 @@ static void trade(struct worker *w)
 			TEST_TRUE(rc == -ETIMEDOUT || rc == -ECANCELED);
 			continue;
 		}
-		TEST_EQUAL(cases[rc].s_rc, 0);
+		TEST_EQUAL(cases[rc].cs_rc, 0);
 		*(rc % 2 ? &m->m_received : &m->m_sent) += 1;
 		m->m_sums[rc % 2] += rc % 2 ? out[rc / 2] : in;
 	}

@@ -197,7 +197,7 @@ static void lose_values(const struct uprocs_conf *conf)
 TEST(test_keys)
 {
 	for (size_t i = 0; i < KEYS; i++)
-		keys[i].k_destroy = destroy_value;
+		keys[i].ky_destroy = destroy_value;
 	each_scheduler(each_has_its_own);
 	each_conf(lose_values);
 }

@@ -137,10 +137,10 @@ static void run_storm(struct storm *s)
 		end_worker(&s->s_workers[i]);
 	TEST_EQUAL(s->s_inside, 0);
 	TEST_TRUE(!s->s_mutex.m_queue.q_first && s->s_mutex.m_owner == 0);
-	TEST_TRUE(!s->s_lock.r_queue.q_first && s->s_lock.r_owner == 0);
-	TEST_TRUE(!s->s_sem.s_queue.q_first && !s->s_cond.c_queue.q_first);
-	TEST_EQUAL(s->s_lock.r_readers, 0);
-	TEST_EQUAL(s->s_sem.s_count, SEATS);
+	TEST_TRUE(!s->s_lock.rw_queue.q_first && s->s_lock.rw_owner == 0);
+	TEST_TRUE(!s->s_sem.sm_queue.q_first && !s->s_cond.cv_queue.q_first);
+	TEST_EQUAL(s->s_lock.rw_readers, 0);
+	TEST_EQUAL(s->s_sem.sm_count, SEATS);
 	TEST_EQUAL(s->s_seats, SEATS);
 }
 
@@ -157,7 +157,7 @@ static void storms(void *s)
 			storm = (struct storm){
 				.s_step = steps[i], .s_sched = s, .s_cancels = cancels,
 				.s_rounds = test_scale(300, 5),
-				.s_sem = { .s_count = SEATS }, .s_seats = SEATS,
+				.s_sem = { .sm_count = SEATS }, .s_seats = SEATS,
 			};
 			run_storm(&storm);
 			assert_true(i != 0 || storm.s_count == storm.s_done);
@@ -286,8 +286,8 @@ static void end_at_once(void *s)
 			end_worker(&w[i]);
 		for (size_t i = 0; i < MAYFLIES; i++)
 			assert_int_equal(ustack_join(u[i], NULL, USCHED_NEVER), 0);
-		assert_int_equal(sem->s_count, MAYFLIES);
-		sem->s_count = 0;
+		assert_int_equal(sem->sm_count, MAYFLIES);
+		sem->sm_count = 0;
 	}
 }
 

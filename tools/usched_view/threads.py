@@ -260,20 +260,20 @@ class View:
         """The heads of chunks, and the bytes from the first record on that are used."""
         layout, read = self.layout, self.target.read
         for scheduler, _ in self.schedulers:
-            arena = self.target.word(scheduler + layout.offset("uprocs.c_arenas"))
+            arena = self.target.word(scheduler + layout.offset("uprocs.cl_arenas"))
             for _ in range(ARENAS_MAX):
                 if not arena:
                     break
-                values = layout.get("uimage_arena", arena, "a_next", "a_size", "a_carved")
-                for at in range(arena, min(values["a_carved"], arena + values["a_size"]),
+                values = layout.get("uimage_arena", arena, "ar_next", "ar_size", "ar_carved")
+                for at in range(arena, min(values["ar_carved"], arena + values["ar_size"]),
                                 self.chunk):
-                    data = read(at, min(self.chunk, values["a_carved"] - at))
+                    data = read(at, min(self.chunk, values["ar_carved"] - at))
                     if len(data) > self.head:
                         yield at, data
-                arena = values["a_next"]
+                arena = values["ar_next"]
 
     def _chunk_plan(self, data):
-        form, order = self.layout.fields("uimage_chunk", ["k_first", "k_size", "k_rest", "k_count"])
+        form, order = self.layout.fields("uimage_chunk", ["ik_first", "ik_size", "ik_rest", "ik_count"])
         return dict(zip(order, form.unpack_from(data)))
 
     def threads(self):
@@ -282,11 +282,11 @@ class View:
         ended = self.record_order.index("u_func")
         for at, data in self._chunks():
             plan = self._chunk_plan(data)
-            first, size = plan["k_first"], plan["k_size"]
+            first, size = plan["ik_first"], plan["ik_size"]
             if size < self.record_form.size:
                 continue
             form, _ = self.layout.fields("ustack", self.MEMBERS, size)
-            count = min((len(data) - first) // size, plan["k_count"])
+            count = min((len(data) - first) // size, plan["ik_count"])
             if count <= 0:
                 continue
             whole = memoryview(data)[first:first + count * size]
@@ -344,8 +344,8 @@ class View:
     def _read_names(self):
         """None: it has changed meanwhile."""
         layout, found = self.layout, {}
-        form, _ = layout.fields("uproc_name", ["n_next", "n_thread"])
-        text, size = layout.names_of["uproc_name.n_text"]
+        form, _ = layout.fields("uproc_name", ["nm_next", "nm_thread"])
+        text, size = layout.names_of["uproc_name.nm_text"]
         next_first = layout.offset("uproc_name.n_next") < layout.offset("uproc_name.n_thread")
         whole = max(form.size, text + size)
         lists = self.target.read(layout.names, 8 * layout.offset("UPROC_NAME_LISTS"))
@@ -367,12 +367,12 @@ class View:
             self._joined = {}
             for at, data in self._chunks():
                 plan = self._chunk_plan(data)
-                rests = data[self.head:self.head + plan["k_count"] * plan["k_rest"]]
-                offset = self.layout.offset("uproc_rest.t_joiner")
-                form = struct.Struct(f"<{offset}xQ{plan['k_rest'] - offset - 8}x")
+                rests = data[self.head:self.head + plan["ik_count"] * plan["ik_rest"]]
+                offset = self.layout.offset("uproc_rest.re_joiner")
+                form = struct.Struct(f"<{offset}xQ{plan['ik_rest'] - offset - 8}x")
                 for i, (joiner,) in enumerate(form.iter_unpack(rests)):
                     if joiner and abs(joiner - self.layout.parked) > MARKS:
-                        self._joined[joiner] = at + plan["k_first"] + i * plan["k_size"]
+                        self._joined[joiner] = at + plan["ik_first"] + i * plan["ik_size"]
         return self._joined
 
     def waits_for(self, thread):
@@ -441,9 +441,9 @@ class Kind:
             known = f"uwait_kind.{name}" in layout.names_of
             return address + layout.offset(f"uwait_kind.{name}") if known else None
 
-        how = member("k_how")
-        number, held = member("k_number"), member("k_held")
-        self.name = target.text(target.word(member("k_name"))) or "?"
+        how = member("kd_how")
+        number, held = member("kd_number"), member("kd_held")
+        self.name = target.text(target.word(member("kd_name"))) or "?"
         self.how = target.text(target.word(how)) if how and target.word(how) else ""
         self.number = number is not None and target.read(number, 1) == b"\1"
         self.held = held is not None and target.read(held, 1) == b"\1"

@@ -53,17 +53,17 @@ class Ring:
         """Events that came since the last call. False: it cannot be read."""
         layout = self.layout
         try:
-            ring = layout.get("utrace_ring", self.address, "g_count", "g_events", "g_size",
-                              "g_begin", "g_on")
+            ring = layout.get("utrace_ring", self.address, "rg_count", "rg_events", "rg_size",
+                              "rg_begin", "g_on")
         except Problem:
             return False
         self.on = bool(ring["g_on"])
-        if not ring["g_events"] or not ring["g_size"]:
+        if not ring["rg_events"] or not ring["rg_size"]:
             return True
-        count, size = ring["g_count"], ring["g_size"]
-        self.next = max(self.next, ring["g_begin"])
+        count, size = ring["rg_count"], ring["rg_size"]
+        self.next = max(self.next, ring["rg_begin"])
         if count > self.next:
-            self._read_events(ring["g_events"], size, count)
+            self._read_events(ring["rg_events"], size, count)
         return True
 
     def _read_events(self, events, size, count):
@@ -78,7 +78,7 @@ class Ring:
             if len(part) < n * EVENT.size:
                 break
         # What was overwritten meanwhile.
-        now = self.layout.get("utrace_ring", self.address, "g_count")["g_count"]
+        now = self.layout.get("utrace_ring", self.address, "rg_count")["rg_count"]
         valid = max(begin, now - (size - MARGIN))
         if valid > self.next:
             self.lost += min(valid, count) - self.next
@@ -111,7 +111,7 @@ class Tracer:
 
     def __init__(self, views, events):
         self.views = [v for v in views if v.layout.trace
-                      and "utrace_control.c_asked" in v.layout.names_of]
+                      and "utrace_control.tc_asked" in v.layout.names_of]
         self.target = views[0].target
         if not self.views:
             raise Problem(f"{self.target.where} cannot trace: utrace.c is not in it; link with"
@@ -129,7 +129,7 @@ class Tracer:
         """The word that processors compare at their looks."""
         for view in self.views:
             layout = view.layout
-            write_word(self.target, layout.trace + layout.offset("utrace_control.c_asked"), log)
+            write_word(self.target, layout.trace + layout.offset("utrace_control.tc_asked"), log)
 
     def find(self, first=False):
         """Rings come with the first trace, and go with their schedulers."""
@@ -144,7 +144,7 @@ class Tracer:
                     ring = view.layout.get("uproc", p.address, "p_ring", "p_inbox")
                     self.processors.append((name, view, p, ring))
                     self._keep(view, ring["p_ring"], name, first)
-            at = view.layout.trace + view.layout.offset("utrace_control.c_native")
+            at = view.layout.trace + view.layout.offset("utrace_control.tc_native")
             self._keep(view, self.target.word(at), None, first)
 
     def _keep(self, view, address, name, first):
@@ -152,7 +152,7 @@ class Tracer:
         key = address, name
         if not address or key in self.rings:
             return
-        count = view.layout.get("utrace_ring", address, "g_count")["g_count"] if first else 0
+        count = view.layout.get("utrace_ring", address, "rg_count")["rg_count"] if first else 0
         self.rings[key] = Ring(view.layout, address, name, count)
 
     def read(self):
