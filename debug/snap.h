@@ -27,9 +27,9 @@ struct uinspect_snap {
 	struct uproc *sn_proc;
 	const struct ustack *sn_thread; /* the thread that runs, or NULL */
 	uintptr_t     sn_func;
-	uintptr_t     s_pc;             /* the interrupted instruction */
-	size_t        s_count;          /* elements of s_calls */
-	uintptr_t     s_calls[SNAP_FRAMES];     /* return addresses, the last first */
+	uintptr_t     sn_pc;             /* the interrupted instruction */
+	size_t        sn_count;         /* elements of sn_calls */
+	uintptr_t     sn_calls[SNAP_FRAMES];    /* return addresses, the last first */
 };
 
 /* SP in the frame of `context'. The unwinder of 32-bit ARM, the EHABI's, has

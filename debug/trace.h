@@ -8,8 +8,8 @@
  * of so many events; 0 ends the trace. If there are several readers, the last writer
  * counts. p_ring of a processor and rg_events are NULL until the first trace.
  *
- * Event n of a ring is in rg_events at n % g_size. It is valid if n >= rg_begin, and if
- * g_count, read after the event, is at most n + g_size - 8: the processor goes on, and
+ * Event n of a ring is in rg_events at n % rg_size. It is valid if n >= rg_begin, and if
+ * rg_count, read after the event, is at most n + rg_size - 8: the processor goes on, and
  * overwrites the oldest events.
  */
 #ifndef USCHED_TRACE_H
@@ -71,20 +71,20 @@ struct utrace_ring {
 	struct usched_hook   rg_hook;   /* first */
 
 	/* For the reader. */
-	uint64_t             g_count;   /* atomic: events written so far */
+	uint64_t             rg_count;   /* atomic: events written so far */
 	struct utrace_event *rg_events; /* atomic; or NULL */
-	uint64_t             g_size;    /* of rg_events: a power of two */
-	uint64_t             rg_begin;  /* atomic: g_count when the trace began */
-	uint32_t             g_on;      /* atomic: 1: the processor traces */
+	uint64_t             rg_size;    /* of rg_events: a power of two */
+	uint64_t             rg_begin;  /* atomic: rg_count when the trace began */
+	uint32_t             rg_on;      /* atomic: 1: the processor traces */
 
 	/* For the processor's native thread. */
-	struct uproc        *g_proc;
+	struct uproc        *rg_proc;
 	struct ustack       *rg_slot;   /* the thread in the slot, except in s_next */
 	uint64_t             rg_time;   /* ns: of the last event, */
 	uint64_t             rg_began;  /* and of the beginning */
 	uint64_t             rg_preempted;
 	uint8_t              rg_slots;  /* p_slot without a trace */
-	bool                 g_open;    /* the slot is in place */
+	bool                 rg_open;    /* the slot is in place */
 	bool                 rg_known;  /* an event says which thread runs */
 	struct usched_calls  rg_calls;  /* the scheduler's, as rg_linger */
 	int (*rg_linger)(struct usched *s, const uint8_t *word, uint8_t value);

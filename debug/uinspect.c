@@ -493,8 +493,8 @@ static void keep_snap(struct task *k, const struct uinspect_snap *s)
 	k->tk_runs_func = s->sn_func;
 	if (s->sn_thread && ustack_get_name(s->sn_thread, name, sizeof name) == 0)
 		k->tk_runs_name = keep_text(k->tk_dump, name);
-	k->tk_runs_depth = s->s_count;
-	memcpy(k->tk_frames, s->s_calls, sizeof s->s_calls);
+	k->tk_runs_depth = s->sn_count;
+	memcpy(k->tk_frames, s->sn_calls, sizeof s->sn_calls);
 }
 
 /* Asks the processors that do not answer what they run. */

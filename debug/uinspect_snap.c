@@ -45,16 +45,16 @@ static _Unwind_Reason_Code snap_call(struct _Unwind_Context *context, void *snap
 	struct uinspect_snap *s = (struct uinspect_snap *)snap;
 	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
 
-	if (s->s_count == 0) {
-		if (at != s->s_pc)
+	if (s->sn_count == 0) {
+		if (at != s->sn_pc)
 			return _URC_NO_REASON;
 		if (!is_on_stack(s->sn_proc, (uintptr_t)TOP_OF(context)))
 			return _URC_END_OF_STACK;
 		at++;                   /* as if called */
 	}
-	if (!at || s->s_count == SNAP_FRAMES)
+	if (!at || s->sn_count == SNAP_FRAMES)
 		return _URC_END_OF_STACK;
-	s->s_calls[s->s_count++] = at;
+	s->sn_calls[s->sn_count++] = at;
 	return _URC_NO_REASON;
 }
 
@@ -81,9 +81,9 @@ void uinspect__answer(struct uinspect_snap *s, const struct usched *sched,
 		return;
 	s->sn_thread = s->sn_proc->p_sched.s_current;
 	s->sn_func = s->sn_thread ? (uintptr_t)ustack_func(s->sn_thread) : 0;
-	s->s_pc = usched__interrupted(context);
-	s->s_count = 0;
-	if (s->s_pc)
+	s->sn_pc = usched__interrupted(context);
+	s->sn_count = 0;
+	if (s->sn_pc)
 		snap_find_calls(s);
 	__atomic_store_n(&s->sn_state, SNAP_READY, __ATOMIC_RELEASE);
 }

@@ -225,7 +225,7 @@ static void write_numbers(const struct stalled *e, const struct ustall *r)
 	add_times(&t, e, count);
 	for (size_t i = 0; i < count && i < SHOWN; i++) {
 		text_put(&t, "usched:   ");
-		text_hex(&t, r->us_snap.s_calls[i] - 1);
+		text_hex(&t, r->us_snap.sn_calls[i] - 1);
 		text_put(&t, "\n");
 	}
 	if (poll(&ready, 1, 0) > 0)
@@ -336,8 +336,8 @@ static void find_calls(struct ustall *r)
 	if (!is_there(r))
 		return;
 	if (e->sd_how == ASLEEP) {
-		s->s_calls[0] = e->sd_pc;
-		s->s_count = e->sd_pc != 0;
+		s->sn_calls[0] = e->sd_pc;
+		s->sn_count = e->sd_pc != 0;
 	} else {
 		uinspect__ask(s, uproc_from(e->sd_sched));
 		upreempt__ask(e->sd_sched);
@@ -345,7 +345,7 @@ static void find_calls(struct ustall *r)
 			return;
 	}
 	if (is_there(r))
-		__atomic_store_n(&r->us_count, s->s_count, __ATOMIC_RELEASE);
+		__atomic_store_n(&r->us_count, s->sn_count, __ATOMIC_RELEASE);
 }
 
 static void answer_snap(struct ustall *r, const struct usched *s, const void *context)
@@ -371,7 +371,7 @@ static void compose(struct ustall *r, struct text *t)
 	}
 	add_times(t, e, shown);
 	for (size_t i = 0; i < shown; i++)
-		code_call(t, r->us_snap.s_calls[i]);
+		code_call(t, r->us_snap.sn_calls[i]);
 	if (r->us_count > shown) {
 		text_put(t, "usched:   and ");
 		text_number(t, r->us_count - shown);

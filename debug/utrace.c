@@ -12,7 +12,7 @@
  * trace the slot is closed while threads run, and rg_slot has the thread that belongs
  * there. The slot is in place while the scheduler's call-backs run:
  *
- *	          g_open    s_slot                  p_slot    rg_slot
+ *	          rg_open    s_slot                  p_slot    rg_slot
  *	threads   0         USCHED_CLOSED           0         a thread, or NULL
  *	s_next    1         a thread, or NULL       rg_slots   NULL
  *
@@ -78,7 +78,7 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 		events = map_zeros(sizeof(struct utrace_event) << size_log);
 		if (!events)
 			return NULL;
-		SET(g->g_size, (uint64_t)1 << size_log);
+		SET(g->rg_size, (uint64_t)1 << size_log);
 		__atomic_store_n(&g->rg_events, (struct utrace_event *)events,
 				 __ATOMIC_RELEASE);
 	}
@@ -118,14 +118,14 @@ static inline void put_event(struct utrace_ring *g, enum utrace_kind kind,
 			     unsigned why, uintptr_t thread, uintptr_t other,
 			     uint32_t number)
 {
-	struct utrace_event *v = &g->rg_events[g->g_count & (g->g_size - 1)];
+	struct utrace_event *v = &g->rg_events[g->rg_count & (g->rg_size - 1)];
 
 	SET(v->v_time, g->rg_time);
 	SET(v->v_thread, thread);
 	SET(v->v_other, other);
 	SET(v->v_what, (uint64_t)kind | (uint64_t)why << UTRACE_WHY_AT
 	    | (uint64_t)number << UTRACE_NUMBER_AT);
-	__atomic_store_n(&g->g_count, g->g_count + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&g->rg_count, g->rg_count + 1, __ATOMIC_RELEASE);
 }
 
 /* ---- Events ---- */
@@ -160,7 +160,7 @@ static void trace_wake(struct utrace_ring *g, const struct ustack *u,
 
 static enum utrace_why why_blocks(struct utrace_ring *g, const struct ustack *u)
 {
-	const struct uproc *p = g->g_proc;
+	const struct uproc *p = g->rg_proc;
 	uint64_t preempted = p->p_sched.s_stats.st_preempted;
 
 	if (p->p_intent == UPROC_YIELD) {
@@ -212,7 +212,7 @@ static void trace_life(struct utrace_ring *g, enum usched_event event,
 	if (event == USCHED_STARTS) {
 		put_event(g, UTRACE_START, 0, (uintptr_t)u, (uintptr_t)ustack_func(u), 0);
 	} else if (event == USCHED_ENDS) {
-		if (u == g->g_proc->p_sched.s_current)
+		if (u == g->rg_proc->p_sched.s_current)
 			know(g, u);
 		put_event(g, UTRACE_END, 0, (uintptr_t)u, 0, 0);
 	} else if (event == USCHED_CREATES) {
@@ -263,7 +263,7 @@ static void post(const struct uproc_thread *t, unsigned mail)
 	const struct ustack *by;
 	struct utrace_control *c;
 
-	if (self && g && g->g_on) {
+	if (self && g && g->rg_on) {
 		by = self->p_sched.s_current;
 		know(g, by);
 		note_time(g);
@@ -287,7 +287,7 @@ static struct utrace_ring *ring_of(struct usched *s)
 
 static void open_slot(struct utrace_ring *g)
 {
-	struct uproc *p = g->g_proc;
+	struct uproc *p = g->rg_proc;
 	struct usched *s = &p->p_sched;
 
 	s->s_slot = g->rg_slot ? g->rg_slot : USCHED_CLOSED;
@@ -295,18 +295,18 @@ static void open_slot(struct utrace_ring *g)
 	if (!p->p_polls)
 		uproc__open(p);
 	g->rg_slot = NULL;
-	g->g_open = true;
+	g->rg_open = true;
 }
 
 static void close_slot(struct utrace_ring *g)
 {
-	struct usched *s = &g->g_proc->p_sched;
+	struct usched *s = &g->rg_proc->p_sched;
 
 	if ((uintptr_t)s->s_slot > (uintptr_t)USCHED_CLOSED)
 		g->rg_slot = s->s_slot;
 	s->s_slot = USCHED_CLOSED;
-	g->g_proc->p_slot = 0;
-	g->g_open = false;
+	g->rg_proc->p_slot = 0;
+	g->rg_open = false;
 }
 
 /* Calls s_next, in which the trace may end, and begin again. */
@@ -317,7 +317,7 @@ static struct ustack *next_traced(struct usched *s)
 
 	open_slot(g);
 	u = g->rg_calls.s_next(s);
-	if (g->g_on && g->g_open)
+	if (g->rg_on && g->rg_open)
 		close_slot(g);
 	return u;
 }
@@ -336,13 +336,13 @@ static struct ustack *pick_traced(struct usched *s, struct ustack *self)
 static void ready_traced(struct usched *s, struct ustack *u)
 {
 	struct utrace_ring *g = ring_of(s);
-	struct uproc *p = g->g_proc;
+	struct uproc *p = g->rg_proc;
 	bool polls = p->p_polls;
 
 	note_time(g);
 	trace_wake(g, u, polls ? NULL : s->s_current,
 		   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
-	if (g->g_open) {
+	if (g->rg_open) {
 		g->rg_calls.s_ready(s, u);
 	} else if (g->rg_slots && !polls && !g->rg_slot) {
 		g->rg_slot = u;
@@ -373,14 +373,14 @@ static void trace_told(struct usched_hook *h, enum usched_event event, struct us
 
 static void begin_ring(struct utrace_ring *g)
 {
-	struct uproc *p = g->g_proc;
+	struct uproc *p = g->rg_proc;
 	struct usched *s = &p->p_sched;
 
 	note_time(g);
 	g->rg_began = g->rg_time;
 	g->rg_known = false;
-	SET(g->rg_begin, g->g_count);
-	SET(g->g_on, 1);
+	SET(g->rg_begin, g->rg_count);
+	SET(g->rg_on, 1);
 	g->rg_calls = s->s_calls;
 	g->rg_linger = s->s_linger;
 	g->rg_preempted = s->s_stats.st_preempted;
@@ -388,7 +388,7 @@ static void begin_ring(struct utrace_ring *g)
 		uproc_push(p, uproc_thread(s->s_slot));
 	g->rg_slot = NULL;
 	g->rg_slots = p->p_slot;
-	g->g_open = false;
+	g->rg_open = false;
 	s->s_slot = USCHED_CLOSED;
 	p->p_slot = 0;
 	s->s_calls.s_next = next_traced;
@@ -402,13 +402,13 @@ static void begin_ring(struct utrace_ring *g)
 
 static void end_ring(struct utrace_ring *g)
 {
-	struct usched *s = &g->g_proc->p_sched;
+	struct usched *s = &g->rg_proc->p_sched;
 
 	note_time(g);
 	put_event(g, UTRACE_OFF, 0, 0, 0, 0);
-	if (!g->g_open)
+	if (!g->rg_open)
 		open_slot(g);
-	SET(g->g_on, 0);
+	SET(g->rg_on, 0);
 	s->s_calls.s_next = g->rg_calls.s_next;
 	SET(s->s_calls.s_pick, g->rg_calls.s_pick);
 	s->s_calls.s_ready = g->rg_calls.s_ready;
@@ -423,14 +423,14 @@ static void look_at_wish(struct uproc *p)
 	unsigned asked = GET(utrace__control.tc_asked);
 	struct utrace_ring *g = LOOK_AT(p->p_ring);
 
-	if (asked && !(g && g->g_on)) {
+	if (asked && !(g && g->rg_on)) {
 		asked = asked < LOG_MIN ? LOG_MIN : asked > LOG_MAX ? LOG_MAX : asked;
 		g = prepare_rings(p, asked);
 		if (!g)
 			return;
-		g->g_proc = p;
+		g->rg_proc = p;
 		begin_ring(g);
-	} else if (!asked && g && g->g_on) {
+	} else if (!asked && g && g->rg_on) {
 		end_ring(g);
 	}
 }
@@ -440,10 +440,10 @@ static void free_ring(struct uproc *p)
 {
 	struct utrace_ring *g = p->p_ring;
 
-	if (g->g_on)
+	if (g->rg_on)
 		end_ring(g);
 	if (g->rg_events)
-		munmap(g->rg_events, (size_t)g->g_size * sizeof *g->rg_events);
+		munmap(g->rg_events, (size_t)g->rg_size * sizeof *g->rg_events);
 	munmap(g, sizeof *g);
 }
 
@@ -452,9 +452,9 @@ static const struct usched__trace_layout layout = {
 	.tl_name = {
 		MEMBER(utrace_control, tc_asked), MEMBER(utrace_control, tc_native),
 		SIZE(utrace_ring),
-		MEMBER(utrace_ring, g_count), MEMBER(utrace_ring, rg_events),
-		MEMBER(utrace_ring, g_size), MEMBER(utrace_ring, rg_begin),
-		MEMBER(utrace_ring, g_on), SIZE(utrace_event),
+		MEMBER(utrace_ring, rg_count), MEMBER(utrace_ring, rg_events),
+		MEMBER(utrace_ring, rg_size), MEMBER(utrace_ring, rg_begin),
+		MEMBER(utrace_ring, rg_on), SIZE(utrace_event),
 	},
 };
 

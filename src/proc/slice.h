@@ -25,7 +25,7 @@ struct slice {
 	struct ustack   sl_none;        /* the stand-in's thread, in check builds: a wait
 					   then calls s_pick, which reports the wait */
 	int64_t         sl_length;      /* ns; constant */
-	bool            l_monitored;    /* a monitor ends slices; constant */
+	bool            sl_monitored;    /* a monitor ends slices; constant */
 	int64_t         sl_stall;       /* ns; 0: no stall is reported; constant */
 	struct ustall  *sl_reporter;    /* the monitor's, or NULL; constant */
 	clockid_t       sl_clock;       /* CPU time of the native thread; before sl_tid */

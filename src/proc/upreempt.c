@@ -128,7 +128,7 @@ BY_THREADS static void begin_turn(void)
 	struct usched *s = usched__current;
 	struct slice *l = slice_of(s);
 
-	if (!l || l->l_monitored)
+	if (!l || l->sl_monitored)
 		return;
 	l->sl_seen = count(s);
 	l->sl_since = l->sl_looked = when_now();
@@ -141,7 +141,7 @@ static int yield_slice(struct usched *s)
 	struct slice *l = slice_of(s);
 	int rc;
 
-	if (!l->l_monitored) {
+	if (!l->sl_monitored) {
 		if (!clock_over(l, s))
 			return 0;
 	} else {
@@ -194,11 +194,11 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, bool monito
 		return rc;
 	if (MONITORED && monitored && !slice_on_valgrind())
 		l->sl_stall = stall;
-	l->l_monitored = MONITORED && monitored && length && usched__probe() > 0;
+	l->sl_monitored = MONITORED && monitored && length && usched__probe() > 0;
 	l->sl_length = length ? length : BUDGET_SPELL;
 	l->sl_since = when_now();       /* of count 0, the count so far */
 	l->sl_skip = 1;
-	if (!l->l_monitored)
+	if (!l->sl_monitored)
 		s->s_over = 1;
 	s->s_calls.s_preempt = slice__is_over;
 	return 0;
@@ -208,7 +208,7 @@ int64_t upreempt__longest(const struct usched *s)
 {
 	const struct slice *l = slice_of(s);
 
-	return l->l_monitored ? GET(l->sl_longest) : -1;
+	return l->sl_monitored ? GET(l->sl_longest) : -1;
 }
 
 struct upreempt_monitor {
@@ -354,7 +354,7 @@ static bool look_at(struct upreempt_monitor *m, size_t i)
 	uint64_t progress;
 	bool idle = m->mo_all.ua_state(s, &progress) == UPREEMPT_IDLE;
 
-	if (l->l_monitored)
+	if (l->sl_monitored)
 		look_at_slice(l, s, idle);
 	if (m->mo_reporter)
 		stalls->ts_look(m->mo_reporter, i);
@@ -427,7 +427,7 @@ void upreempt__adopt(struct usched *s)
 	struct slice *l = slice_of(s);
 	sigset_t one;
 
-	if (!l->l_monitored && l->sl_stall == 0)
+	if (!l->sl_monitored && l->sl_stall == 0)
 		return;
 	sigemptyset(&one);
 	sigaddset(&one, SIGURG);
@@ -446,17 +446,17 @@ int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride
 	int rc = 0;
 
 	*result = NULL;
-	if (!l->l_monitored && stall == 0)
+	if (!l->sl_monitored && stall == 0)
 		return 0;
 	m = (struct upreempt_monitor *)calloc(1, sizeof *m);
 	if (!m)
 		return -ENOMEM;
 	m->mo_all = (struct upreempt_all){ first, stride, n, state, log, stall };
 	m->mo_period = stall ? stall / STALL_LOOKS : INT64_MAX;
-	if (l->l_monitored && l->sl_length < m->mo_period)
+	if (l->sl_monitored && l->sl_length < m->mo_period)
 		m->mo_period = l->sl_length;
 	init_monitor(m);
-	install(l->l_monitored ? 0 : SA_ONSTACK);
+	install(l->sl_monitored ? 0 : SA_ONSTACK);
 	if (stall)
 		rc = stalls->ts_make(&m->mo_reporter, &m->mo_all);
 	for (size_t i = 0; i < n; i++)

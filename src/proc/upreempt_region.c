@@ -220,7 +220,7 @@ static int prepare_region(struct usched *s)
 
 	if (!BY_SIGNAL || !s->s_calls.s_preempt || !s->s_calls.s_yield
 	    || usched__probe() <= 0 || slice_on_valgrind()
-	    || (s->s_calls.s_preempt == slice__is_over && !l->l_monitored))
+	    || (s->s_calls.s_preempt == slice__is_over && !l->sl_monitored))
 		return -ENOTSUP;
 	if (!l || l->sl_text_end == 0)
 		rc = begin_stand_in(s);

@@ -44,7 +44,7 @@ static bool is_on(unsigned i)
 {
 	struct utrace_ring *g = ring(i);
 
-	return g && __atomic_load_n(&g->g_on, __ATOMIC_ACQUIRE);
+	return g && __atomic_load_n(&g->rg_on, __ATOMIC_ACQUIRE);
 }
 
 /* From a thread. */
@@ -72,25 +72,25 @@ static size_t read_ring(struct utrace_ring *g)
 
 	if (!g || !__atomic_load_n(&g->rg_events, __ATOMIC_ACQUIRE))
 		return 0;
-	if (g->g_size < size)
-		size = g->g_size;
-	end = __atomic_load_n(&g->g_count, __ATOMIC_ACQUIRE);
+	if (g->rg_size < size)
+		size = g->rg_size;
+	end = __atomic_load_n(&g->rg_count, __ATOMIC_ACQUIRE);
 	from = __atomic_load_n(&g->rg_begin, __ATOMIC_ACQUIRE);
 	if (end - from > size - MARGIN)
 		from = end - (size - MARGIN);
 	n = (size_t)(end - from);
 	for (size_t i = 0; i < n; i++) {
-		const struct utrace_event *v = &g->rg_events[(from + i) % g->g_size];
+		const struct utrace_event *v = &g->rg_events[(from + i) % g->rg_size];
 
 		events[i].v_time = __atomic_load_n(&v->v_time, __ATOMIC_ACQUIRE);
 		events[i].v_thread = __atomic_load_n(&v->v_thread, __ATOMIC_ACQUIRE);
 		events[i].v_other = __atomic_load_n(&v->v_other, __ATOMIC_ACQUIRE);
 		events[i].v_what = __atomic_load_n(&v->v_what, __ATOMIC_ACQUIRE);
 	}
-	end = __atomic_load_n(&g->g_count, __ATOMIC_ACQUIRE);
-	if (end - from <= g->g_size - MARGIN)
+	end = __atomic_load_n(&g->rg_count, __ATOMIC_ACQUIRE);
+	if (end - from <= g->rg_size - MARGIN)
 		return n;
-	end -= g->g_size - MARGIN;              /* older events are overwritten */
+	end -= g->rg_size - MARGIN;              /* older events are overwritten */
 	n = end - from < n ? n - (size_t)(end - from) : 0;
 	memmove(events, events + (end - from), n * sizeof *events);
 	return n;
@@ -314,10 +314,10 @@ static void switch_a_lot(void *unused)
 		TEST_TRUE(s->s_slot == before.s_slot);
 		TEST_TRUE(s->s_linger == before.s_linger && s->s_owns == before.s_owns);
 		TEST_EQUAL(ustack_join(u, NULL, USCHED_NEVER), 0);
-		count = ring(0)->g_count;
+		count = ring(0)->rg_count;
 		for (int i = 0; i < 3 * UPROC_LOOK; i++)
 			TEST_EQUAL(ustack_yield(), 0);
-		TEST_EQUAL(ring(0)->g_count, count);
+		TEST_EQUAL(ring(0)->rg_count, count);
 	}
 }
 
@@ -498,7 +498,7 @@ static void start_moving(void *unused)
 		}
 	over->o_stats(sched, &first);
 	for (unsigned i = 0; i < PROCESSORS; i++)
-		ring(i)->rg_begin = __atomic_load_n(&ring(i)->g_count, __ATOMIC_ACQUIRE);
+		ring(i)->rg_begin = __atomic_load_n(&ring(i)->rg_count, __ATOMIC_ACQUIRE);
 	usync_group_add(&group, (uint32_t)n);
 	for (size_t k = 0; k < n; k++)
 		TEST_EQUAL(over->o_start(sched, burn, NULL, NULL), 0);

@@ -54,10 +54,10 @@ class Ring:
         layout = self.layout
         try:
             ring = layout.get("utrace_ring", self.address, "rg_count", "rg_events", "rg_size",
-                              "rg_begin", "g_on")
+                              "rg_begin", "rg_on")
         except Problem:
             return False
-        self.on = bool(ring["g_on"])
+        self.on = bool(ring["rg_on"])
         if not ring["rg_events"] or not ring["rg_size"]:
             return True
         count, size = ring["rg_count"], ring["rg_size"]
