@@ -46,8 +46,6 @@
 #   WARNINGS='-Wall ...'      options for warnings
 #   SWITCH=<machine>          the switch: a file of arch/: x86_64, aarch64, riscv64, i386,
 #                             arm, or setjmp, which is the default on other machines
-#   EVENTS=<poller>           what finds descriptors that are ready: epoll, or kqueue, which
-#                             is the default on the BSDs and macOS
 #   TLS=                      1: libusched-tls is built and installed with the library
 #   POSIX=                    1: libusched-posix and usched-run likewise
 #   SIM=                      1: libusched-sim, too; with POSIX=1
@@ -70,7 +68,6 @@ WARNINGS  ?= -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes
 TLS       ?=
 POSIX     ?=
 SIM       ?=
-EVENTS    ?= $(if $(call has,bsd darwin dragonfly),kqueue,epoll)
 SWITCH    ?= $(if $(wildcard arch/$(machine).S),$(machine),setjmp)
 
 prefix     ?= /usr/local
@@ -81,7 +78,6 @@ datadir    ?= $(prefix)/share
 mandir     ?= $(datadir)/man
 DESTDIR    ?=
 
-has      = $(strip $(foreach system,$1,$(findstring $(system),$(target))))
 target  := $(shell $(CC) -dumpmachine 2>/dev/null)
 # i386 has the names i486 to i686, arm armv7l and the like, and aarch64 arm64.
 machine := $(patsubst armv%,arm,$(patsubst i%86,i386,$(firstword $(subst -, ,$(target)))))
@@ -96,10 +92,6 @@ abi     := $(if $(filter 0.%,$(version)),$(basename $(version)),$(firstword $(su
 # What a server compiles in, and what looks on from outside. Headers lie in the same folders
 # where they are installed.
 core    := $(basename $(wildcard u*.c src/*/*.c) rr.c ll.c)
-# Linux has no kqueue(2): for tests libkqueue, or else a stand-in.
-ifeq ($(EVENTS)$(call has,linux),kqueuelinux)
-include tests/kqueue/kqueue.mk
-endif
 modules := $(core) $(basename $(filter-out debug/ulocks.c,$(wildcard debug/*.c)))
 headers := $(wildcard u*.h) uco.hh rr.h ll.h $(wildcard arch/u*.h) $(wildcard debug/u*.h)
 manual  := $(wildcard doc/*.[17]) $(patsubst %.in,$(B)/%,$(wildcard doc/*.3.in))
@@ -119,24 +111,18 @@ ifeq ($(switch),)
 $(error arch/ has no $(SWITCH).S and no $(SWITCH).c: SWITCH must be one of its files)
 endif
 
-ifeq ($(wildcard uevents_$(EVENTS).c src/events/uevents_$(EVENTS).c),)
-$(error there is no uevents_$(EVENTS).c: EVENTS must be epoll or kqueue)
-endif
-
 # It moves frames to its own stacks, which are not copied.
 ifneq ($(findstring -fsplit-stack,$(CC) $(CFLAGS)),)
 $(error -fsplit-stack cannot be used with threads whose stacks are copied: leave it out)
 endif
 
-poller := $(if $(filter kqueue,$(EVENTS)),-DUSCHED_KQUEUE) $(kqueue_flags)
-
-libs := -pthread $(kqueue_libs)
+libs := -pthread
 ifeq ($(SWITCH),setjmp)
 libs += -lm
 endif
 
 compile = $(CC) -MMD -MP -MF $@.d $(CPPFLAGS) $(CFLAGS) -pthread
-c_flags = -std=c11 -D_DEFAULT_SOURCE $(WARNINGS) $(poller)
+c_flags = -std=c11 -D_DEFAULT_SOURCE $(WARNINGS)
 # In C++ a struct and a function of one name are a case of -Wshadow.
 cc_flags = -std=c++14 $(filter-out -Wshadow -Wmissing-prototypes,$(WARNINGS))
 link    = $(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.lo,$^)
@@ -144,8 +130,7 @@ quote   = '$(subst ','\'',$1)'
 
 settings = { printf '%s\n' $(call quote,CC=$(CC)) $(call quote,CFLAGS=$(CFLAGS)) \
 	$(call quote,CPPFLAGS=$(CPPFLAGS)) $(call quote,LDFLAGS=$(LDFLAGS)) \
-	$(call quote,WARNINGS=$(WARNINGS)) $(call quote,SWITCH=$(SWITCH)) \
-	$(call quote,EVENTS=$(EVENTS)); \
+	$(call quote,WARNINGS=$(WARNINGS)) $(call quote,SWITCH=$(SWITCH)); \
 	$(CC) --version 2>&1 | sed 's/^/VERSION=/; q'; }
 changed := $(shell $(settings) | cmp -s - $(B)/flags || echo force)
 

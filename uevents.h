@@ -103,20 +103,15 @@ int uevents_create(struct uevents **e);
 /*
  * Registers `fd': in_ready is called, on the dispatcher's native thread, when it becomes
  * ready for one of `ways', which are UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and
- * UEVENTS_PEER_END. It may be called for others, too: with epoll for all if
- * UEVENTS_OUTPUT is one of them, or if `fd' is registered already; for errors and
- * hang-ups always.
+ * UEVENTS_PEER_END. in_ready is called for all of these ways if UEVENTS_OUTPUT is one of
+ * `ways', or if `fd' is registered already; for errors and hang-ups always.
  *
- * With epoll that is at each edge (EPOLLET), until `fd' is closed. A kqueue, for which
- * the library can be built, has edges, too, each direction its own: in_ready may be
- * called for both, one after the other. There is none for urgent data.
+ * That is at each edge (EPOLLET), until `fd' is closed.
  *
- * 0; -EBADF: it is no descriptor; -EEXIST, with kqueue(2) 0: it is registered already;
- * what is new is added, and in_ready is called once more if `fd' is ready; -ENOMEM: no
- * memory; -EMFILE, -ENFILE: no descriptors left for the poller; -EPERM: with epoll, for
- * files, which are always ready; -ENOSPC: with epoll, no interest left; -EPIPE: with
- * kqueue(2), for UEVENTS_OUTPUT, a pipe that nothing reads any more.
- * From any native thread.
+ * 0; -EBADF: `fd' is no descriptor; -EEXIST: `fd' is registered already; new ways are
+ * added, and in_ready is called once more if `fd' is ready; -ENOMEM: no memory; -EMFILE,
+ * -ENFILE: no descriptors left for the poller; -EPERM: a file, which is always ready;
+ * -ENOSPC: no watch of epoll(7) left. From any native thread.
  */
 int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
 

@@ -29,7 +29,7 @@ $(B)/rmain.1t: $(patsubst %,$(B)/1t/%.o,rmain $(filter-out ll,$(core))) $(switch
 readme = $(shell sed -n 's/^cc \(.*\/usched-all\.c .*\) -o server$$/\1/p' README.md)
 $(B)/rmain.readme: $(B)/rmain.o $(one) README.md
 	$(CC) -I. $(patsubst server.c,rmain.c,$(readme:build/%=$(B)/%)) \
-		$(patsubst %,%.c,$(filter tests/%,$(core))) $(filter -m%,$(CFLAGS)) $(poller) \
+		$(patsubst %,%.c,$(filter tests/%,$(core))) $(filter -m%,$(CFLAGS)) \
 		$(LDFLAGS) -o $@ $(libs)
 
 # Each workload over rr, ll and the dispatcher alone; see bench/thread.h.

@@ -8,7 +8,7 @@
 #   options    -O0 -O1 -O2 -O3 -Os "-O2 -flto"
 #   kind       default: no other options; hard: the hardening of distributions; checked:
 #              -DUSCHED_CHECK; stress: USCHED_STRESS=1 as well; branch: pointer
-#              authentication and landing pads; valgrind; kqueue: EVENTS=kqueue; one: the
+#              authentication and landing pads; valgrind; one: the
 #              library is usched-all.c, of make one
 #   switch     asm: this machine's file in arch/, or setjmp
 #
@@ -69,7 +69,6 @@ rows() {
 	gcc -O2 stress setjmp
 	clang -O1 stress asm
 	clang -O0 checked asm
-	gcc -O2 kqueue asm
 	gcc -O2 valgrind asm
 	gcc -O2 valgrind setjmp
 	musl-gcc -O2 default asm
@@ -203,12 +202,8 @@ set_options() {
 	case $machine in                        # elsewhere the default
 	arm | hppa | mips64el | riscv64) cflags="$cflags -funwind-tables" ;;
 	esac
-	events=epoll
 	defines=
 	case $kind in
-	kqueue)
-		events=kqueue
-		;;
 	hard)
 		cflags="$cflags -fstack-protector-all -fstack-clash-protection"
 		if [ "$options" != -O0 ]; then      # with -O0 it only warns
@@ -383,7 +378,7 @@ build_and_run() {
 	[ "$kind" != one ] || instead="library=$B/one/usched-all.o"
 	# shellcheck disable=SC2086
 	if ! build "B=$B" $instead "CC=$CC" "CFLAGS=$cflags" "CPPFLAGS=$cppflags ${CPPFLAGS-}" \
-		"LDFLAGS=$ldflags ${LDFLAGS-}" "SWITCH=$switch" "EVENTS=$events" $targets
+		"LDFLAGS=$ldflags ${LDFLAGS-}" "SWITCH=$switch" $targets
 	then
 		failed=1
 		return
@@ -408,7 +403,7 @@ build_and_run() {
 	*) run_sliced ;;
 	esac
 	case $kind in
-	valgrind | kqueue) ;;   # examples are not run so
+	valgrind) ;;   # examples are not run so
 	*)
 		# With -flto the linker warns without reason.
 		CC=$CC CFLAGS="$cflags $defines -Wno-error" EMULATOR=$EMULATOR SWITCH=$switch \

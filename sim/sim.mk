@@ -5,7 +5,7 @@
 
 # A call of one exported function by another is inlined by clang, unless it may be replaced:
 # then it returns to the program, and would be a step.
-sim_flags := -DUSCHED_SIM -UUSCHED_KQUEUE $(posix_flags) \
+sim_flags := -DUSCHED_SIM $(posix_flags) \
 	-fsemantic-interposition
 sim       := $(B)/libusched-sim.so.$(version)
 sim_names  = $(shell sed -n '/^[PW][LO][AR][IL][ND][()]/s/[()A-Z]/ /gp' posix/uposix_sim_names.h)

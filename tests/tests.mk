@@ -35,7 +35,7 @@ $(B)/tests/test_offload: wrapped := pthread_create
 $(B)/tests/test_offload_file: wrapped := getaddrinfo
 
 # By which a native thread sleeps until descriptors are ready.
-sleeps := poll epoll_wait syscall $(if $(filter kqueue,$(EVENTS)),kevent)
+sleeps := poll epoll_wait syscall
 
 $(B)/tests/test_close: wrapped := read close $(sleeps)
 $(B)/tests/test_close_step: wrapped := send sendmsg accept4 $(sleeps) nanosleep \

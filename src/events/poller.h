@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * poller.h: the poller, which asks the system for descriptors that are ready. Private to
- * uevents.c, which calls these functions, and to the two files that define them. The
- * build chooses one file; the other file is then empty:
- *
- *   uevents_epoll.c   epoll(7), of Linux
- *   uevents_kqueue.c  kqueue(2), with -DUSCHED_KQUEUE: for the BSDs and macOS
- *
- * A struct events has one poller at most. Times are in ns. Errors are negative.
+ * uevents.c, which calls these functions, and to uevents_epoll.c, which defines them by
+ * epoll(7). A struct events has one poller at most. Times are in ns. Errors are negative.
  */
 #ifndef USCHED_POLLER_H
 #define USCHED_POLLER_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-/* 1: uevents__own() may give a descriptor another number. A stand-in for kqueue(2) would
-   not know that number. */
-#ifdef USCHED_KQUEUE
-enum { POLLER_MOVES = 0 };
-#else
-enum { POLLER_MOVES = 1 };
-#endif
 
 enum {
 	POLLER_BATCH = 64,              /* events taken at a time: what these touch is in

@@ -93,14 +93,13 @@ static void note_own(int fd, uint8_t own)
 int uevents__own(int fd)
 {
 	long top = sysconf(_SC_OPEN_MAX);
-	int moved = -1;
+	int moved;
 
 	if (SIMULATED || fd < 0)
 		return fd;
 	top = top < 0 || top > OWN_TOP ? OWN_TOP : top;
-	if (POLLER_MOVES)
-		moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)(top - top / 4));
-	if (POLLER_MOVES && moved < 0)
+	moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)(top - top / 4));
+	if (moved < 0)
 		moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (moved >= 0) {
 		close_deferred(fd);

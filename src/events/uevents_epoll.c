@@ -10,8 +10,6 @@
 #endif
 #include "poller.h"
 
-#ifndef USCHED_KQUEUE
-
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -211,5 +209,3 @@ int uevents__poller_expose(struct poller *p, int64_t when)
 	p->pl_exposed = when;
 	return p->pl_epoll;
 }
-
-#endif /* !USCHED_KQUEUE */

@@ -413,10 +413,8 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		rc = uevents__again(e, d->d_fd, way_of(NET_IN), &d->d_interest);
 	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != NET_CLOSING)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
-	else if (rc == -EPIPE)                  /* kqueue(2): a write fails at once */
-		set_ready(d, direction, true);
 	uwait_unlock(&d->d_lock);
-	return rc == -EEXIST || rc == -EPIPE ? 0 : rc;
+	return rc == -EEXIST ? 0 : rc;
 }
 
 /* Registers for edges, once for each dispatcher or native thread. */

@@ -96,17 +96,6 @@ long __wrap_syscall(long number, ...)
 	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-#ifdef USCHED_KQUEUE
-KEVENT(__real_kevent);
-KEVENT(__wrap_kevent);
-KEVENT(__wrap_kevent)
-{
-	if (n > 0)
-		will_wait();
-	return __real_kevent KEVENT_CALL;
-}
-#endif
-
 /* With a time, it finds which descriptors are ready. */
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);

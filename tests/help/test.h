@@ -12,21 +12,6 @@
 
 #include <cmocka.h>
 
-/* Whether descriptors are found by kqueue(2); for those that wrap kevent(2). */
-#ifdef USCHED_KQUEUE
-#include <sys/types.h>
-#include <sys/event.h>
-
-enum { KQUEUE = 1 };
-
-#define KEVENT(name) \
-	int name(int kq, const struct kevent *changes, int n_changes, \
-		 struct kevent *events, int n, const struct timespec *timeout)
-#define KEVENT_CALL (kq, changes, n_changes, events, n, timeout)
-#else
-enum { KQUEUE = 0 };
-#endif
-
 /*
  * Defines a test of the program, as TEST(test_order) { ... }. main() runs all of them in
  * their order, by test_run_all(), or by over_all() of over.h: over each scheduler, over

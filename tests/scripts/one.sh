@@ -43,13 +43,6 @@ compile_all() {
 			compile "$compiler" -x c++ -std=c++20 $for_cc $level $macros
 		done
 	done
-	# The other poller, with the headers of its tests: a pair of names may collide.
-	poller='-DUSCHED_KQUEUE -Itests/kqueue'
-	# shellcheck disable=SC2086
-	compile gcc -std=c11 $warnings -O0 $macros $poller
-	# shellcheck disable=SC2086
-	! command -v g++ >/dev/null ||
-		compile g++ -x c++ -std=c++20 $for_cc -O0 $macros $poller
 	# shellcheck disable=SC2086
 	for compiler in $(command -v musl-gcc) $(others); do
 		compile "$compiler" -std=c11 $warnings -O2 -DUSCHED_DEBUG

@@ -25,7 +25,6 @@
 enum {
 	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,
 	ALL   = INPUT | UEVENTS_OUTPUT,
-	AGAIN = KQUEUE ? 0 : -EEXIST,   /* for a descriptor that was added */
 };
 
 enum { TIMERS = 300, MILLISECOND = 1000000 };   /* ns */
@@ -359,7 +358,7 @@ TEST(test_interrupts_full)
 		if (readlink(path, file, sizeof file - 1) < 0)
 			file[0] = '\0';
 	}
-	if (!KQUEUE && fd < 1024 && write(fd, &full, sizeof full) == sizeof full)
+	if (fd < 1024 && write(fd, &full, sizeof full) == sizeof full)
 		assert_int_equal(uevents_sleep(&s, UEVENTS_RUN), 1);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(uevents_interrupt(&s), 1);
@@ -379,11 +378,10 @@ TEST(test_add)
 
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), 0);
-	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), AGAIN);
+	assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest), -EEXIST);
 	assert_int_equal(uevents_add(e, -1, ALL, &seen.s_interest), -EBADF);
 	file = open("/proc/self/exe", O_RDONLY);
-	assert_int_equal(uevents_add(e, file, ALL, &seen.s_interest),
-			 KQUEUE ? 0 : -EPERM);
+	assert_int_equal(uevents_add(e, file, ALL, &seen.s_interest), -EPERM);
 	close(file);
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_int_equal(seen.s_count, 0);
@@ -397,9 +395,8 @@ TEST(test_add)
 	}
 	close(ends[1]);
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);
-	assert_in_range(seen.s_count, 4, KQUEUE ? 5 : 4);       /* of both directions */
-	assert_true(seen.s_events & (KQUEUE ? UEVENTS_HANGUP | UEVENTS_PEER_END
-				     : UEVENTS_HANGUP));
+	assert_int_equal(seen.s_count, 4);
+	assert_true(seen.s_events & UEVENTS_HANGUP);
 	close(ends[0]);
 	uevents_close(&s);
 }
@@ -428,11 +425,10 @@ TEST(test_add_input)
 		assert_int_equal(read(ends[0], got, 1), 1);
 		if (i == 0)
 			assert_int_equal(uevents_add(e, ends[0], ALL, &seen.s_interest),
-					 AGAIN);
+					 -EEXIST);
 		uevents_sleep(&s, UEVENTS_RUN);
 	}
-	assert_int_equal(uevents_add(e, ends[0], KQUEUE ? ALL : INPUT,
-				     &seen.s_interest), AGAIN);
+	assert_int_equal(uevents_add(e, ends[0], INPUT, &seen.s_interest), -EEXIST);
 	seen.s_events = 0;
 	uevents_sleep(&s, UEVENTS_RUN);
 	assert_int_equal(seen.s_events, UEVENTS_OUTPUT);
@@ -641,22 +637,18 @@ static bool next_is(int fd)
 	return next == fd;
 }
 
-/* Returns how many descriptors a poller has at first. A stand-in for kqueue(2) has more
-   than the library knows. */
+/* Returns how many descriptors a poller has at first. */
 static int count_descriptors(void)
 {
 	struct usched s;
-	int first = dup(0), next, n = 0;
+	int n = 0;
 
-	close(first);
 	open_events(&s);
-	next = dup(0);
-	close(next);
 	for (unsigned i = 0; uevents__next_own(i, UINT32_MAX) >= 0; n++)
 		i = (unsigned)uevents__next_own(i, UINT32_MAX) + 1;
 	uevents_close(&s);
 	assert_int_equal(uevents__next_own(0, UINT32_MAX), -1);
-	return KQUEUE ? next - first : n;
+	return n;
 }
 
 /* They are none that a program is to get next, nor one that it names. */
@@ -668,7 +660,7 @@ TEST(test_numbers)
 
 	close(first);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	if (limit.rlim_cur < 64 || KQUEUE)      /* whose stand-in moves no descriptor */
+	if (limit.rlim_cur < 64)
 		skip();
 	open_events(&s);
 	own = uevents__next_own(0, UINT32_MAX);
@@ -698,7 +690,7 @@ TEST(test_lost)
 			setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 			open_events(&s);
 			own = uevents__next_own(0, UINT32_MAX);
-			if (replaced && !KQUEUE)
+			if (replaced)
 				dup2(0, own);
 			else
 				close(own);
@@ -718,12 +710,12 @@ TEST(test_no_descriptors)
 	struct usched s = { .s_calls = { .s_polls = 1 } };
 	struct uinterest interest = { see };
 	struct uevents *e;
-	int first = dup(0), needs, fds[2], rc;
+	int first = dup(0), needs, fds[2];
 
 	assert_true(first >= 0);
 	close(first);
 	needs = count_descriptors();
-	assert_true(needs == 2 || KQUEUE);
+	assert_true(needs == 2);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = old;
 	for (int left = 0; left < needs; left++) {
@@ -739,8 +731,7 @@ TEST(test_no_descriptors)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	timers[0] = (struct timer){ .t_expired = note };
 	arm(e, &timers[0], 1000000000000000000);
-	rc = e->e_expose(e);                    /* the timer of a kqueue has no number */
-	assert_true(rc == -EMFILE || (KQUEUE && rc >= 0));
+	assert_int_equal(e->e_expose(e), -EMFILE);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 	assert_true(next_is(first + needs));
 	assert_int_equal(uevents_sleep(&s, USCHED_NEVER), 1);   /* interrupted before */

@@ -249,22 +249,6 @@ long __wrap_syscall(long number, ...)
 	return n;
 }
 
-#ifdef USCHED_KQUEUE
-KEVENT(__real_kevent);
-KEVENT(__wrap_kevent);
-KEVENT(__wrap_kevent)
-{
-	int found;
-
-	if (n == 0)
-		return __real_kevent KEVENT_CALL;
-	asleep = asleep || polls;
-	found = __real_kevent KEVENT_CALL;
-	come_late();
-	return found;
-}
-#endif
-
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout)

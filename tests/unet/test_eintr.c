@@ -71,15 +71,6 @@ WRAP(ACCEPT, int, accept4, (int fd, struct sockaddr *a, socklen_t *s, int f),
      (fd, a, s, f))
 WRAP(t ? SLEEP : POLL, int, poll, (struct pollfd *p, nfds_t n, int t), (p, n, t))
 WRAP(SLEEP, int, epoll_wait, (int fd, struct epoll_event *e, int n, int t), (fd, e, n, t))
-#ifdef USCHED_KQUEUE                    /* changes are not interrupted */
-KEVENT(__real_kevent);
-KEVENT(__wrap_kevent);
-KEVENT(__wrap_kevent)
-{
-	return n > 0 && interrupted(SLEEP) ? -1
-		: __real_kevent KEVENT_CALL;
-}
-#endif
 WRAP(NANOSLEEP, int, nanosleep, (const struct timespec *t, struct timespec *left),
      (t, left))
 WRAP(SIGTIMEDWAIT, int, sigtimedwait,
@@ -537,7 +528,7 @@ static void test_wake(void **state)
 
 	(void)state;
 	test_timeout(60);
-	while (calls[KQUEUE ? SLEEP : WRITE] < 4) {     /* by kevent(2): no write */
+	while (calls[WRITE] < 4) {
 		struct timespec ms = { 0, 1000000 };
 
 		assert_int_equal(rr_start(rr, wait_long, &sem, &t), 0);

@@ -184,10 +184,6 @@ TEST(test_old_kernel)
 					   is the first: under qemu all calls fail */
 	long failed;
 
-	if (KQUEUE) {
-		print_message("descriptors are not found by epoll\n");
-		skip();
-	}
 	fault_only = "epoll_pwait2";
 	fault_begin(FAULT_BROKEN, 1, LONG_MAX);
 	run_scene(&scene, &some);
