@@ -346,7 +346,7 @@ class View:
         layout, found = self.layout, {}
         form, _ = layout.fields("uproc_name", ["nm_next", "nm_thread"])
         text, size = layout.names_of["uproc_name.nm_text"]
-        next_first = layout.offset("uproc_name.n_next") < layout.offset("uproc_name.n_thread")
+        next_first = layout.offset("uproc_name.nm_next") < layout.offset("uproc_name.nm_thread")
         whole = max(form.size, text + size)
         lists = self.target.read(layout.names, 8 * layout.offset("UPROC_NAME_LISTS"))
         for (at,) in struct.iter_unpack("<Q", lists):
