@@ -59,20 +59,6 @@ for mark in $marks; do
 	"$READELF" -nW "$object" | grep -q "$mark" || fail "$object is not marked $mark"
 done
 
-# The probes, with their number of arguments.
-case $("$READELF" -hW "$shared") in
-*ELF64*)
-	"$READELF" -nW "$shared" | awk '
-	/Provider:/ { provider = $NF }
-	/Name:/ { name = $2 }
-	/Semaphore:/ { semaphore = $NF }
-	/Arguments:/ && provider == "usched" && semaphore !~ /^0x0*$/ { print name, NF - 1 }
-	' | sort >"$dir/probes"
-	printf '%s\n' 'block 3' 'end 1' 'evict 2' 'load 2' 'start 2' 'switch 2' 'wake 3' |
-		diff - "$dir/probes" || fail "$shared: other probes"
-	;;
-esac
-
 # Unwinders and debuggers find their way through every function.
 if [ "$switch" != setjmp ]; then
 	functions=$("$READELF" -sW "$object" | awk '$4 == "FUNC"' | wc -l)
