@@ -226,7 +226,7 @@ struct upreempt_monitor {
 static struct sigaction previous;
 
 /* What the monitor wants by a signal; no other sender knows these addresses. */
-static const char marks[2];
+static const char marks[2] = { 0 };
 #define YIELD (&marks[0])
 #define SNAP  (&marks[1])
 static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
