@@ -33,6 +33,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -76,8 +77,9 @@ struct stalled {
 	int64_t              sd_time;   /* ns, without waits for a CPU */
 	int64_t              sd_cpu;    /* ns of sd_time on a CPU */
 	enum how_stalled     sd_how;
-	long                 sd_call;   /* ASLEEP: a system call, or -1; and the PC */
-	uintptr_t            sd_pc;
+	long                 sd_call;   /* ASLEEP: a system call, or -1; */
+	uintptr_t            sd_time_at;        /* its fourth argument; */
+	uintptr_t            sd_pc;             /* and the PC */
 };
 
 /*
@@ -158,7 +160,7 @@ static int64_t time_kept(const struct stretch *h, const struct usched *s, int64_
 
 /*
  * Finds out whether the native thread sleeps. The file has "running"; or the number of a
- * system call, its arguments, SP and PC; or -1, SP and PC.
+ * system call, its six arguments, SP and PC; or -1, SP and PC.
  */
 static void ask_kernel(struct stalled *e)
 {
@@ -170,11 +172,13 @@ static void ask_kernel(struct stalled *e)
 		return;
 	e->sd_call = strtol(text, &at, 10);
 	e->sd_how = at == text ? ON_CPU : ASLEEP;
-	for (; at != text; at = end) {
+	for (unsigned i = 1; at != text; i++, at = end) {
 		uintptr_t word = strtoul(at, &end, 16);
 
 		if (end == at)
 			break;
+		if (i == 4)
+			e->sd_time_at = word;
 		e->sd_pc = word;
 	}
 }
@@ -326,8 +330,14 @@ static bool is_there(const struct ustall *r)
 		&& progress == e->sd_progress;
 }
 
-/* Finds the calls of the thread. A signal would end a native sleep with EINTR, so of a
-   thread that sleeps only the PC is known. */
+/* Returns whether the thread sleeps, and a signal would end the sleep with EINTR. The
+   kernel goes on with a wait for a futex(2) without a time. */
+static bool sleeps_once(const struct stalled *e)
+{
+	return e->sd_how == ASLEEP && !(e->sd_call == SYS_futex && e->sd_time_at == 0);
+}
+
+/* Finds the calls of the thread; only the PC if the thread must not get a signal. */
 static void find_calls(struct ustall *r)
 {
 	const struct stalled *e = &r->us_case;
@@ -335,7 +345,7 @@ static void find_calls(struct ustall *r)
 
 	if (!is_there(r))
 		return;
-	if (e->sd_how == ASLEEP) {
+	if (sleeps_once(e)) {
 		s->sn_calls[0] = e->sd_pc;
 		s->sn_count = e->sd_pc != 0;
 	} else {

@@ -7,10 +7,11 @@
  *   kept processor 0 for 31 ms, 30 ms of that on a CPU: it computes, at
  *   usched:   0x55.. (server+0x130a parse)
  *
- * and more calls, on x86-64 and AArch64 with glibc. If the thread sleeps in a native
- * call, the message names that call only, which is not interrupted. The next message
- * comes when the thread has kept its processor for twice as long. The thread may hold any
- * lock.
+ * and more calls, on x86-64 and AArch64 with glibc. If the thread sleeps in a native call
+ * that a signal would end with EINTR, the message names that call only; the call is not
+ * interrupted. Locks and conditions of pthread.h without a time are no such calls. The
+ * next message comes when the thread has kept its processor for twice as long. The thread
+ * may hold any lock.
  */
 #ifndef USCHED_STALL_H
 #define USCHED_STALL_H

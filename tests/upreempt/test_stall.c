@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -177,6 +178,28 @@ static void sleep_native(void *until)
 	}
 }
 
+static uint32_t sleepers_word;
+
+/* By c_log: the thread that waits for a futex goes on after a report with its callers, or
+   after the tenth report without. */
+static void keep_line_and_wake(const char *line)
+{
+	keep_line(line);
+	if (count("usched:   0x", " wait_native)") == 0 && messages() < 10)
+		return;
+	__atomic_store_n(&sleepers_word, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &sleepers_word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* A wait without a time: no signal ends it. */
+static void wait_native(void *unused)
+{
+	(void)unused;
+	while (__atomic_load_n(&sleepers_word, __ATOMIC_SEQ_CST) == 0)
+		TEST_TRUE(syscall(SYS_futex, &sleepers_word, FUTEX_WAIT, 0, NULL, NULL,
+				  0) == 0 || errno == EAGAIN);
+}
+
 /* Short turns: it never keeps the processor for a hundredth of the limit. */
 static void short_turns(void *yields)
 {
@@ -306,6 +329,27 @@ TEST(test_sleeps)
 	TEST_EQUAL(over->o_destroy(s), 0);
 	TEST_TRUE(count("\"lazy\"", until.u_text) > 0);
 }
+
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+/* A wait for a futex, as those of pthread.h, is shown with its callers, and goes on. */
+TEST(test_futex)
+{
+	struct uprocs_conf conf = { .c_processors = 1, .c_stall = LIMIT,
+				    .c_log = keep_line_and_wake };
+	void *s;
+
+	must_be_told();
+	if (is_emulated() || usched__pc_at <= 0 || test_is_sanitized())
+		skip();
+	begin_test();
+	sleepers_word = 0;
+	TEST_EQUAL(over->o_create(&conf, &s), 0);
+	run(s, wait_native, NULL, "waits");
+	TEST_EQUAL(over->o_destroy(s), 0);
+	TEST_TRUE(count("\"waits\"", ": it sleeps in ") > 0);
+	TEST_TRUE(count("usched:   0x", " wait_native)") > 0);
+}
+#endif
 
 /* Each message of a stretch comes after twice the time of the one before at least. */
 TEST(test_doubles)
