@@ -61,8 +61,8 @@ enum { UTRACE_WHY_AT = 8, UTRACE_NUMBER_AT = 32 };
 
 struct utrace_control {
 	uint32_t            tc_asked;   /* atomic: what the reader writes */
-	uint32_t            tc_lock;    /* of tc_native */
-	struct utrace_ring *tc_native;  /* atomic: the ring of native threads, for mail */
+	uint32_t            tc_lock;    /* of tc_mail */
+	struct utrace_ring *tc_mail;   /* atomic: the ring of native threads, for mail */
 };
 
 extern struct utrace_control utrace__control __attribute__((visibility("hidden")));

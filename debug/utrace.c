@@ -103,7 +103,7 @@ static void unlock_native(struct utrace_control *c)
 static struct utrace_ring *prepare_rings(struct uproc *p, unsigned size_log)
 {
 	struct utrace_control *c = lock_native();
-	struct utrace_ring *o = make_ring(&c->tc_native, size_log);
+	struct utrace_ring *o = make_ring(&c->tc_mail, size_log);
 
 	unlock_native(c);
 	return o ? make_ring(&p->p_ring, size_log) : NULL;
@@ -259,7 +259,7 @@ static void post(const struct uproc_thread *t, unsigned mail)
 {
 	struct uproc *self = uproc_self();
 	struct utrace_ring *g = LOOK_AT(*(self ? &self->p_ring
-					  : &utrace__control.tc_native));
+					  : &utrace__control.tc_mail));
 	const struct ustack *by;
 	struct utrace_control *c;
 
@@ -450,7 +450,7 @@ static void free_ring(struct uproc *p)
 static const struct usched__trace_layout layout = {
 	.tl_control = { &utrace__control },
 	.tl_name = {
-		MEMBER(utrace_control, tc_asked), MEMBER(utrace_control, tc_native),
+		MEMBER(utrace_control, tc_asked), MEMBER(utrace_control, tc_mail),
 		SIZE(utrace_ring),
 		MEMBER(utrace_ring, rg_count), MEMBER(utrace_ring, rg_events),
 		MEMBER(utrace_ring, rg_size), MEMBER(utrace_ring, rg_begin),

@@ -241,7 +241,7 @@ ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline
 
 	check_message(message, __func__);
 	if (flags == 0)
-		o.o_short = size_of(message->msg_iov, message->msg_iovlen);
+		o.o_short = size_of(message->msg_iov, (size_t)message->msg_iovlen);
 	return flags & (MSG_OOB | MSG_ERRQUEUE) ? receive_beside(fd, &o)
 		: net_perform_at(try_recvmsg, fd, NET_IN, &o, deadline);
 }

@@ -544,7 +544,7 @@ static void get_mail(void *unused)
 		woken |= kind(&events[i]) == UTRACE_WAKE
 			&& why(&events[i]) == UTRACE_BY_MAIL
 			&& events[i].v_thread == (uintptr_t)me;
-	n = read_ring(utrace__control.tc_native);
+	n = read_ring(utrace__control.tc_mail);
 	for (size_t i = 0; i < n; i++)
 		posted |= kind(&events[i]) == UTRACE_POST
 			&& events[i].v_thread == (uintptr_t)me

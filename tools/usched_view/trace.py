@@ -144,7 +144,7 @@ class Tracer:
                     ring = view.layout.get("uproc", p.address, "p_ring", "p_inbox")
                     self.processors.append((name, view, p, ring))
                     self._keep(view, ring["p_ring"], name, first)
-            at = view.layout.trace + view.layout.offset("utrace_control.tc_native")
+            at = view.layout.trace + view.layout.offset("utrace_control.tc_mail")
             self._keep(view, self.target.word(at), None, first)
 
     def _keep(self, view, address, name, first):
