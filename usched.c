@@ -98,16 +98,16 @@
 #include "src/core/stress.h"
 
 enum {
-	COPY_SHORT   = 512,             /* bytes; more is left to memcpy() */
-	DEEP_MIN     = 1024,  /* bytes: a thread that was deeper gets a smaller image */
-	DEEP_RATIO   = 4,               /* when it is less than this part as deep */
-	RESERVE_MORE = 128,             /* bytes: by which frames of callers may differ */
-	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
+	COPY_SHORT   = 512,             /* bytes: longer copies are left to memcpy() */
+	DEEP_MIN     = 1024,            /* bytes: a larger image shrinks if the frames */
+	DEEP_RATIO   = 4,               /* need less than this part of the image */
+	RESERVE_MORE = 128,             /* bytes by which frames of callers may differ */
+	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes of frames of the long way */
 	VACATED      = 0xdb,            /* s_stress: each byte of vacated frames */
 
-	/* Bytes of an image from s_alloc beyond u_deep, which is up to 7 too large, by
-	   the flags in the low bits: with 32 bits a stack pointer may be between two
-	   eighths. */
+	/* Bytes of an image from s_alloc beyond u_deep. The flags in the low bits make
+	   u_deep up to 7 too large, and with 32 bits a stack pointer need not be a
+	   multiple of 8. */
 	SLACK        = sizeof(void *) < DISPATCH_DEEP_UNIT ? DISPATCH_DEEP_UNIT : 0,
 };
 
@@ -202,7 +202,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 	if (s->s_hook || OBSERVER(ob_blocks) || WATCHED || IS_CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
-	if (s->s_owns & USCHED_EACH)    /* elsewhere s_first may be different */
+	if (s->s_owns & USCHED_EACH)    /* another native thread may have other words */
 		return s->s_moves ? &all_long : &look_at_words;
 	return look ? look : &none_caught;
 }
@@ -235,7 +235,7 @@ void usched__check_control(const struct usched *s)
 	if (!IS_CHECKED || !s->s_current || s->s_owns & (USCHED_OWNS | USCHED_EACH)
 	    || usched__control() == s->s_first)
 		return;
-	DISPATCH_CHECK(s->s_changed);   /* or: `u' needs ustack_control() */
+	DISPATCH_CHECK(s->s_changed);   /* NULL: nothing can tell of the mistake */
 	s->s_changed(s, s->s_current);
 }
 
@@ -376,7 +376,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	bool fits;
 	int rc;
 
-	if (need > u->u_stack->k_size)          /* or above the bottom: wraps */
+	if (need > u->u_stack->k_size)          /* too deep, or on another stack */
 		return settle(s, top, room);
 	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
@@ -408,7 +408,7 @@ int usched__fits(const struct usched *s, const char *top)
 	const struct ustack *u = s->s_current;
 	size_t need = stack_depth(u->u_stack->k_bottom, top);
 
-	return need <= u->u_stack->k_size       /* or another stack */
+	return need <= u->u_stack->k_size       /* else too deep, or on another stack */
 		&& (DISPATCH_STRESS(s) || !u->u_stack->k_shared /* images move there */
 		    || usched__has_room(s, u, need));
 }
@@ -757,7 +757,7 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	usched__check_control(s);
 	if (next && next != visit && OBSERVER(ob_blocks))
 		OBSERVER(ob_blocks)(s);
-	if (!all_caught && !owns && next)       /* a jump: reports want the caller */
+	if (!all_caught && !owns && next)       /* a tail call: reports show the caller */
 		return usched__switch(next, arg);
 	if (all_caught) {
 		mine = *all_caught;
@@ -816,10 +816,10 @@ BY_THREADS int ustack_reserve(size_t room)
 	if (room > USCHED_STACK_MAX)
 		return -ENOMEM;
 	room += RESERVE_MORE + usched__frame + (usched__has_caught(s) ? CAUGHT_FRAME : 0);
-	/* Above the bottom it wraps: another stack. */
+	/* Above the bottom, on another stack, the difference wraps: it is too large. */
 	deep = stack_depth(u->u_stack->k_bottom, here);
 	if (deep <= u->u_deep && deep + room <= u->u_deep)
-		return 0;                               /* was as deep before */
+		return 0;                       /* an image for this depth is there */
 	error = *s->s_errno;
 	rc = make_room(s, here, room);
 	*s->s_errno = error;
@@ -910,7 +910,7 @@ void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whos
 	drop_frames(s, u, whose);
 }
 
-/* Ends `u', in whatever state (R6). */
+/* Ends `u', new, blocked or running (R6). */
 static inline void release(struct usched *s, struct ustack *u)
 {
 	struct ustack_attachment *local = u->u_attached ? u->u_attachment : NULL;
@@ -973,7 +973,7 @@ struct arch_jump usched__finish(void)
 void usched__quit(void)
 {
 	if (usched__caught())
-		*usched__caught() = none_caught; /* no handler will be entered or left */
+		*usched__caught() = none_caught; /* its handlers will never be left */
 	usched__commit();
 	usched__exit();
 }
@@ -1134,7 +1134,7 @@ BY_THREADS int usched_run(struct usched *s)
 
 	if (s->s_home)
 		return -EBUSY;
-	if (outer->s_current)           /* not in its frames: what threads of `s' keep */
+	if (outer->s_current)           /* threads of `s' have frames on its stack */
 		usched__runs(outer)->u_stack->k_stays |= USCHED_NESTS;
 	usched__current = s;
 	s->s_errno = &errno;

@@ -33,8 +33,8 @@ enum {
 	DISPATCH_BOTTOM_ALIGN = 64,     /* the strictest alignment of a local */
 	DISPATCH_AWAY         = 1,      /* in u_top: new, or its frames are elsewhere */
 	DISPATCH_EXITED       = 2,      /* in u_top: ended, with a value in u_image */
-	DISPATCH_DEEP_UNIT    = 8,      /* bytes: of u_deep8, */
-	DISPATCH_DEEP_UNITS   = (1 << 29) - 1,  /* and so many at most */
+	DISPATCH_DEEP_UNIT    = 8,      /* bytes: the unit of u_deep8 */
+	DISPATCH_DEEP_UNITS   = (1 << 29) - 1,  /* the most units in u_deep8 */
 };
 
 #ifdef USCHED_CHECK

@@ -70,6 +70,7 @@ void usched__drop_hook(struct usched *s, struct usched_hook *h)
 	if (s->s_hook)
 		return;
 	s->s_owns &= ~USCHED_TOLD;
-	if (usched__current == s && !(s->s_owns & USCHED_OWNS)) /* or at its run */
+	/* In other cases s_caught is found anew when the dispatcher runs. */
+	if (usched__current == s && !(s->s_owns & USCHED_OWNS))
 		s->s_caught = usched__look_at(s);
 }

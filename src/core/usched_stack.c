@@ -15,14 +15,16 @@ enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	PAGE         = 4096,            /* bytes: the sets of an L1 */
 	COLOURS      = PAGE / COLOUR_STEP,
-	COLOURED     = 256,             /* stacks: an L1 has no room for more, */
-	COLOURS_FEW  = COLOURS / 2,     /* and frames of 2 KiB fit into the first page */
-	HOT_SCHED    = 128,  /* bytes of the dispatcher that each switch writes */
-	HOT_AFTER    = 80,              /* and where these end, from s_current on */
-	HOT_FRAMES   = 256,             /* of a stack's frames, below the bottom */
-	HOT_HEAD     = 24,              /* and of the head, above the bottom */
-	SHARED_STACKS = 64,             /* the first stacks */
-	RED_ZONE     = 256,     /* bytes below a top, which ABIs leave to its function */
+	COLOURED     = 256,             /* stacks with all colours; an L1 holds no more */
+	COLOURS_FEW  = COLOURS / 2,     /* colours of further stacks, so that frames of
+					   2 KiB fit into the first page */
+	HOT_SCHED    = 128,             /* bytes of a dispatcher that a switch writes */
+	HOT_AFTER    = 80,              /* where these bytes end, from s_current on */
+	HOT_FRAMES   = 256,             /* bytes of frames, below the bottom, that each
+					   switch writes */
+	HOT_HEAD     = 24,              /* bytes of the head, above the bottom, too */
+	SHARED_STACKS = 64,             /* the first stacks are shared */
+	RED_ZONE     = 256,             /* bytes below a top that its function may use */
 };
 
 /*
@@ -108,7 +110,7 @@ static bool contains(const struct usched_stack *k, const void *address)
 	return stack_depth(k->k_bottom, address) <= k->k_size;
 }
 
-/* A signal handler may write below SP while f runs, and that is dead afterwards. */
+/* A signal handler may write below SP while f runs; nothing reads those bytes later. */
 BY_THREADS size_t usched__unused(const struct usched *s, size_t from,
 				int (*f)(void *low, size_t size, void *arg), void *arg)
 {

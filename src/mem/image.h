@@ -12,7 +12,7 @@
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE   0               /* systems without it reserve nothing, or all */
 #endif
-/* Hints, which a system without them refuses. */
+/* Advice that this system does not know: madvise(2) refuses it. */
 #ifndef MADV_HUGEPAGE
 #define MADV_HUGEPAGE   (-1)
 #define MADV_NOHUGEPAGE (-1)
@@ -25,8 +25,9 @@
 
 enum {
 	UIMAGE_RECORD    = 0,           /* the class of records */
-	UIMAGE_ARENA_MAX = 32 << 20,    /* bytes: doubling ends */
-	UIMAGE_HUGE_PAGE = 2 << 20,     /* bytes; arenas of two and more ask for them */
+	UIMAGE_ARENA_MAX = 32 << 20,    /* bytes of the largest arena */
+	UIMAGE_HUGE_PAGE = 2 << 20,     /* bytes; an arena of two or more huge pages asks
+					   for huge pages */
 };
 
 struct uimage_block {

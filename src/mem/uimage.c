@@ -26,14 +26,14 @@
 
 enum {
 	IMAGE_LINE = 64,                /* bytes of a cache line */
-	FINE_STEP  = 64,                /* bytes between the small classes, */
-	FINE_MAX   = 512,               /* up to here; log2 of it is 9 */
+	FINE_STEP  = 64,                /* bytes from a small class to the next */
+	FINE_MAX   = 512,               /* bytes of the largest small class: 2^9 */
 	FINE_LOG   = 9,
 	CLASS_MAX  = 1 << 20,           /* bytes of the largest class */
-	BATCH_MAX  = 64,                /* blocks, */
-	BATCH_SIZE = 16 << 10,          /* and bytes, in a batch */
+	BATCH_MAX  = 64,                /* the most blocks in a batch */
+	BATCH_SIZE = 16 << 10,          /* the most bytes in a batch of several blocks */
 	ARENA_MIN  = 64 << 10,          /* bytes of a class's first arena */
-	WALK       = 16,                /* records of a walk at a time */
+	WALK       = 16,                /* records that a walk looks at in one step */
 };
 
 _Static_assert(sizeof(struct uimage_arena) == UIMAGE_HEAD, "rests begin behind it");
@@ -42,7 +42,8 @@ _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
 	       "eleven doublings lead from the fine classes to the largest");
 
-/* LeakSanitizer's, if linked: frames and images may have the only pointer to a block. */
+/* Tells LeakSanitizer, if linked, of frames and images: these may have the only pointer
+   to a block. */
 void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
 void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
 
@@ -51,7 +52,7 @@ static size_t round_up(size_t size, size_t unit)
 	return (size + unit - 1) / unit * unit;
 }
 
-/* As many records as fit behind their rests. */
+/* Returns the plan of a chunk with as many records as fit behind their rests. */
 static struct uimage_chunk plan_chunk(size_t record, size_t rest)
 {
 	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - IMAGE_LINE) / (record + rest);
@@ -102,7 +103,7 @@ static void unmap(void *p, size_t size)
 	munmap(p, size);
 }
 
-/* Whole pages, which are not touched before memory goes back. */
+/* Returns the bytes of the bits, in whole pages: untouched until memory goes back. */
 static size_t held_size(const struct uimage_class *c, size_t arena)
 {
 	return round_up(sizeof(struct uimage_held) + arena / c->cl_size / 8 + IMAGE_LINE,
@@ -122,7 +123,7 @@ void uimage_pool_fini(struct uimage_pool *pool)
 	pthread_mutex_destroy(&pool->ip_lock);
 }
 
-/* The record after `r', in this chunk or the next; or the end of the arena. */
+/* Returns the record after `r', in this chunk or the next; or the end of the arena. */
 static char *next_record(const struct uimage_arena *a, char *r)
 {
 	const struct uimage_chunk *plan = &a->a_chunk;
@@ -262,7 +263,7 @@ static bool is_first(const struct uimage_arena *a, const char *record)
 	return (uintptr_t)record % UIMAGE_CHUNK == a->a_chunk.ik_first;
 }
 
-/* Up to a batch of new blocks from the newest arena, in order of address. */
+/* Puts up to a batch of new blocks of the newest arena, by address, into *list. */
 static size_t carve(struct uimage_class *c, struct uimage_block **list)
 {
 	struct uimage_arena *a = c->cl_arenas;

@@ -28,8 +28,8 @@
 #include "../base/lock.h"
 
 enum {
-	STEP       = 2048,              /* blocks, */
-	STEP_BYTES = 2 << 20,           /* or bytes, in a step of uimage_pool_trim() */
+	STEP       = 2048,              /* the most blocks in one uimage_pool_trim() */
+	STEP_BYTES = 2 << 20,           /* the most bytes in one */
 };
 
 void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits)

@@ -17,20 +17,20 @@
 #include "../../uproc.h"
 
 enum {
-	POLICY_RUN    = 32,     /* starts in a row: enough to share a cache, */
-	POLICY_RUNS   = 1024,   /* and at most, where there are very many */
+	POLICY_RUN    = 32,     /* starts in a row on one processor share a cache */
+	POLICY_RUNS   = 1024,   /* the most starts in a row: see policy_run() */
 	POLICY_LOOKS  = 16,     /* processors that a search for threads looks at */
-	POLICY_PLACES = 16,     /* threads that have run, in one gift, at most */
+	POLICY_PLACES = 16,     /* the most threads that have run in one gift */
 	POLICY_AGAIN  = 10000,  /* ns between searches of a processor that is awake */
 	POLICY_NOTICE = 64,     /* wakes of other processors until a measurement */
-	POLICY_SPAN   = 50000,  /* ns, at least, over which a processor is measured */
+	POLICY_SPAN   = 50000,  /* ns: the shortest span of a measurement */
 	POLICY_HOP    = 500,    /* ns: about what a wake of another processor takes */
 	POLICY_LIGHT  = 240,    /* 256ths of a processor: work that fits on one. With
-				   more than 256 the stages of a pipeline, of which the
-				   slowest keeps the others waiting, would all gather */
-	POLICY_GAIN   = 1000000,        /* ns that threads keep busy a processor to which
-					   they have moved, if it was not in vain */
-	POLICY_HOLD   = 64000000,       /* ns without asking, at most, after that */
+				   more than 256 all stages of a pipeline would gather
+				   on one processor: its slowest stage holds up all */
+	POLICY_GAIN   = 1000000,        /* ns: a gift that keeps the processor busy for
+					   less time was in vain */
+	POLICY_HOLD   = 64000000,       /* ns: the longest pause after gifts in vain */
 };
 
 /*

@@ -28,7 +28,8 @@
 #include "../core/core.h"
 #include "../core/observer.h"
 
-/* Marks in re_joiner, and the last three in p_inbox. They point nowhere. */
+/* Marks: addresses of no thread. The first three stand in re_joiner, the last three in
+   p_inbox. */
 enum { UPROC_MARKS = 6 };
 extern struct uproc_thread uproc__marks[UPROC_MARKS] UPROC_PRIVATE;
 #define ENDED    (&uproc__marks[0])
@@ -41,8 +42,9 @@ extern struct uproc_thread uproc__marks[UPROC_MARKS] UPROC_PRIVATE;
 #define ASKED    (&uproc__marks[5])     /* a processor asks for threads */
 
 enum {
-	UPROC_NATIVE_STACK = 8 << 20,           /* bytes, unless the program sets them */
-	ASKING_BITS        = 64,                /* in a word of r_asking */
+	UPROC_NATIVE_STACK = 8 << 20,           /* bytes of the stack of a native thread,
+						   if the program sets no size */
+	ASKING_BITS        = 64,                /* bits in a word of r_asking */
 };
 
 /* Returns the number of `p', from 0 on. */

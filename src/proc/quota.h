@@ -62,7 +62,7 @@ static inline unsigned quota__along(const char *top, const char *group)
  */
 static inline unsigned quota_cpus(const char *file, const char *root)
 {
-	static const char head[] = "0::";       /* of the line for version 2 */
+	static const char head[] = "0::";       /* begins the line of version 2 */
 	FILE *groups = fopen(file, "re");
 	unsigned least = UINT_MAX;
 	char line[PATH_MAX];

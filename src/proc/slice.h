@@ -25,30 +25,32 @@ struct slice {
 	struct ustack   sl_none;        /* the stand-in's thread, in check builds: a wait
 					   then calls s_pick, which reports the wait */
 	int64_t         sl_length;      /* ns; constant */
-	bool            sl_monitored;    /* a monitor ends slices; constant */
+	bool            sl_monitored;   /* a monitor ends slices; constant */
 	int64_t         sl_stall;       /* ns; 0: no stall is reported; constant */
-	struct ustall  *sl_reporter;    /* the monitor's, or NULL; constant */
-	clockid_t       sl_clock;       /* CPU time of the native thread; before sl_tid */
-	pid_t           sl_tid;         /* atomic: of the dispatcher's native thread */
+	struct ustall  *sl_reporter;    /* the monitor's reporter of stalls, or NULL;
+					   constant */
+	clockid_t       sl_clock;       /* measures the CPU time of the native thread;
+					   written before sl_tid */
+	pid_t           sl_tid;         /* atomic: the dispatcher's native thread */
 
-	/* Of the running thread, which is in a region. */
-	uint32_t        sl_region;      /* atomic: 1: in a region */
-	sigset_t        sl_mask;        /* at the beginning of the region, */
-	uint64_t        sl_words;       /* and the control words */
+	/* The region that the running thread is in. */
+	uint32_t        sl_region;      /* atomic: 1: the thread is in a region */
+	sigset_t        sl_mask;        /* the signal mask at the beginning */
+	uint64_t        sl_words;       /* the control words at the beginning */
 
 	/* The program's code, written when the first region begins. */
 	uintptr_t       sl_text, sl_text_end;
 
-	/* The monitor's; without one, of the dispatcher's native thread. */
-	uint64_t        sl_seen;        /* a count, and the time since when */
-	int64_t         sl_since;
-	int64_t         sl_longest;     /* atomic: the longest time seen without change */
-	uint64_t        sl_over;        /* atomic: the count when the slice was over */
-	uint64_t        sl_gave;        /* atomic: when a thread gave way last: */
-	int64_t         sl_gave_at;     /* the count before the next ran, and the time */
-	int64_t         sl_looked;      /* the last look at the clock, */
-	unsigned        sl_calls;       /* calls since then, */
-	unsigned        sl_skip;        /* and how many until the next */
+	/* The monitor writes these; without a monitor, the dispatcher's native thread. */
+	uint64_t        sl_seen;        /* the count() of the last look */
+	int64_t         sl_since;       /* ns: the time of the look that saw it first */
+	int64_t         sl_longest;     /* atomic, ns: the longest without a change */
+	uint64_t        sl_over;        /* atomic: the count() when the slice was over */
+	uint64_t        sl_gave;        /* atomic: the count() when a thread gave way */
+	int64_t         sl_gave_at;     /* ns: the time when it gave way */
+	int64_t         sl_looked;      /* ns: the last look at the clock */
+	unsigned        sl_calls;       /* calls of ustack_check() since that look */
+	unsigned        sl_skip;        /* calls from a look to the next */
 };
 
 #pragma GCC visibility push(hidden)
@@ -69,7 +71,7 @@ static inline struct slice *slice_of(const struct usched *s)
 	return (struct slice *)(void *)s->s_slice;
 }
 
-/* Returns a count of switches, and of times that a thread gave way. */
+/* Returns the number of switches so far, plus the times that a thread gave way. */
 static inline uint64_t count(const struct usched *s)
 {
 	return GET(s->s_stats.st_switches) + GET(s->s_stats.st_preempted);

@@ -16,9 +16,9 @@ struct ustall;
 
 /* The processors that a monitor looks at. */
 struct upreempt_all {
-	char                *ua_first;  /* dispatchers, */
-	size_t               ua_stride; /* bytes apart, */
-	size_t               ua_count;
+	char                *ua_first;  /* the first dispatcher */
+	size_t               ua_stride; /* bytes from a dispatcher to the next */
+	size_t               ua_count;  /* dispatchers */
 	upreempt__state_fn  *ua_state;
 	upreempt__log_fn    *ua_log;
 	int64_t              ua_limit;  /* ns: of c_stall */
@@ -35,7 +35,7 @@ struct upreempt_stalls {
 	void (*ts_stop)(struct ustall *w);
 	void (*ts_free)(struct ustall *w);
 
-	/* Calls of the monitor: at each processor i, and after the last processor. */
+	/* The monitor calls ts_look at each processor i, and ts_looked after the last. */
 	void (*ts_look)(struct ustall *w, size_t i);
 	void (*ts_looked)(struct ustall *w);
 

@@ -48,10 +48,10 @@
 enum {
 	EARLY       = 8,        /* a slice is over when 1/8 of the slice is left */
 	QUIET       = 8,        /* looks at idle processors before the monitor sleeps */
-	SKIP_MAX    = 32,       /* calls of ustack_check() for a look at the clock, at
-				   most: a look then costs 1 ns for each call */
-	OFTEN       = 32,       /* looks at the clock in a slice, at most, */
-	SELDOM      = 8,        /* and at least */
+	SKIP_MAX    = 32,       /* the most calls of ustack_check() from one look at the
+				   clock to the next: then a look costs each call 1 ns */
+	OFTEN       = 32,       /* the most looks at the clock in a slice */
+	SELDOM      = 8,        /* the fewest looks at the clock in a slice */
 	STALL_LOOKS = 2,        /* looks in the time of a stall */
 };
 
@@ -216,9 +216,9 @@ struct upreempt_monitor {
 	pthread_cond_t     mo_changed;
 	pthread_t          mo_native;
 	bool               mo_stop;     /* mo_lock */
-	uint32_t           mo_asleep;   /* atomic: 1: until a processor is not idle */
+	uint32_t           mo_asleep;   /* atomic: 1: sleeps until a processor runs */
 	struct upreempt_all mo_all;
-	struct ustall     *mo_reporter; /* of stalls, or NULL */
+	struct ustall     *mo_reporter; /* reports stalls; or NULL */
 	int64_t            mo_period;   /* ns from look to look */
 };
 

@@ -46,10 +46,10 @@
 #endif
 
 enum {
-	SIGNAL_MIN = 4096,      /* bytes of a signal's frame, if the kernel is silent */
+	SIGNAL_MIN = 4096,      /* bytes of a signal's frame, unless the kernel tells */
 	HANDLER    = 2048,      /* bytes: frames from the handler to the switch */
 	DEEPER     = 2048,      /* bytes: frames of functions in a region */
-	MASK_BYTES = 8,         /* of a sigset_t: what the kernel has of it */
+	MASK_BYTES = 8,         /* bytes of a sigset_t that the kernel knows */
 };
 
 /* Why regions cannot be interrupted in this build, whatever the program is. */
@@ -193,7 +193,7 @@ static bool find_text(struct slice *l)
 	return dynamic;
 }
 
-/* Before the first region: what the stand-in needs. */
+/* Makes what the stand-in needs, before the first region. 0; -ENOMEM. */
 static int begin_stand_in(struct usched *s)
 {
 	struct slice *l = slice_of(s);

@@ -132,7 +132,7 @@ int uproc__make_parts(struct uproc *p)
 	if (rc == 0 && conf->c_embed)
 		rc = expose_events(p);
 	else if (rc == 0 && p->p_sched.s_moves)
-		rc = uevents_of(&p->p_sched, &e);       /* for threads that bring waits */
+		rc = uevents_of(&p->p_sched, &e);       /* threads may arrive in a wait */
 	if (rc == 0)
 		rc = begin_slices(p);
 	return rc;

@@ -37,8 +37,8 @@
 #include "../base/when.h"
 
 enum {
-	TURN      = 1000000,            /* ns in uprocs_run() */
-	PARKS     = 1000000,            /* ns for processors to park, between looks */
+	TURN      = 1000000,            /* ns of one run inside uprocs_run() */
+	PARKS     = 1000000,            /* ns between looks whether all are parked */
 };
 
 /* ---- The end of a thread ---- */
@@ -190,7 +190,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 	r->r_joining++;
 	for (;;) {
 		if (t && LOAD(uproc_rest(t)->re_joiner) == TAKEN)
-			return 1;               /* r_joining is less one already */
+			return 1;               /* the end has counted r_joining down */
 		if (r->r_deadlocks == seen && timely)
 			quiet = uproc__detect_end(r);
 		if (r->r_deadlocks != seen || (!t && quiet) || !timely)
@@ -213,7 +213,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 			int64_t deadline)
 {
-	/* After this join the caller may wake threads: as good as a hold. */
+	/* The caller may wake threads after this join, which so counts as a hold. */
 	bool returns = t && deadline != INT64_MAX;
 	int rc;
 

@@ -26,7 +26,7 @@
 #include "proc.h"
 
 enum {
-	DEPTH   = 16 << 10,     /* bytes of frames that are looked through, at most */
+	DEPTH   = 16 << 10,     /* the most bytes of frames that are searched */
 	CONTROL = 4096,         /* bytes before and behind the thread pointer */
 	NEAR    = 1 << 20,      /* bytes between static TLS and the thread pointer */
 };

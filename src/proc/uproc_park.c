@@ -43,10 +43,10 @@
 #include "../../upreempt.h"
 
 enum {
-	LOOKS       = 300,              /* at an inbox, before a call of the system */
+	LOOKS       = 300,              /* looks at an inbox between two system calls */
 	LINGER      = 3000,             /* ns: some times the cost of mail */
-	LINGER_REST = 64,               /* waits without lingering, after some in vain */
-	QUICK       = 2,                /* times r_patience: a short idle time */
+	LINGER_REST = 64,               /* waits without lingering after it was in vain */
+	QUICK       = 2,                /* an idle time of fewer r_patience is short */
 	QUICK_MAX   = 8,
 };
 

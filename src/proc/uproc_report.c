@@ -40,11 +40,11 @@ enum {
 /* The result of walks over the records. */
 struct report {
 	struct uprocs       *rp_procs;
-	unsigned             rp_waiting; /* threads */
-	unsigned             rp_joining; /* threads of rp_waiting that join */
+	unsigned             rp_waiting; /* threads that wait */
+	unsigned             rp_joining; /* how many of these join a thread */
 	struct uproc_thread *rp_told;   /* joining threads to be told, by re_next */
-	uintptr_t            rp_sought; /* what find_record() looks for, and the result */
-	const struct uproc_thread *rp_found;
+	uintptr_t            rp_sought; /* what find_record() looks for */
+	const struct uproc_thread *rp_found;    /* what it has found, or NULL */
 };
 
 const char *uproc__quote_name(const struct ustack *u, char text[USTACK_NAME_MAX + 4])

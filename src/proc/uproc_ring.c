@@ -19,7 +19,7 @@
 #include "../base/when.h"
 
 enum {
-	CREDIT = 16,                    /* threads, see uproc__make_place() */
+	CREDIT = 16,                    /* threads that are counted at once */
 };
 
 /* ---- What a process has once ---- */
@@ -135,7 +135,7 @@ uint32_t uproc__new_of(const struct uproc *p)
 	uint64_t begun = GET(p->p_sched.s_stats.st_launches);
 	uint32_t fresh = GET(p->p_started) - counted - (uint32_t)begun;
 
-	return fresh > INT32_MAX ? 0 : fresh;       /* read at different times */
+	return fresh > INT32_MAX ? 0 : fresh;       /* read at two times */
 }
 
 #ifdef USCHED_CHECK

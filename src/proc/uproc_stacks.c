@@ -25,7 +25,7 @@ static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
 
 	if (rc == 0) {
 		p->p_unused--;
-	} else {                                /* the first fails, or none does */
+	} else {                                /* the first failed, or all succeed */
 		__atomic_store_n(&p->p_steps, p->p_steps - 1, __ATOMIC_RELEASE);
 		uimage_stacks_unmap(stacks);
 	}

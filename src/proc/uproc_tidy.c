@@ -25,12 +25,14 @@
 #include "../../upreempt.h"
 
 enum {
-	PAUSE       = 4,                /* times a step's time, when parked; */
-	PAUSE_BUSY  = 9,                /* otherwise */
-	PAUSE_MIN   = 200000,           /* ns */
-	PERIODS     = 2,                /* from the last launch until all is unused */
-	TIDY_LOOKS  = 64,               /* looks from one at the clock to the next, */
-	TIDY_EVENTS = 4,                /* with events: these come at intervals of time */
+	PAUSE       = 4,                /* a pause, in times of a step, while parked */
+	PAUSE_BUSY  = 9,                /* a pause, in times of a step, otherwise */
+	PAUSE_MIN   = 200000,           /* ns: the shortest pause */
+	PERIODS     = 2,                /* periods without a launch until the processor
+					   has given back all that it has */
+	TIDY_LOOKS  = 64,               /* one look in so many reads the clock; */
+	TIDY_EVENTS = 4,                /* one in so many, if the processor has events, as
+					   these space looks by time */
 	SPARE       = 1 << 20,          /* bytes that the pool may keep in batches */
 	STACK_STEP  = 2 << 20,          /* bytes of stacks in a step */
 	RING_SPARE  = 8192,             /* threads: a ring that may keep its memory */

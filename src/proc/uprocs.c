@@ -24,11 +24,12 @@
 
 enum {
 	FIRST_STACKS       = 64,
-	SIM_STACKS         = 4,         /* in a simulation: a run copies mappings */
-	DEFAULT_STACKS     = 1024,      /* of a processor, */
-	DEFAULT_ALL_STACKS = 16 << 10,  /* of all: the kernel limits mappings */
+	SIM_STACKS         = 4,         /* stacks in a simulation, whose runs copy them */
+	DEFAULT_STACKS     = 1024,      /* stacks of a processor */
+	DEFAULT_ALL_STACKS = 16 << 10,  /* stacks of all processors: Linux limits the
+					   mappings of a process */
 	DEFAULT_STACK_SIZE = 256 << 10, /* bytes */
-	UIMAGE_MAX         = 64 << 10,  /* bytes in a record */
+	UIMAGE_MAX         = 64 << 10,  /* the most bytes of frames in a record */
 	PATIENCE           = 50000,     /* ns: the cost of a sleep and a wake */
 	PINNED             = 200000,    /* ns between looks at r_pins */
 	CACHE_LINES        = 128,       /* bytes fetched together */
@@ -44,7 +45,8 @@ enum { STALL_DEFAULT = 0 };             /* no reports */
 
 #define SPAN_MAX ((int64_t)1 << 62)             /* ns, of c_slice and of c_stall */
 
-/* ns of a period. A peak is gone after two periods and a moment: in less than 10 s. */
+/* ns of a period. The memory of a peak has gone back after two periods, and some time for
+   the steps: in less than 10 s. */
 #define UNUSED ((int64_t)3000000000)
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
@@ -118,7 +120,7 @@ static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
 
 static void enlist_scheduler(struct uprocs *r)
 {
-	/* A reference, or a linker that collects unused sections drops the constant. */
+	/* With --gc-sections a linker drops what nothing refers to. */
 	__asm__ volatile("" : : "r"(&usched__layout));
 	lock(&list_lock);
 	r->r_number = uproc__schedulers ? uproc__schedulers->r_number + 1 : 0;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * budget.h: when a thread gives way whose calls find something each time, and so never
- * wait. Private.
+ * budget.h: when a thread yields whose calls never have to wait, as each finds something
+ * to do. Private.
  *
- * A spell is what a thread does between two switches. It belongs to the dispatcher: all
- * calls that need not wait are of one spell, whatever their kinds and objects. They look
- * at the clock. A thread whose call finds the spell BUDGET_SPELL ns old yields.
+ * A spell is what a thread does between two switches. The dispatcher has one spell for
+ * all calls that need not wait, whatever their kinds and objects. Calls look at the clock
+ * now and then. A call that finds the spell BUDGET_SPELL ns old yields.
  *
  * A call that makes a system call, or takes as long, looks each time, which takes a tenth
- * of that: usched__is_tired(). The first BUDGET_CALLS_FREE of a spell do not look, and a
- * thread that waits between its requests comes to no more. After BUDGET_CALLS_MAX the
- * thread yields.
+ * of the call's time: usched__is_tired(). The first BUDGET_CALLS_FREE calls of a spell do
+ * not look: a thread that waits between its requests makes no more. After
+ * BUDGET_CALLS_MAX calls the thread yields.
  *
- * Channels and buffers take no longer than a look does. They count calls in a struct
- * budget, one for each object and way, and pace their looks: one in about a us, but after
- * so many calls at most. A call that takes longer than a few us is followed by a look.
+ * A call for a channel or a buffer takes no longer than a look. A struct budget, one for
+ * each object and direction, counts the calls and paces the looks: about one look in a
+ * us, and one in BUDGET_MAX calls at least. After a call of some us the next call looks.
  *
- * A free lock takes less. One in BUDGET_LOCKS looks, counted over all threads of the
- * dispatcher. Calls that never switch, such as a post, need not count: others of a loop
- * do.
+ * A free lock takes less time than a look, so one lock in BUDGET_LOCKS looks, counted
+ * over all threads of the dispatcher. Calls that never switch, such as a post, do not
+ * count.
  */
 #ifndef USCHED_BUDGET_H
 #define USCHED_BUDGET_H
@@ -30,23 +30,23 @@
 
 enum {
 	BUDGET_SPELL       = 1000000,   /* ns */
-	BUDGET_SPELL_OVER  = INT32_MAX, /* of a look */
-	BUDGET_PACE_SHORT  = 1000,      /* ns from look to look: fewer are enough, */
-	BUDGET_PACE_LONG   = 8000,      /* and each call is to look */
-	BUDGET_PACE_MAX    = 32,        /* calls */
-	BUDGET_MAX         = 128,       /* calls: then there is a look, too */
-	BUDGET_CALLS_FREE  = 3,         /* to read, to write, and to find nothing more */
+	BUDGET_SPELL_OVER  = INT32_MAX, /* a look has found the end of the spell */
+	BUDGET_PACE_SHORT  = 1000,      /* ns: less from look to look doubles the pace */
+	BUDGET_PACE_LONG   = 8000,      /* ns: more from look to look: each call looks */
+	BUDGET_PACE_MAX    = 32,        /* the most calls from a look to the next */
+	BUDGET_MAX         = 128,       /* calls of a budget: then the thread yields */
+	BUDGET_CALLS_FREE  = 3,         /* calls: a read, a write, a read of nothing */
 	BUDGET_CALLS_MAX   = 64,
-	BUDGET_LOCKS       = 32,        /* so a look takes a ns of each */
-	BUDGET_LOCKS_LONG  = 32000,     /* ns for so many: more, and each is to look */
+	BUDGET_LOCKS       = 32,        /* locks: the look costs each of them 1 ns */
+	BUDGET_LOCKS_LONG  = 32000,     /* ns for so many: the next lock looks if more */
 };
 
-/* It may be zeros at first. */
+/* A budget of zeros is new. */
 struct budget {
-	uint8_t bu_calls;               /* since the last wait */
-	uint8_t bu_next;                /* the call that looks */
+	uint8_t bu_calls;               /* calls since the last wait */
+	uint8_t bu_next;                /* number of the next call that looks */
 	uint8_t bu_pace;                /* calls from a look to the next */
-	uint8_t bu_looked;              /* the call that has looked last */
+	uint8_t bu_looked;              /* number of the last call that looked */
 };
 
 /* Counts a call that makes a system call. True: the thread is to yield before it. */
@@ -55,13 +55,14 @@ bool usched__is_tired(void);
 /* Looks, and paces the next looks. True: the thread is to yield before this call. */
 bool usched__tires(struct budget *b);
 
-/* Of budget_lock(), when it looks. */
+/* Looks, for budget_lock(). True: the thread is to yield before this lock. */
 bool usched__is_over(void);
 
 /*
- * Yields, as a thread that is to, also if it was cancelled. The thread's next call looks,
- * so that one may take 1 ms. 0; -ECANCELED: it was, and the call may wait; other errors
- * do not matter, since no wait is needed.
+ * Yields, also if the thread was cancelled. The thread's next call looks, as one call may
+ * take 1 ms.
+ * 0: the call goes on; -ECANCELED: the thread was cancelled, and `deadline' lets the call
+ * wait.
  */
 int usched__yield_tired(int64_t deadline);
 
@@ -71,7 +72,7 @@ static inline int budget_give_way(int64_t deadline)
 	return usched__is_tired() ? usched__yield_tired(deadline) : 0;
 }
 
-/* Counts a lock, or a thing like that. True: the thread is to yield before it. */
+/* Counts a lock or the like. True: the thread is to yield before the lock. */
 static inline bool budget_lock(void)
 {
 	struct usched *s = usched__here();
@@ -80,21 +81,21 @@ static inline bool budget_lock(void)
 		&& usched__is_over();
 }
 
-/* The same, and yields. A cancel does not end the call. */
+/* Counts a lock or the like, and yields if due. A cancel does not end the call. */
 static inline void budget_rest(void)
 {
 	if (budget_lock())
 		usched__yield_tired(0);
 }
 
-/* After a wait. The second call is the first to look. */
+/* Begins anew, after a wait. The second call looks. */
 static inline void budget_renew(struct budget *b)
 {
 	b->bu_calls = b->bu_looked = 0;
 	b->bu_next = b->bu_pace < 2 ? 2 : b->bu_pace;
 }
 
-/* Counts a call. True: unless it has to wait, the caller asks usched__tires(). */
+/* Counts a call. True: the caller asks usched__tires(), unless the call has to wait. */
 static inline bool budget_counts(struct budget *b)
 {
 	return __builtin_expect(++b->bu_calls >= b->bu_next, 0);

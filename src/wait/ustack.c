@@ -121,7 +121,7 @@ int ustack_cancel(struct ustack *u)
 
 	CALLED(__func__);
 	return s->s_calls.s_cancel ? s->s_calls.s_cancel(s, u)
-		: s == usched__gone() ? -ESRCH  /* its memory is gone */
+		: s == usched__gone() ? -ESRCH  /* the record's memory has gone back */
 		: -ENOTSUP;
 }
 

@@ -8,7 +8,7 @@
 #include "budget.h"
 #include "wait.h"
 
-/* Joins by a thread, with a deadline that is not 0, in scopes, or after a cancel. */
+/* Joins `u', with a deadline other than 0; or in a scope, or after a cancel. */
 APART static int join_until(struct ustack *u, void **value, int64_t deadline)
 {
 	struct usched *s = ustack_sched(u);

@@ -47,9 +47,9 @@
 #include "wait.h"
 
 enum {
-	ALIGN = 16,                     /* bytes: rooms grow by so many */
-	FEW   = 8,                      /* waiters, of which a simulation wakes one */
-	ROUNDS = 4,                     /* of destructors of keys, the least of POSIX */
+	ALIGN = 16,                     /* bytes: the unit of rooms in a waiter */
+	FEW   = 8,                      /* waiters among which a simulation chooses */
+	ROUNDS = 4,                     /* rounds of destructors of keys, as POSIX asks */
 };
 
 /* Not inlined, so that the caller saves no registers for it. */
@@ -236,7 +236,7 @@ static void free_waiter(struct ustack_attachment *l)
 	struct uwaiter *w = waiter_of(l);
 	struct usched *s = usched__of(w->w_thread);
 
-	uncount(w);                             /* aborted while it waited */
+	uncount(w);                             /* the thread was aborted in the wait */
 	uwait__leave_scopes(w);
 	disarm(w);
 	if (w->w_more && w->w_more->mr_inside)
@@ -274,7 +274,7 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
-/* Not static: other files know waiters by it. */
+/* Not static: its address tells other files that an attachment is a waiter. */
 const struct ustack_attachment_ops uwait__ops = {
 	.ao_end = end_waiter, .ao_error = error_of, .ao_cancelled = is_cancelled,
 	.ao_cancel = cancel_waiter, .ao_leave = move_on,
@@ -395,7 +395,7 @@ BY_THREADS bool usched__tires(struct budget *b)
 		pace *= 2;
 	b->bu_pace = (uint8_t)pace;
 	b->bu_looked = (uint8_t)calls;
-	calls += gap == 0 ? 1 : pace;           /* what one call takes is known soon */
+	calls += gap == 0 ? 1 : pace;           /* then a look tells the time */
 	b->bu_next = (uint8_t)(calls < BUDGET_MAX ? calls : BUDGET_MAX);
 	if (gap != BUDGET_SPELL_OVER && b->bu_calls < BUDGET_MAX)
 		return false;
@@ -578,7 +578,8 @@ static void expired(struct uexpiry *x)
 	}
 }
 
-/* Arms the timer for the deadline, or leaves that to expired() of an earlier time. */
+/* Arms the timer for the deadline. If the timer is armed for an earlier time, expired()
+   arms it anew. */
 static void arm(struct uwaiter *w)
 {
 	struct uevents *e = usched__of(w->w_thread)->s_events;
@@ -614,7 +615,7 @@ bool uwait_withdraw(struct uwaiter *w)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* Ends a wait that has blocked once, with `rc', in all but the usual case. */
+/* Ends a wait whose first block returned `rc': all cases except the usual one. */
 APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 			     struct uwait_queue *q)
 {

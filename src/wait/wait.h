@@ -17,9 +17,9 @@
 
 enum { WAIT_IDLE, WAIT_WAITING, WAIT_WAKING, WAIT_AWAKE, WAIT_GIVING, WAIT_LOOKED };
 
-enum { WAIT_SPINS = 100 };              /* then the holder may need this CPU */
+enum { WAIT_SPINS = 100 };              /* looks at a lock before a yield to its holder */
 
-/* In a simulation it is a thread that waits for another one. */
+/* Waits a moment for the holder of a lock; in a simulation until that thread has run. */
 static inline void relax(unsigned *spins)
 {
 	if (SIMULATED)
@@ -75,8 +75,8 @@ WAIT_PRIVATE int uwait__events(struct uwaiter *w, struct uevents **e);
 /* uwait_native.c: the waiters of native threads. */
 struct uwait_native {
 	struct uwaiter  wn_waiter;      /* first */
-	struct uevents *wn_events;      /* or NULL */
-	bool            wn_polls;       /* waits for these, and not for wn_granted */
+	struct uevents *wn_events;      /* for descriptors, once one was waited for */
+	bool            wn_polls;       /* sleeps in wn_events, and not on wn_granted */
 	pthread_mutex_t wn_lock;
 	pthread_cond_t  wn_granted;
 };
@@ -101,7 +101,7 @@ WAIT_PRIVATE int uwait__queue_first(struct uwaiter *w, struct uwait_lock *lock,
 /* A scope, which ends the waits of all threads and native threads in the scope. */
 struct uwait_scope {
 	struct uwait_lock  ws_lock;
-	struct uwait_queue ws_members;  /* members that were not told of the end */
+	struct uwait_queue ws_members;  /* members that do not know of the end yet */
 	int64_t            ws_deadline; /* constant */
 	int64_t            ws_ended;    /* atomic: time of the cancel; or USCHED_NEVER */
 	void             (*ws_left)(struct uwait_member *m);    /* frees the member */
@@ -112,8 +112,8 @@ struct uwait_member {
 	struct uwait_node    wm_node;   /* first; in ws_members */
 	struct uwait_scope  *wm_scope;
 	struct uwaiter      *wm_waiter;
-	struct uwait_member *wm_outer;  /* of the scope entered before, or NULL */
-	int64_t              wm_deadline;       /* earliest, of this and outer scopes */
+	struct uwait_member *wm_outer;  /* in the scope entered before; or NULL */
+	int64_t              wm_deadline;       /* the earliest of all scopes so far */
 	bool                 wm_shield; /* under ws_lock: the thread is shielded */
 };
 
