@@ -53,7 +53,7 @@
 #include "../sync/select.h"
 
 #ifndef POLLRDHUP
-#define POLLRDHUP 0                     /* POLLIN is set then, too */
+#define POLLRDHUP 0                     /* not known here: POLLIN is set as well */
 #endif
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))
@@ -96,7 +96,8 @@ enum {
 /* Values of d_writing: free; in a system call; reserved for the thread with the turn. */
 enum { NET_FREE, NET_BUSY, NET_LINED };
 
-/* The low 22 bits of d_inside count system calls in progress, the others all begun. */
+/* The low 22 bits of d_inside count the system calls in progress, the high bits all that
+   were begun. */
 enum {
 	NET_INSIDE  = (1 << 22) - 1,
 	NET_ENTERED = NET_INSIDE + 2,
@@ -117,11 +118,11 @@ struct descriptor {
 	uint8_t           d_turns;
 	uint8_t           d_writing;
 	int               d_fd;         /* constant */
-	struct uwait_node *d_first[2];  /* may be marked: is_marked() */
-	uint64_t          d_serial[2];  /* of the events registered with */
+	struct uwait_node *d_first[2];  /* the queues; is_marked() says what nodes are */
+	uint64_t          d_serial[2];  /* e_serial of the struct uevents that watches */
 #ifdef USCHED_CHECK
-	struct stat       d_file;       /* at the first call, */
-	uint32_t          d_checked;    /* of this generation, plus 1 */
+	struct stat       d_file;       /* the file at the first call of a generation */
+	uint32_t          d_checked;    /* that generation, plus 1 */
 #endif
 } __attribute__((aligned(64)));
 
@@ -130,16 +131,16 @@ struct descriptor {
  * arguments stay in registers.
  */
 struct op {
-	void               *o_buffer;   /* or a message to send */
-	size_t              o_size;     /* with o_iov: bytes to skip in the first */
-	const struct iovec *o_iov;      /* instead of the buffer */
+	void               *o_buffer;   /* the buffer, or a message to send */
+	size_t              o_size;     /* bytes of the buffer; of o_iov, bytes to skip */
+	const struct iovec *o_iov;      /* several buffers, in place of o_buffer */
 	int                 o_n;
 	int                 o_flags;
 	size_t              o_short;    /* a read of fewer bytes empties a socket */
-	size_t              o_whole;    /* bytes to write with none between */
+	size_t              o_whole;    /* bytes that no other write may divide */
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
-	struct msghdr      *o_message;  /* to receive, or NULL */
+	struct msghdr      *o_message;  /* a message to receive, or NULL */
 	int                 o_shut;     /* the result if the input was shut */
 };
 
@@ -152,12 +153,12 @@ struct turn {
 
 /* Waits that were claimed under d_lock, to be finished after the unlock. */
 struct told {
-	struct uwaiter    *to_taker;    /* or NULL */
-	int                to_result;   /* of to_taker */
-	struct uwait_node *to_others;   /* the first of a list by n_next; marked */
+	struct uwaiter    *to_taker;    /* the waiter that gets the turn, or NULL */
+	int                to_result;   /* its result */
+	struct uwait_node *to_others;   /* all other waiters, linked by n_next; marked */
 };
 
-/* A deadline like 0, for a system call of a call that has already given way. */
+/* A deadline like 0, for a call that has yielded already if that was due. */
 #define NET_COUNTED INT64_MIN
 
 /* Makes a system call. Returns at least 0, or a negative error. */
@@ -434,7 +435,7 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 	return rc ? rc : net_perform(call, d, direction, o, deadline, generation_of(d));
 }
 
-/* Describes to reports a wait of unet__pause(), for something without an event. */
+/* Describes a wait of unet__pause() to reports: a wait for something without an event. */
 #define NET_PAUSE(how) { .kd_name = "descriptor", .kd_how = how, .kd_sleeps = true, \
 			 .kd_number = true }
 

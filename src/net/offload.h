@@ -20,7 +20,7 @@
 /* Each class has native threads of its own. */
 enum job_kind { OFFLOAD_CALLS, OFFLOAD_FILES, OFFLOAD_NAMES, OFFLOAD_CLASSES };
 
-enum { OFFLOAD_WAITS = 1 };             /* a result: the caller must block */
+enum { OFFLOAD_WAITS = 1 };             /* a result: the caller has to block */
 
 struct job {
 	struct job     *j_next;         /* o_lock: in the queue, or in o_going */
@@ -29,7 +29,8 @@ struct job {
 	void          (*j_drop)(void *data);
 	struct uwaiter *j_waiter;       /* o_lock; NULL: the waiter has gone */
 	bool            j_done;         /* o_lock */
-	bool            j_skip;         /* no call after the waiter has gone: constant */
+	/* The function is not called once the waiter has gone; constant. */
+	bool            j_skip;
 	_Alignas(16) char j_data[];
 };
 

@@ -60,7 +60,7 @@ static inline size_t bytes_held(const struct ubuf *b)
 	return b->b_end - b->b_start;
 }
 
-/* An empty buffer, or one whose bytes are dropped. */
+/* Frees the memory of `b', and drops what bytes it has. */
 static void give_up(struct ubuf *b)
 {
 	free(b->b_data);
@@ -124,8 +124,8 @@ int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 					      : 0;
 }
 
-/* For `want' bytes at b_end, with those that are there within the limit: 0. The first
-   room has `least'. */
+/* Makes room for `want' bytes at b_end; the first room has `least'. 0; -ENOMEM;
+   -EMSGSIZE: the bytes would exceed the limit. */
 static int buf_make_room(struct ubuf *b, size_t want, size_t least)
 {
 	size_t have = bytes_held(b), size = b->b_size;
@@ -155,7 +155,7 @@ static int buf_make_room(struct ubuf *b, size_t want, size_t least)
 	return 0;
 }
 
-/* Waits for the first bytes without memory. */
+/* Waits for input before the buffer has memory, so that an idle reader has none. */
 static int before_read(struct ubuf_in *in, int64_t deadline)
 {
 	struct ubuf *b = &in->bi_base;
@@ -184,8 +184,8 @@ static inline ssize_t buf_get(const struct ubuf *b, void *buffer, size_t size,
 }
 
 /*
- * At each call, as there may be thousands of lines in the buffer. A wait in unet_read()
- * begins a new count; whether a program's function has waited is not known.
+ * Counts a call, and yields if that is due: there may be thousands of lines in the
+ * buffer. A wait in unet_read() begins a new count. A wait in bp_read is not noticed.
  */
 static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
 {
@@ -290,7 +290,7 @@ ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadlin
 	if (size == 0)
 		return 0;
 	if (bytes_held(b) == 0) {
-		/* a copy from the buffer costs less than a read, except for large ones */
+		/* large reads bypass the buffer: the copy would cost more than a call */
 		if (size >= UBUF_SIZE) {
 			n = in->bi_tied ? ubuf_flush(in->bi_tied, deadline) : 0;
 			give_up(b);
@@ -369,7 +369,7 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
 	return n < 0 ? (int)n : 0;
 }
 
-/* Tries with the room that there is, and again with what it turns out to need. */
+/* Formats into the room that is there; if that is too small, again into larger room. */
 __attribute__((format(printf, 3, 0)))
 static int print(struct ubuf_out *out, int64_t deadline, const char *format,
 		 va_list arguments)

@@ -40,7 +40,8 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 		job = uoffload__new_job(OFFLOAD_FILES, func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
-	job->j_skip = true;                     /* later fc_fd may be another file */
+	/* Once the waiter has gone, fc_fd may name another file. */
+	job->j_skip = true;
 	*call = (struct file_call *)(void *)job->j_data;
 	**call = (struct file_call){ .fc_size = size, .fc_rc = -ECANCELED };
 	if (data && size > 0)

@@ -38,12 +38,14 @@ int unet__enter(int fd, enum kind kind)
 		close_deferred(fd);
 		return rc;
 	}
-	if (kind <= NET_CLOSING)                /* of a listener in close(2) */
+	/* close(2) of the number goes on in another thread. */
+	if (kind <= NET_CLOSING)
 		kind = unet__kind_of(fd);
 	uwait_lock(&d->d_lock);
 	reset(d, kind, &told);
 	uwait_unlock(&d->d_lock);
-	unet__tell(&told, NET_CLOSED);            /* waits that a bare close(2) left */
+	/* Ends waits that a bare close(2) has left behind. */
+	unet__tell(&told, NET_CLOSED);
 	return fd;
 }
 

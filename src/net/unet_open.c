@@ -19,10 +19,11 @@
 #include "net.h"
 
 #ifndef ENONET
-#define ENONET EHOSTUNREACH             /* Linux alone tells them apart */
+#define ENONET EHOSTUNREACH             /* only Linux has this error */
 #endif
 
-enum { PASSING = 16 };                  /* connections that failed, then a pause */
+/* Failed connections that are passed over before a pause. */
+enum { PASSING = 16 };
 
 /* For reports. */
 static const struct uwait_kind
@@ -175,7 +176,7 @@ static ssize_t try_connect(const struct descriptor *d, const struct op *o)
 	return rc == EINPROGRESS || rc == EALREADY ? -EAGAIN : failure(rc);
 }
 
-/* Closes it, after an error of the system, which is returned. */
+/* Closes the socket after a system call has failed. Returns the error of that call. */
 static int drop_socket(int fd)
 {
 	int rc = -errno;
@@ -202,7 +203,7 @@ static int open_socket(const struct unet_addr *a, unsigned flags)
 	return fd;
 }
 
-/* The any address, IPv4's on a machine without IPv6. */
+/* Returns `a' or, if NULL, the address of any interface; IPv6's, if there is IPv6. */
 static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_addr *any)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->ad_sockaddr;
@@ -240,7 +241,7 @@ int unet_listen(const struct unet_addr *a, int backlog, unsigned flags)
 	return unet__enter(fd, unet__kind_of(fd));
 }
 
-/* Whether the error concerns one connection, or passes. */
+/* Returns whether the error concerns one connection only, or passes by itself. */
 static bool is_passing(int rc)
 {
 	return rc == -ECONNABORTED || rc == -EPROTO || rc == -ENETDOWN

@@ -23,7 +23,7 @@
 
 enum { POLL_MAX = 65536 };
 
-/* For reports. */
+/* The kinds of waits, for reports. */
 static const struct uwait_kind poll_kind = { .kd_name = "one of several descriptors" };
 
 static ssize_t try_poll(const struct descriptor *d, const struct op *o)
@@ -355,7 +355,8 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 		if (rc == 0)
 			rc = poll_wait(fds, n, generations, deadline);
 		if (rc == -ETIMEDOUT && deadline > 0)
-			rc = 0, deadline = 0;           /* the last look */
+			/* The next round is the last look. */
+			rc = 0, deadline = 0;
 	}
 	poll_end(fds, n, rc > 0 || rc == -ETIMEDOUT);
 	return rc;
@@ -366,7 +367,8 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 int unet__try_case(struct uwaiter *w, struct descriptor *d, int direction,
 		   uint32_t generation, int64_t deadline, bool counts)
 {
-	struct turn t = { w, generation, false };       /* so that it does not count */
+	/* A call with a waiter does not count. */
+	struct turn t = { w, generation, false };
 	int rc;
 
 	if (generation_of(d) != generation)

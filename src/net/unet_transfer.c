@@ -37,7 +37,7 @@ static bool is_socket(const struct descriptor *d)
 __attribute__((always_inline))
 static inline ssize_t try_read(const struct descriptor *d, const struct op *o)
 {
-	/* for no bytes, only read() returns 0 */
+	/* recv(2) of no bytes would wait; read(2) returns 0 */
 	if (is_socket(d) && o->o_short > 0)
 		return result(recv(d->d_fd, o->o_buffer, o->o_size, MSG_DONTWAIT));
 	return result(read(d->d_fd, o->o_buffer, o->o_size));
@@ -166,7 +166,7 @@ APART static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
 APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
 			  size_t whole, int64_t deadline, struct turn *t)
 {
-	/* It is only read. */
+	/* The cast drops const: the buffer is only read. */
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
 			      .o_whole = whole };
 
@@ -254,7 +254,7 @@ static bool goes_to_unix(const struct msghdr *message)
 		&& to->sa_family == AF_UNIX;
 }
 
-/* For reports. */
+/* The kind of a wait, for reports. */
 static const struct uwait_kind peer_full = NET_PAUSE(" to send, for room at the peer");
 
 /*

@@ -119,7 +119,7 @@ static void pull_node(struct uwait_node **first, struct uwait_node *n)
 		plain(*first)->n_prev = prev;
 }
 
-/* Whether these events end the wait of a poll. */
+/* Returns whether the events end the wait of a poll. */
 static inline bool place_wants(struct uwait_node *n, unsigned events)
 {
 	return ((struct net_place *)(void *)plain(n))->np_ways & events;
@@ -184,7 +184,7 @@ static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 	return n;
 }
 
-/* Claims polls and the first call. A call not alone gets the turn. Under d_lock. */
+/* Claims polls and the first call; the turn is its own if more wait. Under d_lock. */
 static void wake_first(struct descriptor *d, int direction, unsigned events,
 		       struct told *told)
 {
@@ -392,7 +392,7 @@ static int register_again(struct uevents *e, struct descriptor *d)
 	return rc < 0 ? rc : 0;
 }
 
-/* Registers the descriptor, unless closed: d_serial would count for the next file. */
+/* Registers the descriptor, unless it was closed: d_serial would be for the next file. */
 APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 			uint32_t generation)
 {
@@ -409,7 +409,7 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		rc = register_again(e, d);
 	else if (direction == NET_OUT)
 		rc = uevents_add(e, d->d_fd, way_of(NET_OUT), &d->d_interest);
-	else if (d->d_serial[NET_OUT] != e->e_serial)   /* output would add no event */
+	else if (d->d_serial[NET_OUT] != e->e_serial) /* else registered */
 		rc = uevents__again(e, d->d_fd, way_of(NET_IN), &d->d_interest);
 	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != NET_CLOSING)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
@@ -489,7 +489,8 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 			   __builtin_return_address(0));
 		uwait_begin(w);
 		push_node(&d->d_first[direction], &w->w_node, t->tu_turn);
-		usched__here()->s_spell.sp_switches = 0; /* it may resume itself */
+		/* The thread may go on without a switch: a new spell begins. */
+		usched__here()->s_spell.sp_switches = 0;
 		if (t->tu_turn)
 			leave_turn(d, direction, t);
 	}
@@ -514,7 +515,8 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 	} else if (rc == NET_READY_TURN) {
 		t->tu_turn = true;
 		set_turn_of(d, direction, NET_RUNNING);
-		set_ready(d, direction, true);          /* for the step */
+		/* So that the next step makes the system call. */
+		set_ready(d, direction, true);
 	} else {
 		if (t->tu_turn)
 			set_turn_of(d, direction, NET_NO_TURN);

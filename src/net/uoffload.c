@@ -29,9 +29,9 @@
 #include "offload.h"
 
 enum {
-	IDLE_SECONDS = 10,              /* seconds: then a native thread ends */
-	MOMENT       = 1000000,         /* ns for native threads to end, between looks */
-	BLOCK_ROOM   = 256,             /* bytes: frames of uwait_block(), at -O0 */
+	IDLE_SECONDS = 10,              /* seconds until an idle native thread ends */
+	MOMENT       = 1000000,         /* ns between looks for ended native threads */
+	BLOCK_ROOM   = 256,             /* bytes of frames of uwait_block(), at -O0 */
 };
 
 struct crew {
@@ -44,13 +44,13 @@ struct crew {
 };
 
 static struct {
-	pthread_mutex_t o_lock;         /* of all that follows */
+	pthread_mutex_t o_lock;         /* protects all members below */
 	pthread_cond_t  o_quiet;        /* the last native thread has ended */
 	struct crew     o_crews[OFFLOAD_CLASSES];
 	struct job     *o_going;        /* jobs in which native threads are */
-	unsigned        o_limit;        /* native threads of each class */
-	unsigned        o_threads;      /* of all */
-	unsigned        o_draining;     /* uoffload_drain() */
+	unsigned        o_limit;        /* the most native threads of a class */
+	unsigned        o_threads;      /* native threads of all classes */
+	unsigned        o_draining;     /* callers of uoffload_drain() */
 	bool            o_one_ended;    /* o_ended is to be joined */
 	pthread_t       o_ended;
 } offload = {
@@ -64,7 +64,7 @@ static struct {
 	.o_limit = UOFFLOAD_THREADS,
 };
 
-/* For reports. */
+/* The kind of a wait, for reports. */
 static const struct uwait_kind in_pool = { .kd_name = "the pool of native threads" };
 
 struct job *uoffload__new_job(enum job_kind kind, void (*func)(void *data),
@@ -234,7 +234,7 @@ int uoffload__give_up(struct job *job, int rc)
 {
 	pthread_mutex_lock(&offload.o_lock);
 	job->j_waiter = NULL;
-	if (job->j_done)                        /* done meanwhile */
+	if (job->j_done)                        /* the job was done meanwhile */
 		rc = 0;
 	pthread_mutex_unlock(&offload.o_lock);
 	return rc;
@@ -277,7 +277,7 @@ int uoffload__name(void (*func)(void *argument), void *argument, size_t size)
 	return offload_as(OFFLOAD_NAMES, func, NULL, argument, size, USCHED_NEVER);
 }
 
-/* Under o_lock: idle native threads look again whether they are to end. */
+/* Has idle native threads look again whether they are to end. Under o_lock. */
 static void wake_all(void)
 {
 	for (int i = 0; i < OFFLOAD_CLASSES; i++)
@@ -295,7 +295,7 @@ int uoffload_limit(unsigned threads)
 	return 0;
 }
 
-/* Under o_lock: each function that native threads are in, once. */
+/* Reports each function that native threads are in, once. Under o_lock. */
 static void report_going(unsigned queued)
 {
 	const struct job *i, *j;
@@ -317,8 +317,8 @@ static void report_going(unsigned queued)
 		fprintf(stderr, "usched:   that wait for a native thread: %u\n", queued);
 }
 
-/* Under o_lock. o_quiet goes by the clock of the day, which may be set: 0 only says that
-   the caller is to look again. */
+/* Waits for o_quiet, under o_lock. 0: the caller looks again, since the time may be
+   wrong: the condition goes by the clock of the day; -ETIMEDOUT. */
 static int wait_quiet(int64_t deadline)
 {
 	int64_t now = when_now(), left = deadline > now ? deadline - now : MOMENT;
@@ -355,7 +355,7 @@ int uoffload_drain(int64_t deadline)
 	return rc;
 }
 
-/* Its native threads are not there, and what they held never opens. */
+/* Forgets the parent's native threads, and the locks that these held. */
 void uoffload__forked(void)
 {
 	offload.o_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

@@ -38,13 +38,13 @@ static struct chan_place *place_behind(struct chan_place *p)
 	return (struct chan_place *)(void *)((char *)p + place_size(p->cp_size));
 }
 
-/* NULL: there is no other. */
+/* Returns the place after `p', or NULL. */
 static struct chan_place *next_place(struct chan_place *p)
 {
 	return p->cp_last ? NULL : place_behind(p);
 }
 
-/* Tells of as many cases as there is room for. */
+/* Describes as many cases as fit: kd_tell. */
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 {
 	static const char *const ways[2][2] = { { " to receive", " to send" },
@@ -80,7 +80,7 @@ static const struct uwait_kind descriptor_cases[2][2] = {
 };
 static const struct uwait_kind no_case = { .kd_name = "no channel" };
 
-/* For reports. p: the first place, or NULL. */
+/* Notes the wait for reports; `p' is the first place, or NULL. */
 static void note(struct uwaiter *w, struct chan_place *p, const void *where)
 {
 	if (!p)
@@ -119,16 +119,17 @@ static bool is_descriptor(const struct usync_case *k)
 	return k->cs_op >= USYNC_READABLE && k->cs_fd >= 0;
 }
 
-/* A case to be tried first: by the clock's last digits, which a simulation has not. */
+/* Returns a number below n by chance: the last digits of the clock, or the simulation's
+   choice. The case of that number is tried first. */
 static inline size_t any(size_t n)
 {
 	return SIMULATED ? sim__choose("the first case", n) : (size_t)uevents_now() % n;
 }
 
 /*
- * Does a case that can be done at once. The first that is tried counts the call. 0: *done
- * is the result; SELECT_BUSY; SELECT_TIRED; MIXED: the turn of *done has come, a
- * descriptor's.
+ * Does a case that can be done at once. The first case that is tried counts the call.
+ * 0: *done is the case; SELECT_BUSY: no case; SELECT_TIRED; MIXED: *done, the case to be
+ * tried next, is for a descriptor.
  */
 static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 {
@@ -158,7 +159,7 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 	return SELECT_BUSY;
 }
 
-/* Bytes of all places; SIZE_MAX: more than there is. */
+/* Returns the bytes of all places; SIZE_MAX: these are more than memory can have. */
 static size_t places_size(const struct usync_case *cases, size_t n)
 {
 	size_t size = 0;
@@ -238,7 +239,7 @@ static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadlin
 	return rc;
 }
 
-/* As try_all(), of the places from that of the case `from' on. */
+/* Does what try_all() does, by places, from that of the case `from' on. */
 static int try_places(struct chan_place *first, struct usync_case *cases, size_t from,
 		      int64_t deadline, bool counts, int *done)
 {
@@ -297,8 +298,9 @@ static int push_chan(const struct usync_case *k, struct chan_place *p)
 }
 
 /*
- * From the first push on, partners may claim the waiter. 0; -EAGAIN: a case can be done
- * at once, so not all are pushed; an error.
+ * Puts all places into their queues. From the first push on, partners may claim the
+ * waiter. 0; -EAGAIN: a case can be done at once, and some places were not pushed; an
+ * error.
  */
 static int push_all(struct chan_place *p, const struct usync_case *cases)
 {
@@ -311,7 +313,8 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 			: unet__join(&p->cp_place, d->dc_entry, p->cp_sends,
 				     way_of(p->cp_sends), false, d->dc_generation);
 	}
-	return rc == -EBADF ? -EAGAIN : rc;     /* try_places() finds the closed one */
+	/* try_places() will find the closed descriptor. */
+	return rc == -EBADF ? -EAGAIN : rc;
 }
 
 /*
@@ -352,7 +355,7 @@ static int end_select(struct chan_place *p, struct usync_case *cases, int result
 	return (int)(k - cases);
 }
 
-/* The index of the case that was done; -EAGAIN: all are to be tried; an error. */
+/* Waits. Returns the index of a case that was done; -EAGAIN: try again; an error. */
 static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t deadline,
 		    bool mixed, const void *where)
 {
@@ -361,7 +364,8 @@ static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t 
 	int rc = uwait_error(w);
 
 	if (rc == 0 && mixed)
-		rc = uwait__events(w, &e);       /* made before the wait can be granted */
+		/* Before a grant is possible, which needs the events. */
+		rc = uwait__events(w, &e);
 	if (rc)
 		return rc;
 	note(w, first, where);
@@ -376,7 +380,8 @@ static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t 
 	return rc;
 }
 
-/* mixed: there are descriptors, and from the case `from' on none was tried. */
+/* Selects with places. mixed: the cases from `from' on, some of descriptors, were not
+   tried. */
 static int select_places(struct usync_case *cases, size_t n, int64_t deadline,
 			 const void *where, bool mixed, size_t from)
 {

@@ -28,12 +28,13 @@
 
 #define CHAN_PRIVATE __attribute__((visibility("hidden")))
 
-enum { CHAN_PLACE_ALIGN = 8 };  /* bytes; values are copied, so they need none */
+/* Bytes. Values need no alignment, since they are copied. */
+enum { CHAN_PLACE_ALIGN = 8 };
 
 struct usync_chan {
 	size_t             ch_size;     /* bytes of a value: constant */
 	size_t             ch_capacity; /* values: constant */
-	struct uwait_lock  ch_lock;     /* of all that follows */
+	struct uwait_lock  ch_lock;     /* protects all members below */
 	bool               ch_closed;
 	bool               ch_far;      /* the last grant went to another processor, and
 					   no wait has lingered since */
@@ -45,7 +46,7 @@ struct usync_chan {
 	char               ch_buffer[];
 };
 
-/* After the grant the channel may be gone, so all that is needed then is here. */
+/* What a waiter needs after the grant, when the channel may be gone. */
 struct chan_place {
 	struct net_place   cp_place;    /* first */
 	_Alignas(8) const void *cp_chan; /* for reports; NULL: a descriptor's. Aligned so
@@ -63,11 +64,12 @@ _Static_assert(sizeof(struct chan_place) % CHAN_PLACE_ALIGN == 0,
 
 static inline void copy_value(void *to, const void *from, size_t size)
 {
-	if (size > 0)                           /* 0: they may be NULL */
+	/* `to' and `from' may be NULL if the size is 0. */
+	if (size > 0)
 		memcpy(to, from, size);
 }
 
-/* Bytes of a place for a value of `size' bytes. */
+/* Returns the bytes of a place for a value of `size' bytes. */
 static inline size_t place_size(size_t size)
 {
 	size += sizeof(struct chan_place) + CHAN_PLACE_ALIGN - 1;
@@ -79,7 +81,7 @@ static inline struct uwait_queue *queue_of(struct usync_chan *c, enum usync_op o
 	return op == USYNC_SEND ? &c->ch_senders : &c->ch_receivers;
 }
 
-/* The waiter has one. */
+/* Returns the first place in the room of a waiter, which has one at least. */
 static inline struct chan_place *first_place(const struct uwaiter *w)
 {
 	return (struct chan_place *)(void *)(w->w_more + 1);
@@ -99,18 +101,19 @@ static inline void fill_place(struct uwaiter *w, struct chan_place *p,
 		copy_value(p->cp_value, value, p->cp_size);
 }
 
-/* The receiver may follow a pointer that is sent. */
+/* Checks a sent value, in debug builds: the receiver may follow its pointers. */
 CHAN_PRIVATE void usync__check_value(const struct usync_chan *c, const void *value,
 				     const char *call, const void *where);
 
 /*
- * 0; -EPIPE; SELECT_BUSY: it has to wait, and ch_lock is held. counts: it is the first
- * attempt of a call; then also SELECT_TIRED, without an attempt.
+ * Sends or receives, if possible at once. `counts': this is the first attempt of a call.
+ * 0; -EPIPE: closed; SELECT_BUSY: the call has to wait, and ch_lock is held;
+ * SELECT_TIRED, if `counts': the thread must yield, and nothing was tried.
  */
 CHAN_PRIVATE int usync__try(struct usync_chan *c, enum usync_op op, void *value,
 			    bool counts);
 
-/* After a grant: the outcome, and the value of a receiver. */
+/* Ends a wait that was granted. Returns the outcome; a receiver gets *value. */
 CHAN_PRIVATE int usync__end(const struct chan_place *p, void *value);
 
 #endif /* USCHED_CHAN_H */

@@ -34,14 +34,14 @@
 enum {
 	AGAIN       = 1,                /* the result of a wait: see again() */
 	BUSY        = 1,                /* the result of take() in take_or_wait() */
-	MUTEX_LOOKS = 4,                /* at a mutex before a wait */
-	MUTEX_GAP   = 1000,             /* ns */
+	MUTEX_LOOKS = 4,                /* looks at a mutex before a wait */
+	MUTEX_GAP   = 1000,             /* ns between these looks */
 };
 
 /* Not inlined, so that the callers' frames are small. */
 #define APART __attribute__((noinline))
 
-/* Bytes of frames of retake(), beyond what ustack_reserve() adds. */
+/* Bytes of the frames of retake(), beyond what ustack_reserve() adds. */
 #ifdef __OPTIMIZE__
 enum { COND_ROOM = 64 };
 #else
@@ -57,8 +57,8 @@ enum { COND_ROOM = 512 };
 _Static_assert(offsetof(struct usync_mutex, m_owner) == 0
 	       && offsetof(struct usync_rwlock, rw_owner) == 0, "see kd_held");
 
-/* Call-backs of the kinds. A kd_tell that cannot take the lock leaves out what is not
-   atomic. */
+/* Describe waits for reports: kd_tell. If the lock is taken, members that are not atomic
+   are left out. */
 
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 {
@@ -174,7 +174,7 @@ static void finish_all(struct uwait_queue *q)
 	}
 }
 
-/* Admits the readers behind a writer that gave up: kd_left. */
+/* Admits the readers behind a writer that has given up: kd_left. */
 static void readmit(const void *object)
 {
 	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)object;

@@ -101,7 +101,8 @@ static int try_recv(struct usync_chan *c, void *value, struct chan_place **peer)
 	return 0;
 }
 
-/* Returns whether `op' has to wait, with no partner likely to come from afar. */
+/* Returns whether `op' has to wait, and no partner on another processor is likely to
+   come soon. */
 static bool blocks(struct usync_chan *c, enum usync_op op)
 {
 	size_t limit = op == USYNC_SEND ? c->ch_capacity : 0;
@@ -160,7 +161,7 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 /*
  * Waits with one place, which says whether `w' sends or receives. After a grant to
  * another processor the partner is likely to come at once: then the waiter lingers, and
- * needs neither mail nor a block. Such a wait leaves the budget alone.
+ * needs neither mail nor a block. Such a wait does not begin a new budget.
  */
 APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {

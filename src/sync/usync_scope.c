@@ -25,7 +25,8 @@
 #include "../core/core.h"
 #include "../base/check.h"
 
-enum { TOLD_AT_ONCE = 16 };             /* members are told under the lock */
+/* Members that are told before the lock is released. */
+enum { TOLD_AT_ONCE = 16 };
 
 struct usync_scope {
 	struct usync_group  sc_group;   /* threads of usync_scope_start(); first, so that
@@ -33,10 +34,10 @@ struct usync_scope {
 	struct uwait_scope  sc_waits;   /* ws_lock is also the lock of sc_inner */
 	uint32_t            sc_holds;   /* atomic */
 	int32_t             sc_error;   /* atomic: that of usync_scope_cancel(); or 0 */
-	struct usync_scope *sc_outer;   /* held; or NULL */
+	struct usync_scope *sc_outer;   /* the scope around, held; or NULL */
 	struct uwait_node   sc_node;    /* in sc_inner of sc_outer */
-	struct uwait_queue  sc_inner;   /* scopes within that were not ended yet */
-	struct usync_scope *sc_work;    /* the next in a list of work */
+	struct uwait_queue  sc_inner;   /* the scopes within that have not ended */
+	struct usync_scope *sc_work;    /* the next scope to be ended */
 	struct usched      *sc_on;      /* where native threads start, or NULL */
 	bool                sc_limited; /* constant */
 	struct usync_sem    sc_room;    /* if sc_limited: threads that may start */
@@ -47,7 +48,8 @@ struct scope_member {
 	struct uwait_member mb_base;    /* first */
 	struct usched__wrap mb_wrap;    /* wr_begin is NULL: the thread entered */
 	int               (*mb_func)(void *arg);
-	void              (*mb_serve)(int fd, void *arg);       /* or this */
+	/* Called in place of the function, if not NULL. */
+	void              (*mb_serve)(int fd, void *arg);
 	int                 mb_fd;
 	void               *mb_arg;
 };
