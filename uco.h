@@ -75,7 +75,7 @@ struct uco {
 	void          *co_arg;
 	/* The suspended frames: the coroutine's, or the resumer's while the coroutine
 	   runs. Last: the first image is behind. */
-	struct ustack  c_frames __attribute__((aligned(16)));
+	struct ustack  co_frames __attribute__((aligned(16)));
 };
 
 /* Private: the calls below, without inline functions. */
@@ -91,7 +91,7 @@ int uco__leave(void *value);
 
 /* Private: the offset of co_low from a record, for the statement. */
 #define UCO__LOW [low] "i"((intptr_t)offsetof(struct uco, co_low) \
-			   - (intptr_t)offsetof(struct uco, c_frames))
+			   - (intptr_t)offsetof(struct uco, co_frames))
 
 /* Private: the end of the inline functions, if the other side used no statement. */
 int uco__resumed(struct uco *co, void **result);
@@ -132,7 +132,7 @@ int uco_close(struct uco *co);
 
 USCHED_INLINE struct uco *uco__of(struct ustack *frames)
 {
-	return (struct uco *)(void *)((char *)frames - offsetof(struct uco, c_frames));
+	return (struct uco *)(void *)((char *)frames - offsetof(struct uco, co_frames));
 }
 
 /*
@@ -154,7 +154,7 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 	char *sp;
 
 	__asm__("" : "+r"(co));         /* so that `to' is not kept in memory */
-	to = &co->c_frames;
+	to = &co->co_frames;
 	if (__builtin_expect(__atomic_load_n(&co->co_thread, __ATOMIC_RELAXED) != from
 			     || (uintptr_t)(sp = to->u_top) & 1
 			     || !usched__has_none(s->s_caught), 0)) {

@@ -58,7 +58,7 @@ struct uimage_block;             /* a free block: see uimage.c */
 
 /* Private: so many bytes that blocks behind it start on a cache line. */
 struct uimage_arena {
-	struct uimage_chunk  a_chunk     /* of records: the head of the first */
+	struct uimage_chunk  ar_chunk     /* of records: the head of the first */
 		__attribute__((aligned(64)));
 	struct uimage_arena *ar_next;    /* the one before it */
 	size_t               ar_size;    /* bytes, without ar_held */

@@ -22,9 +22,9 @@ struct arch_jump;               /* arch.h */
 
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
 struct usched_fiber {
-	void       *fi_handle;  /* of the sanitizer */
-	const void *fi_base;    /* low end of its stack */
-	size_t      fi_size;    /* and bytes */
+	void       *fi_handle;  /* the sanitizer's handle */
+	const void *fi_base;    /* low end of the fiber's stack */
+	size_t      fi_size;    /* bytes of that stack */
 };
 #define USCHED_WATCHED(member) member;
 #else
@@ -40,15 +40,15 @@ struct usched_caught {
 /* Events of hooks. Schedulers tell the last five, with usched__tell() (core.h). */
 enum usched_event {
 	USCHED_HANDS_OVER,      /* `u' blocks, and `other' runs now */
-	USCHED_BLOCKS,          /* s_next is asked, */
+	USCHED_BLOCKS,          /* s_next is called, as no thread is chosen */
 	USCHED_RUNS,            /* s_next has returned `u', maybe the same */
-	USCHED_EVICTS,          /* the frames of `u' are about to be copied to */
-	USCHED_LOADS,           /* the image; or back to the stack */
+	USCHED_EVICTS,          /* the frames of `u' are about to go to the image */
+	USCHED_LOADS,           /* the frames of `u' are about to come back */
 	USCHED_STARTS,          /* `u' runs for the first time */
 	USCHED_ENDS,            /* `u' has ended, or is aborted */
 	USCHED_CREATES,         /* `other', or NULL, has created `u' */
-	USCHED_BY_MAIL,         /* another native thread woke `u', which waited; */
-	USCHED_BY_JOIN,         /* or the thread that `u' joins has ended */
+	USCHED_BY_MAIL,         /* another native thread has woken `u' */
+	USCHED_BY_JOIN,         /* the thread that `u' joins has ended */
 	USCHED_ARRIVES,         /* `u' comes from another dispatcher */
 };
 
@@ -80,14 +80,14 @@ struct usched_stack {
 	struct ustack       *k_resident;
 	struct usched       *k_sched;   /* atomic: changes with usched__move() only */
 	uint32_t             k_size;    /* bytes below k_bottom */
-	uint32_t             k_threads; /* launched here and not ended */
+	uint32_t             k_threads; /* threads launched here, and not ended */
 	__extension__ union {
-		struct usched_stack *k_ring;    /* the next shared one, or unshared */
-		void        *k_owner;   /* ALONE: the scheduler's */
+		struct usched_stack *k_ring;    /* the next shared, or unshared, stack */
+		void        *k_owner;   /* of an own stack: the scheduler's description */
 	};
-	struct usched_stack *k_prev;    /* list of vacant stacks: without a resident */
+	struct usched_stack *k_prev;    /* neighbours in the list of vacant stacks */
 	struct usched_stack *k_next;
-	uint8_t              k_shared;  /* 1: several threads may live here */
+	uint8_t              k_shared;  /* 1: several threads may share the stack */
 	uint8_t              k_stays;   /* bits: why the thread may not move */
 	uint16_t             k_number;  /* s_number of the dispatcher that it was added
 					   to: constant */
@@ -102,11 +102,11 @@ enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NE
  * How long the running thread has not had to wait at any call: budget.h.
  */
 struct usched_spell {
-	uint32_t sp_switches;           /* st_switches at the beginning; 0: over */
-	uint8_t  sp_calls;              /* calls since that make a system call */
+	uint32_t sp_switches;           /* st_switches at the beginning; 0: none */
+	uint8_t  sp_calls;              /* calls so far that make a system call */
 	int8_t   sp_left;               /* calls of locks until the next look */
-	int64_t  sp_since;              /* ns of CLOCK_MONOTONIC; 0: not looked at yet, */
-	int64_t  sp_looked;             /* and at the last look */
+	int64_t  sp_since;              /* ns: the first look; 0: no look yet */
+	int64_t  sp_looked;             /* ns: the last look */
 };
 
 struct usched {
@@ -114,7 +114,7 @@ struct usched {
 
 	/* usched.c. */
 	char                *s_home;    /* frame of usched_run(), or NULL */
-	struct usched_stack *s_victim;  /* shared: the next launch may evict there */
+	struct usched_stack *s_victim;  /* shared stack: the next launch evicts there */
 	struct usched_stack *s_unshared; /* stacks beyond the shared ones */
 	struct usched_stack  s_vacant;  /* list head: those without threads first */
 	struct usched_stack  s_vacant_unshared; /* with s_moves */
@@ -153,7 +153,7 @@ struct usched {
 	/* uco.c, once there is a coroutine. */
 	const struct usched_coroutines *s_coroutines;
 
-	void               (*s_func)(void *);   /* of the thread being launched */
+	void               (*s_func)(void *);   /* the function of the launched thread */
 	void                *s_arg;
 
 	/* Timers and descriptors, once a thread waits for such; uevents.h. */
@@ -183,10 +183,10 @@ struct usched {
 
 	/* What each switch needs: with 64 bits these seven words and the first counter
 	   are one cache line, if *s begins with one. */
-	int                 *s_errno;   /* errno of the native thread that runs it */
-	const struct usched_caught *s_caught;   /* likewise; zeros if there is no C++ */
+	int                 *s_errno;   /* errno of the native thread */
+	const struct usched_caught *s_caught;   /* C++'s exceptions, or zeros */
 	struct ustack       *s_current; /* the running thread, or NULL */
-	struct ustack       *s_slot;    /* the scheduler's, as the next two: TOKENS */
+	struct ustack       *s_slot;    /* this and the next two: TOKENS in usched.h */
 	struct ustack       *s_chosen;
 	uint64_t             s_turn;
 	struct ustack       *s_inside;  /* the record of a coroutine, see uco.c: the one
@@ -211,7 +211,7 @@ struct usched {
  */
 struct ustack_attachment {
 	const struct ustack_attachment_ops *a_ops;
-	void (*a_func)(void *); /* the thread's; ustack_attach() sets it */
+	void (*a_func)(void *); /* the thread's function */
 };
 
 /* What an attachment does. */
@@ -255,10 +255,10 @@ struct usched_image {
 /* How a new thread begins. */
 struct usched_begin {
 	void    *be_arg;
-	intptr_t be_fd;         /* u_func is called with this descriptor, too; or */
+	intptr_t be_fd;         /* a descriptor for u_func; or one of these: */
 };
 
-/* In be_fd: u_func(be_arg) is called; *be_arg is a struct usched__wrap, of core.h. */
+/* In be_fd: u_func gets be_arg alone; be_arg is a struct usched__wrap, of core.h. */
 enum { USCHED_PLAIN = -1, USCHED_WRAPPED = -2 };
 
 /*
@@ -283,10 +283,10 @@ enum { USCHED_PLAIN = -1, USCHED_WRAPPED = -2 };
 struct ustack {
 	char                *u_top;     /* blocked: the top; bit 0: new, or the frames are
 					   not in place */
-	const void          *u_pc;      /* blocked: where the thread goes on, */
-	struct usched_stack *u_stack;   /* where launched (R1) */
+	const void          *u_pc;      /* blocked: where the thread goes on */
+	struct usched_stack *u_stack;   /* the stack of its launch (R1) */
 	void                *u_fp;      /* blocked: the frame pointer */
-	void                *u_bp;      /* and base pointer */
+	void                *u_bp;      /* blocked: the base pointer */
 	__extension__ union {
 		void               (*u_func)(void *);
 		struct ustack_attachment *u_attachment;         /* if u_attached */
@@ -300,13 +300,13 @@ struct ustack {
 			uint32_t u_attached  : 1;
 			uint32_t u_cancelled : 1;
 #else
-			uint32_t u_cancelled : 1;       /* or may be: ao_error knows */
+			uint32_t u_cancelled : 1;       /* or may be; see ao_error */
 			uint32_t u_attached  : 1;
 			uint32_t u_outside   : 1;       /* has an image from s_alloc */
 			uint32_t u_deep8     : 29;      /* eighths of u_deep */
 #endif
 		};
-		/* Bytes, less than 8 too many: blocks up to this depth need no check. */
+		/* Bytes, up to 7 too many: a block that is no deeper needs no check. */
 		uint32_t     u_deep;
 	};
 	int                  u_errno;   /* blocked: errno */
@@ -317,7 +317,7 @@ struct ustack {
 
 	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
 
-	/* Or else the first image is here, and what is behind in the record. */
+	/* Or the first image, from here to the end of the record. */
 	__extension__ union {
 		struct usched_image u_image;    /* if u_outside */
 		struct usched_begin u_begin;    /* new */

@@ -40,7 +40,7 @@ struct member {
 	const void    *dm_object;       /* the object that the thread waits for */
 	uintptr_t      dm_holder;       /* the thread that has the object, or 0 */
 	uintptr_t      dm_joiner;       /* the thread that joins this thread, or 0 */
-	const char    *dm_name;         /* or NULL */
+	const char    *dm_name;         /* the name, or NULL */
 	const char    *dm_more;         /* wy_more of struct ustack_why, or NULL */
 	struct task   *dm_task;
 };
@@ -57,8 +57,8 @@ struct group_key {
 
 /* Threads that differ only in what a struct member has. */
 struct group {
-	struct group  *gr_next;         /* in the same bucket */
-	struct group  *gr_older;        /* in the dump */
+	struct group  *gr_next;         /* the next group in the bucket */
+	struct group  *gr_older;        /* the group that was made before */
 	uint64_t       gr_hash;
 	struct member *gr_first;
 	struct member **gr_last;
@@ -83,8 +83,8 @@ struct task {
 	unsigned      tk_number;
 	int           tk_state;         /* du_lock */
 	unsigned      tk_steps;         /* du_lock: batches begun and ended */
-	unsigned      tk_seen;          /* tk_steps when the dump last saw a change, */
-	int64_t       tk_since;         /* and the time of that change, in ns */
+	unsigned      tk_seen;          /* tk_steps when the dump last saw a change */
+	int64_t       tk_since;         /* ns: the time of that change */
 
 	/* For the collector during a batch, else for the dump. */
 	struct uimage_walk tk_walk;
@@ -96,7 +96,7 @@ struct task {
 	const char   *tk_top, *tk_bottom;
 	uintptr_t     tk_frames[SNAP_FRAMES];
 
-	/* Of a processor that does not answer. */
+	/* What is known of a processor that does not answer. */
 	size_t        tk_all;           /* the number of threads */
 	uintptr_t     tk_runs;          /* the thread that runs, or 0 */
 	const char   *tk_runs_name;
@@ -112,7 +112,7 @@ struct dump {
 	size_t          du_count;
 	pthread_mutex_t du_lock;
 	pthread_cond_t  du_changed;
-	size_t          du_users;       /* du_lock, as all below: dump and collectors */
+	size_t          du_users;       /* the dump and collectors. du_lock, as below */
 	struct chunk   *du_chunks;
 	struct group   *du_buckets[DUMP_BUCKETS];
 	struct group   *du_newest;

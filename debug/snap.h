@@ -20,7 +20,7 @@
 
 #include "../uproc.h"
 
-enum { SNAP_FRAMES = 100 };             /* calls of a thread that are shown */
+enum { SNAP_FRAMES = 100 };             /* the most calls of a thread that are shown */
 
 struct uinspect_snap {
 	int           sn_state;         /* atomic */

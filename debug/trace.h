@@ -36,14 +36,14 @@ enum utrace_kind {
 };
 
 enum utrace_why {
-	/* Of a block. */
+	/* Why a thread blocks. */
 	UTRACE_WAITS = 1,       /* for a token */
 	UTRACE_GRANT,           /* for an object; `number' is the address of a struct
 				   uwait_kind less that of usched__layout, or 0 */
 	UTRACE_JOINS,
 	UTRACE_YIELDS,
 	UTRACE_PREEMPTED,
-	/* Of a wake, or of mail. */
+	/* Who wakes it. */
 	UTRACE_BY_THREAD,
 	UTRACE_BY_EVENT,        /* a timer, a descriptor, or a cancel */
 	UTRACE_BY_MAIL,         /* the last UTRACE_POST of the thread */
@@ -61,7 +61,7 @@ enum { UTRACE_WHY_AT = 8, UTRACE_NUMBER_AT = 32 };
 
 struct utrace_control {
 	uint32_t            tc_asked;   /* atomic: what the reader writes */
-	uint32_t            tc_lock;    /* of tc_mail */
+	uint32_t            tc_lock;    /* protects tc_mail */
 	struct utrace_ring *tc_mail;   /* atomic: the ring of native threads, for mail */
 };
 
@@ -71,20 +71,20 @@ struct utrace_ring {
 	struct usched_hook   rg_hook;   /* first */
 
 	/* For the reader. */
-	uint64_t             rg_count;   /* atomic: events written so far */
+	uint64_t             rg_count;  /* atomic: events written so far */
 	struct utrace_event *rg_events; /* atomic; or NULL */
-	uint64_t             rg_size;    /* of rg_events: a power of two */
+	uint64_t             rg_size;   /* places in rg_events: a power of two */
 	uint64_t             rg_begin;  /* atomic: rg_count when the trace began */
-	uint32_t             rg_on;      /* atomic: 1: the processor traces */
+	uint32_t             rg_on;     /* atomic: 1: the processor traces */
 
 	/* For the processor's native thread. */
 	struct uproc        *rg_proc;
 	struct ustack       *rg_slot;   /* the thread in the slot, except in s_next */
-	uint64_t             rg_time;   /* ns: of the last event, */
-	uint64_t             rg_began;  /* and of the beginning */
+	uint64_t             rg_time;   /* ns: the time of the last event */
+	uint64_t             rg_began;  /* ns: the time of the beginning */
 	uint64_t             rg_preempted;
-	uint8_t              rg_slots;  /* p_slot without a trace */
-	bool                 rg_open;    /* the slot is in place */
+	uint8_t              rg_slots;  /* p_slot as it is without a trace */
+	bool                 rg_open;   /* the slot is in place */
 	bool                 rg_known;  /* an event says which thread runs */
 	struct usched_calls  rg_calls;  /* the scheduler's, as rg_linger */
 	int (*rg_linger)(struct usched *s, const uint8_t *word, uint8_t value);

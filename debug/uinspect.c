@@ -52,20 +52,20 @@
 
 enum {
 	CLOCK_EVERY  = 16,              /* threads between looks at the clock */
-	PIECE        = 300000,          /* ns between two yields, at most */
+	PIECE        = 300000,          /* ns of a batch, after which it ends */
 	MEMORY_CHUNK = 64 << 10,        /* bytes allocated at a time */
 	LOOK_EVERY   = 20,              /* ms between looks at processors */
-	ANSWER_IN    = 1000,            /* ms until an answer, also to a signal */
+	ANSWER_IN    = 1000,            /* ms after which no answer is expected */
 };
 
-/* Bytes below the top of a thread, for the unwinder and a signal. */
+/* Bytes that a visit needs below the top of a thread: the unwinder, and a signal. */
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
 enum { VISIT_ROOM = 64 << 10 };         /* sanitizers make frames larger */
 #else
 enum { VISIT_ROOM = 16 << 10 };
 #endif
 
-/* The state of uinspect_install(). */
+/* The native thread of uinspect_install(), and what its handler needs. */
 static struct {
 	pthread_mutex_t i_lock;
 	int             i_signal;       /* atomic: 0: not installed */
@@ -411,7 +411,7 @@ static int start_collector(struct task *k)
 	struct ustack *u;
 
 	if (ONE_NATIVE && uproc_self() && uproc_self() != k->tk_proc)
-		return -EBUSY;                  /* that processor runs only later */
+		return -EBUSY;                  /* that processor cannot run now */
 	uprocs_hold(r, 1);
 	rc = uproc_start((struct uproc_place){ k->tk_proc, 1 }, NULL, collect, k,
 			 ONE_NATIVE ? &u : NULL);
@@ -468,7 +468,7 @@ static void await_all(struct dump *d)
 		if (expected)
 			pthread_cond_timedwait(&d->du_changed, &d->du_lock, &t);
 	}
-	for (size_t i = 0; i < d->du_count; i++) /* without the collector */
+	for (size_t i = 0; i < d->du_count; i++) /* less the collector */
 		d->du_tasks[i]->tk_all = uproc_count(d->du_tasks[i]->tk_proc)
 			- (d->du_tasks[i]->tk_state == TASK_GONE);
 	pthread_mutex_unlock(&d->du_lock);

@@ -76,7 +76,7 @@ static const struct metric {
 
 #define LOOK_UP(member) __atomic_load_n(&(member), __ATOMIC_RELAXED)
 
-/* Returns how many threads are ready: the two counters are of different age. */
+/* Returns about how many threads are ready: the two counters are read one by one. */
 static uint64_t queue_length(const struct uproc *p)
 {
 	size_t head = __atomic_load_n(&p->p_head, __ATOMIC_ACQUIRE);
@@ -101,11 +101,11 @@ static void read_stats(uint64_t *values, const struct usched *sched)
 	values[METRIC_DEEPEST] = s.st_deepest;
 }
 
-/* Reads what is beside the dispatcher's counters. `values' is zeros. */
+/* Reads all values except the dispatcher's counters. `values' is zeros before. */
 static void read_processor(uint64_t *values, const struct uproc *p)
 {
 	const struct uevents *e = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
-	uint32_t threads = uproc_count(p);      /* of counters of different age, too */
+	uint32_t threads = uproc_count(p);      /* inexact, as queue_length() */
 	int64_t longest = -1;
 
 	values[METRIC_PARKS] = LOOK_UP(p->p_parked);
@@ -180,7 +180,7 @@ static void show_metric(struct text *t, const struct metric *m,
 		text_put(t, "\",processor=\"");
 		text_number(t, columns[i].cm_processor);
 		text_put(t, "\"} ");
-		if (m == &metrics[METRIC_LONGEST])      /* the one in ns */
+		if (m == &metrics[METRIC_LONGEST])      /* this metric is in ns */
 			text_seconds(t, value, 9);
 		else
 			text_number(t, value);

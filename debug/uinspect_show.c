@@ -23,7 +23,7 @@ enum {
    different addresses. */
 struct kept {
 	uintptr_t kp_address;
-	char      kp_text[CODE];        /* empty: there is no address yet */
+	char      kp_text[CODE];        /* empty: the place is free */
 };
 
 struct view {

@@ -62,7 +62,7 @@ struct held {
 static __thread struct held held[HELD] __attribute__((tls_model("initial-exec")));
 static __thread unsigned held_count __attribute__((tls_model("initial-exec")));
 
-/* Hashes of places that were reported; the lock of `lines'; a report. */
+/* Hashes of the places that were reported, and the text of a report; under the lock. */
 static uint64_t places[PLACES];
 static int writing;
 static char lines[LINES];
@@ -249,7 +249,7 @@ static void tell(const struct ustack *u, struct calls *c)
 	text_put(&t, ", locked at ");
 	code_add(&t, (uintptr_t)c->lc_held->hl_where - 1);
 	text_put(&t, ", at\n");
-	for (size_t i = 1; i < c->lc_count; i++)        /* 0: this file */
+	for (size_t i = 1; i < c->lc_count; i++)        /* call 0 is in this file */
 		code_call(&t, c->lc_calls[i]);
 	text_flush(&t);
 	__atomic_store_n(&writing, 0, __ATOMIC_RELEASE);

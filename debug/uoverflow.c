@@ -41,13 +41,14 @@
 #endif
 
 enum {
-	HANDLER_ROOM = 64 << 10,        /* bytes: previous handlers run on it, too */
+	HANDLER_ROOM = 64 << 10,        /* bytes of an alternate stack, on which previous
+					   handlers run, too */
 	GUARD        = 64 << 10,        /* bytes below a stack where a frame may begin */
 	GROWTH       = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
-	HEAD         = 4096,    /* bytes: more than usched_add_stack() uses of a stack */
-	REPORT_IN    = 1,               /* second: the limit for names and calls */
+	HEAD         = 4096,    /* bytes: usched_add_stack() uses fewer of a stack */
+	REPORT_IN    = 1,               /* seconds to find names and calls in */
 	LINE_SIZE    = 512,             /* characters */
-	EDGE         = 8,               /* calls shown of either end */
+	EDGE         = 8,               /* calls shown of each end of the stack */
 };
 
 struct native {
@@ -103,7 +104,7 @@ static void *map_stack(void)
 	struct native *n;
 	char *map;
 
-	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* the system's own part */
+	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* what the kernel needs of the stack */
 		size += (size_t)sysconf(_SC_MINSIGSTKSZ);
 	size = page + (size + page - 1) / page * page;
 	map = (char *)mmap(NULL, size, PROT_READ | PROT_WRITE,

@@ -47,12 +47,13 @@
 #include "snap.h"
 
 enum {
-	SHOWN       = 16,               /* calls in a message */
+	SHOWN       = 16,               /* the most calls in a message */
 	REPORT_SIZE = 6144,             /* characters of a message */
 	MS          = 1000000,          /* ns */
 	ANSWER      = 200,              /* ms until a handler's answer */
 	LATE        = 500,              /* ms until the reporter's message */
-	CPU_PART    = 2,                /* a thread that computes has a CPU for a half */
+	CPU_PART    = 2,                /* a thread that had a CPU for half the time, at
+					   least, computes */
 	FILE_MAX    = 256,              /* characters of a file in /proc */
 };
 
@@ -71,15 +72,15 @@ enum how_stalled { ON_CPU, ASLEEP, UNKNOWN };
 struct stalled {
 	struct usched       *sd_sched;
 	const struct ustack *sd_thread;
-	uintptr_t            sd_func;   /* or 0 */
-	unsigned             sd_number; /* of the processor */
+	uintptr_t            sd_func;   /* the function of the thread, or 0 */
+	unsigned             sd_number; /* the number of the processor */
 	uint64_t             sd_progress;
 	int64_t              sd_time;   /* ns, without waits for a CPU */
 	int64_t              sd_cpu;    /* ns of sd_time on a CPU */
 	enum how_stalled     sd_how;
-	long                 sd_call;   /* ASLEEP: a system call, or -1; */
-	uintptr_t            sd_time_at;        /* its fourth argument; */
-	uintptr_t            sd_pc;             /* and the PC */
+	long                 sd_call;   /* ASLEEP: the system call, or -1 */
+	uintptr_t            sd_time_at;        /* ASLEEP: the call's fourth argument */
+	uintptr_t            sd_pc;     /* ASLEEP: the PC */
 };
 
 /*
@@ -371,7 +372,7 @@ static void compose(struct ustall *r, struct text *t)
 
 	if (e->sd_thread)
 		ustack_get_name(e->sd_thread, name, sizeof name);
-	if (!is_there(r))                       /* the name may be another thread's */
+	if (!is_there(r))                       /* then the name may be another one's */
 		name[0] = '\0';
 	text_put(t, "usched: stall: ");
 	text_thread(t, e->sd_thread, name);

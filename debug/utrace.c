@@ -192,7 +192,7 @@ static void trace_block(struct utrace_ring *g, const struct ustack *u)
 		object = w->w_kind ? (uintptr_t)w->w_object : 0;
 		kind = w->w_kind ? (uintptr_t)w->w_kind - (uintptr_t)&usched__layout : 0;
 		if (kind != (uintptr_t)(intptr_t)(int32_t)kind)
-			kind = 0;       /* in another module, far away */
+			kind = 0;       /* too far away to be noted */
 	}
 	put_event(g, UTRACE_BLOCK, why, (uintptr_t)u, object, (uint32_t)kind);
 }

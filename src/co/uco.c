@@ -4,12 +4,12 @@
  *
  * THE IDEA. The dispatcher knows frames by the record that describes them: where their
  * top is, on which stack they are, which image they have. A coroutine is a second record
- * that describes frames, c_frames, and no more of it is ever used. To resume is to
+ * that describes frames, co_frames, and no more of it is ever used. To resume is to
  * exchange what the two records describe: afterwards the thread's record describes the
- * frames of the coroutine, and c_frames those of the resumer, which are suspended. To
+ * frames of the coroutine, and co_frames those of the resumer, which are suspended. To
  * yield is to exchange them again. It is one operation, uco__exchange_frames().
  *
- *	                  thread T     c_frames of A    of B
+ *	                  thread T     co_frames of A    of B
  *	                  frames of T  A                B
  *	T resumes A       A            T                B
  *	A resumes B       B            T                A
@@ -29,7 +29,7 @@
  * mark instead of a top, USCHED_DIRECT, and is s_inside. While no coroutine runs
  * directly, s_inside is the last one that did, or none.
  *
- *	                  thread T     c_frames of A    of B    s_inside
+ *	                  thread T     co_frames of A    of B    s_inside
  *	A has yielded     T            A                B       A
  *	T resumes A       T            A, marked        B       A
  *	A resumes B       A            T                B, m.   B
@@ -85,7 +85,7 @@
  * After a yield nothing is known of the thread, which may be another one: it is looked up
  * again. Floating point control words are the thread's, as is errno.
  */
-#define USCHED_INLINE_SWITCH    /* for programs that have not the statement */
+#define USCHED_INLINE_SWITCH    /* for files of programs without the statement */
 #include "../../uco.h"
 
 #include <stdbool.h>
@@ -96,10 +96,10 @@
 #include "../core/dispatch.h"
 #include "uco_frames.h"
 
-/* The mr_inside of a thread that runs no coroutine now. Never changed. */
+/* Stands in mr_inside of a thread that runs no coroutine. Never changed. */
 static const struct uco nothing = { .co_status = UCO_ENDED };
 
-/* The co_low that is above all yields. */
+/* A value of co_low above the frames of all yields. */
 #define ALWAYS ((char *)UINTPTR_MAX)
 
 #ifdef USCHED__CHANGE
@@ -141,7 +141,7 @@ enum uco_status uco_status(const struct uco *co)
 {
 	const struct usched *s = usched__here();
 
-	if (is_direct(&co->c_frames))
+	if (is_direct(&co->co_frames))
 		return UCO_RUNNING;
 	if (is_direct(s->s_inside) && settled(s->s_current) == co)
 		return UCO_RESUMING;
@@ -150,27 +150,27 @@ enum uco_status uco_status(const struct uco *co)
 
 /* ---- The chain ---- */
 
-/* Sets co_thread, which other processors compare with threads of theirs. */
+/* Sets co_thread, which other processors may read, and compare with their threads. */
 static void set_thread(struct uco *co, struct ustack *u)
 {
 	__atomic_store_n(&co->co_thread, u, __ATOMIC_RELAXED);
 }
 
-/* Makes no coroutine s_inside; unless `co' is NULL, only if `co' is s_inside. */
+/* Sets s_inside to no coroutine; if `co' is not NULL, only where s_inside is `co'. */
 static void leave_coroutine(struct usched *s, struct uco *co)
 {
-	if (s->s_inside == DISPATCH_NONE || (co && s->s_inside != &co->c_frames))
+	if (s->s_inside == DISPATCH_NONE || (co && s->s_inside != &co->co_frames))
 		return;
 	set_thread(uco__of(s->s_inside), DISPATCH_NONE);
 	s->s_inside = DISPATCH_NONE;
 }
 
-/* Makes `co' s_inside. u_top of the record is written where frames change. */
+/* Sets s_inside to `co'. The caller writes u_top of the record. */
 static void enter_coroutine(struct usched *s, struct uco *co)
 {
 	leave_coroutine(s, NULL);
 	set_thread(co, s->s_current);
-	s->s_inside = &co->c_frames;
+	s->s_inside = &co->co_frames;
 }
 
 static void set_inside(const struct ustack *u, struct uco *co)
@@ -212,7 +212,7 @@ static int settle_frames(struct usched *s, int fits)
 		return rc;
 	leave_coroutine(s, co);
 	push(s, co);
-	uco__exchange_frames(s, u, &co->c_frames);
+	uco__exchange_frames(s, u, &co->co_frames);
 	return 0;
 }
 
@@ -232,7 +232,7 @@ static void abandon(struct uco *inside, struct ustack *u)
 		outer = co->co_outer;
 		co->co_outer = NULL;
 		co->co_status = UCO_ENDED;
-		uco__drop_frames(&co->c_frames, u);
+		uco__drop_frames(&co->co_frames, u);
 	}
 }
 
@@ -269,7 +269,7 @@ static int refuse_resume(const struct uco *co, const struct usched *s)
 
 	if (!s->s_current || is_foreign(s->s_current))
 		return -EPERM;
-	if (ustack_sched(&co->c_frames) != s)
+	if (ustack_sched(&co->co_frames) != s)
 		return -EXDEV;
 	status = uco_status(co);
 	if (status == UCO_ENDED)
@@ -283,12 +283,12 @@ static int is_in_place(struct usched *s, struct uco *co)
 {
 	if (!HAS_STATEMENT || usched__has_caught(s))
 		return 0;
-	return !((uintptr_t)co->c_frames.u_top & 1) || uco__bring(s, &co->c_frames);
+	return !((uintptr_t)co->co_frames.u_top & 1) || uco__bring(s, &co->co_frames);
 }
 
 static char *low_of(const struct uco *co)
 {
-	return co->c_frames.u_stack->k_bottom - co->c_frames.u_deep;
+	return co->co_frames.u_stack->k_bottom - co->co_frames.u_deep;
 }
 
 static int resume_long(struct usched *s, struct uco *co)
@@ -298,7 +298,7 @@ static int resume_long(struct usched *s, struct uco *co)
 
 	leave_coroutine(s, co);
 	push(s, co);
-	rc = uco__exchange(&co->c_frames);
+	rc = uco__exchange(&co->co_frames);
 	if (rc) {
 		pop(usched__here(), co);
 		co->co_status = (uint8_t)before;
@@ -354,7 +354,7 @@ static int yield_long(struct usched *s, struct uco *co)
 	if (rc)
 		return rc;
 	pop(s, co);
-	rc = uco__exchange(&co->c_frames);
+	rc = uco__exchange(&co->co_frames);
 	if (rc)
 		push(usched__here(), co);
 	return rc;
@@ -374,7 +374,7 @@ BY_THREADS int uco__leave(void *value)
 	co->co_value = value;
 	if (!is_direct(s->s_inside) || usched__has_caught(s))
 		return yield_long(s, co);
-	rc = uco__fit_frames(s, &co->c_frames, (char *)__builtin_frame_address(0));
+	rc = uco__fit_frames(s, &co->co_frames, (char *)__builtin_frame_address(0));
 	co->co_low = low_of(co);
 	return rc ? rc : 1;
 }
@@ -402,7 +402,7 @@ int uco__yield(void *value, void **next)
 
 /* ---- Begin and end ---- */
 
-/* The first function on the frames of a coroutine, and the last. */
+/* The outermost function on the frames of a coroutine. */
 static void body(void *frames)
 {
 	struct uco *co = uco__of((struct ustack *)frames);
@@ -414,7 +414,7 @@ static void body(void *frames)
 		settle_frames(s, 0);
 	pop(s, co);
 	co->co_status = UCO_ENDED;
-	uco__leave_frames(&co->c_frames);
+	uco__leave_frames(&co->co_frames);
 }
 
 int uco_create(uco_fn *func, void *arg, struct uco **co)
@@ -429,7 +429,7 @@ int uco_create(uco_fn *func, void *arg, struct uco **co)
 	if (!func)
 		return -EINVAL;
 	s = ustack_sched(u);
-	made = (struct uco *)malloc(offsetof(struct uco, c_frames.u_image) + s->s_room);
+	made = (struct uco *)malloc(offsetof(struct uco, co_frames.u_image) + s->s_room);
 	if (!made)
 		return -ENOMEM;
 	made->co_outer = NULL;
@@ -438,8 +438,8 @@ int uco_create(uco_fn *func, void *arg, struct uco **co)
 	made->co_arg = arg;
 	made->co_status = UCO_NEW;
 	made->co_closing = 0;
-	ustack_init(s, &made->c_frames, body, NULL);
-	made->c_frames.u_tokens = DISPATCH_COROUTINE;
+	ustack_init(s, &made->co_frames, body, NULL);
+	made->co_frames.u_tokens = DISPATCH_COROUTINE;
 	enlist_coroutines();
 	*co = made;
 	return 0;
@@ -454,7 +454,7 @@ int uco_close(struct uco *co)
 		return -EBUSY;
 	if (status == UCO_SUSPENDED) {
 		co->co_closing = 1;
-		set_thread(co, DISPATCH_NONE);          /* it is told of co_closing */
+		set_thread(co, DISPATCH_NONE);          /* the yield reads co_closing */
 		rc = uco__resume(co, NULL, NULL);
 		if (rc < 0) {
 			co->co_closing = 0;

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 enum {
-	POLLER_BATCH = 64,              /* events taken at a time: what these touch is in
-					   the cache until the threads run */
+	POLLER_BATCH = 64,              /* events of one sleep: few enough to stay in
+					   the cache until their threads run */
 };
 
 #define POLLER_PRIVATE __attribute__((visibility("hidden")))
@@ -20,7 +20,7 @@ enum {
 struct poller;
 struct uinterest;
 
-/* Makes a poller with its descriptors. rung: the first sleep is to end at once. */
+/* Makes a poller with its descriptors. If `rung', the first sleep ends at once. */
 POLLER_PRIVATE int uevents__poller_open(struct poller **p, bool rung);
 
 /* Closes the descriptors, and changes nothing else: a parent process may use the same. */

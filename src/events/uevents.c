@@ -45,12 +45,13 @@
 #endif
 
 enum {
-	EXPIRIES    = 64,               /* in a look: no more than run until the next */
+	EXPIRIES    = 64,               /* the most timers that a look expires */
 	LOOK_GAP    = SIMULATED ? 0     /* every order can be seen */
 		: 500000,               /* ns: a thousand times what a look costs */
 	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
-	OWN_TOP     = 1024,             /* for select(2), and as fork(2) copies a table */
-	OWN_MAX     = 65536,            /* numbers that are told from the program's */
+	OWN_TOP     = 1024,             /* own descriptors have lower numbers: select(2)
+					   takes no more, and fork(2) copies them */
+	OWN_MAX     = 65536,            /* higher numbers are never own descriptors */
 };
 
 struct events {
@@ -81,7 +82,7 @@ int64_t uevents_now(void)
 	return when_now();
 }
 
-/* Descriptors of the library's own. */
+/* Notes whether a number is a descriptor of the library. */
 
 static void note_own(int fd, uint8_t own)
 {
@@ -250,7 +251,7 @@ static void disarm_expiry(struct uevents *e, struct uexpiry *x)
 	x->x_prev = NULL;
 }
 
-/* Expires what is due, EXPIRIES at most: then the next look is not put off. */
+/* Expires what is due, up to EXPIRIES; then the next look is due at once. */
 static void expire(struct events *v)
 {
 	int64_t now = uevents_now();
@@ -300,7 +301,7 @@ static void interrupt_sleep(struct uevents *e)
 
 	if (!p) {
 		pthread_mutex_lock(&v->ve_lock);
-		p = v->ve_poller;               /* opened by now: needs an interrupt */
+		p = v->ve_poller;               /* opened: interrupt it, too */
 		v->ve_rung = true;
 		pthread_cond_signal(&v->ve_bell);
 		pthread_mutex_unlock(&v->ve_lock);
@@ -336,7 +337,7 @@ static int open_poller(struct events *v)
 	if (poller_of(v))
 		return 0;
 	pthread_mutex_lock(&v->ve_lock);
-	pthread_mutex_lock(&pollers_lock);      /* a fork sees it listed, or not open */
+	pthread_mutex_lock(&pollers_lock);      /* a fork finds it listed, if open */
 	if (!v->ve_poller)
 		rc = uevents__poller_open(&p, v->ve_rung);
 	if (p) {
@@ -367,7 +368,7 @@ static void become_first(struct uexpiry *heap, struct uexpiry *x)
 	x->x_prev = heap;
 }
 
-/* Merges the newest children for the zeros at the end of the count. */
+/* Merges as many of the newest children as `count' has zeros at its end. */
 static void carry(struct uexpiry *first, uint32_t count)
 {
 	struct uexpiry *a = first->x_child, *b;

@@ -67,7 +67,7 @@ void uevents__poller_close(struct poller *p)
 	free(p);
 }
 
-/* Registers a descriptor. For epoll that is a number together with an open file. */
+/* Registers a descriptor, which for epoll is a number with its open file. */
 static int add_new(struct poller *p, int fd, uint32_t edges, struct uinterest *i)
 {
 	struct epoll_event event = { .events = edges | EPOLLET, .data = { .ptr = i } };
@@ -107,7 +107,7 @@ int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinteres
 	struct epoll_event event = { (uint32_t)EPOLLET | EDGES_ALL, { .ptr = i } };
 	int rc = uevents__poller_again(p, fd, ways, i);
 
-	if (rc == -EEXIST)              /* a thread may wait to write */
+	if (rc == -EEXIST)              /* threads may wait to write as well */
 		epoll_ctl(p->pl_epoll, EPOLL_CTL_MOD, fd, &event); /* reports it again */
 	return rc;
 }
@@ -144,7 +144,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 {
 	int n = -1;
 
-	if (SIMULATED) {                /* no call waits, and the clock jumps */
+	if (SIMULATED) {                /* the clock jumps: no call waits */
 		int64_t until = forever ? INT64_MAX : sim__now() + left;
 
 		while ((n = epoll_wait(p->pl_epoll, p->pl_found, POLLER_BATCH, 0)) == 0

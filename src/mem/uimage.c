@@ -126,7 +126,7 @@ void uimage_pool_fini(struct uimage_pool *pool)
 /* Returns the record after `r', in this chunk or the next; or the end of the arena. */
 static char *next_record(const struct uimage_arena *a, char *r)
 {
-	const struct uimage_chunk *plan = &a->a_chunk;
+	const struct uimage_chunk *plan = &a->ar_chunk;
 	char *chunk = (char *)chunk_of(r);
 
 	r += plan->ik_size;
@@ -243,8 +243,8 @@ static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 	a->ar_size = size;
 	a->ar_held = (struct uimage_held *)(void *)((char *)a + size);
 	if (records) {
-		a->a_chunk = pool->ip_chunk;
-		a->ar_carved = (char *)a + a->a_chunk.ik_first;
+		a->ar_chunk = pool->ip_chunk;
+		a->ar_carved = (char *)a + a->ar_chunk.ik_first;
 		a->ar_end = (char *)a + size;
 	} else {
 		a->ar_carved = (char *)(a + 1);
@@ -260,14 +260,14 @@ static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 
 static bool is_first(const struct uimage_arena *a, const char *record)
 {
-	return (uintptr_t)record % UIMAGE_CHUNK == a->a_chunk.ik_first;
+	return (uintptr_t)record % UIMAGE_CHUNK == a->ar_chunk.ik_first;
 }
 
 /* Puts up to a batch of new blocks of the newest arena, by address, into *list. */
 static size_t carve(struct uimage_class *c, struct uimage_block **list)
 {
 	struct uimage_arena *a = c->cl_arenas;
-	bool records = a->a_chunk.ik_size > 0;
+	bool records = a->ar_chunk.ik_size > 0;
 	size_t n = 0;
 
 	for (; n < c->cl_batch && a->ar_carved < a->ar_end; n++) {
@@ -278,7 +278,7 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 		a->ar_carved = records ? next_record(a, a->ar_carved)
 				      : a->ar_carved + c->cl_size;
 		if (records && a->ar_carved < a->ar_end && is_first(a, a->ar_carved)) {
-			*chunk_of(a->ar_carved) = a->a_chunk;
+			*chunk_of(a->ar_carved) = a->ar_chunk;
 			chunk_of(a->ar_carved)->ik_kept = 0;
 		}
 	}

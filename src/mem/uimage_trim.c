@@ -69,7 +69,7 @@ static struct uimage_arena *arena_of(const struct uimage_class *c, const void *b
 static size_t number_of(const struct uimage_class *c, const struct uimage_arena *a,
 			const char *block)
 {
-	const struct uimage_chunk *plan = &a->a_chunk;
+	const struct uimage_chunk *plan = &a->ar_chunk;
 	size_t offset = (size_t)(block - (const char *)a);
 
 	if (plan->ik_size == 0)
@@ -103,7 +103,7 @@ static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
 			h->hd_dirty = true;
 			c->cl_dirty++;
 		}
-		if (a->a_chunk.ik_size > 0)
+		if (a->ar_chunk.ik_size > 0)
 			keep_word(pool, (char *)b);
 	}
 	__atomic_store_n(&pool->ip_work, 1, __ATOMIC_RELAXED);
@@ -140,8 +140,8 @@ static void want_huge_pages(struct uimage_arena *a, bool want)
 /* Returns the number of blocks carved from the arena. */
 static size_t carved(const struct uimage_class *c, const struct uimage_arena *a)
 {
-	if (a->ar_carved == a->ar_end && a->a_chunk.ik_size > 0)
-		return a->ar_size / UIMAGE_CHUNK * a->a_chunk.ik_count;
+	if (a->ar_carved == a->ar_end && a->ar_chunk.ik_size > 0)
+		return a->ar_size / UIMAGE_CHUNK * a->ar_chunk.ik_count;
 	return number_of(c, a, a->ar_carved);
 }
 
@@ -187,7 +187,7 @@ static void clear_front(char *records, size_t n, size_t size)
 /* Drops the memory of records `i' to `end', which are in one chunk. */
 static void drop_records(const struct uimage_arena *a, size_t i, size_t end)
 {
-	const struct uimage_chunk *plan = &a->a_chunk;
+	const struct uimage_chunk *plan = &a->ar_chunk;
 	char *chunk = (char *)(uintptr_t)a + i / plan->ik_count * UIMAGE_CHUNK;
 	size_t n = end - i;
 
@@ -204,7 +204,7 @@ static void drop_records(const struct uimage_arena *a, size_t i, size_t end)
 static char *block_at(const struct uimage_class *c, const struct uimage_arena *a,
 		      size_t i)
 {
-	const struct uimage_chunk *plan = &a->a_chunk;
+	const struct uimage_chunk *plan = &a->ar_chunk;
 	char *base = (char *)(uintptr_t)a;
 
 	if (plan->ik_size == 0)
@@ -223,7 +223,7 @@ static size_t drop_run(struct uimage_pool *pool, struct uimage_class *c,
 
 	i = seek(bits, i, end, true);
 	if (c == &pool->ip_class[UIMAGE_RECORD])
-		most = a->a_chunk.ik_count - i % a->a_chunk.ik_count;
+		most = a->ar_chunk.ik_count - i % a->ar_chunk.ik_count;
 	end = seek(bits, i, end - i < most ? end : i + most, false);
 	if (i == end)
 		return end;
@@ -343,7 +343,7 @@ size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
 		h->hd_count--;
 		h->hd_from = i + 1;
 		c->cl_held--;
-		if (a->a_chunk.ik_size > 0)
+		if (a->ar_chunk.ik_size > 0)
 			restore_word(pool, (char *)b);
 		*list = b;
 		list = &b->bl_next;

@@ -42,7 +42,7 @@ UNWATCHED static inline void watch_vacate(const struct ustack *u)
 	__asan_unpoison_memory_region(usched__top(u), watch__deep(u));
 }
 
-/* Switches fibers; `from' NULL: for good. */
+/* Switches fibers. `from' is NULL if the caller's fiber ends. */
 UNWATCHED static inline void watch__change(struct usched_fiber *from,
 					   struct usched_fiber *to)
 {
@@ -72,7 +72,7 @@ UNWATCHED static inline void watch_launch(struct usched *s, struct ustack *u)
 						   s->s_fiber.fi_size };
 }
 
-/* SP has moved to s_current. */
+/* Notes that SP has moved to the stack of s_current. */
 UNWATCHED static inline void watch_arrive(struct usched *s)
 {
 	struct usched_fiber *from = s->s_followed;
@@ -82,7 +82,7 @@ UNWATCHED static inline void watch_arrive(struct usched *s)
 		watch__change(from, s->s_followed);
 }
 
-/* The launched thread `u' ends. */
+/* Notes that the launched thread `u' ends. */
 UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 {
 	const char *low = usched__top(u);

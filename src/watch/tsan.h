@@ -26,13 +26,13 @@ UNWATCHED static inline void watch__change(struct usched *s, struct usched_fiber
 	s->s_ended = NULL;
 }
 
-/* SP has moved to s_current. */
+/* Notes that SP has moved to the stack of s_current. */
 UNWATCHED static inline void watch_arrive(struct usched *s)
 {
 	watch__change(s, s->s_current ? &s->s_current->u_fiber : &s->s_fiber);
 }
 
-/* The launched thread `u' ends. */
+/* Notes that the launched thread `u' ends. */
 UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 {
 	if (s->s_followed == &u->u_fiber) {

@@ -397,7 +397,7 @@ static void resume_far(void *arg)
 {
 	struct uco *co = arg;
 
-	if (ustack_sched(&co->c_frames) != ustack_sched(ustack_self()))
+	if (ustack_sched(&co->co_frames) != ustack_sched(ustack_self()))
 		TEST_EQUAL(uco_resume(co, NULL, NULL), -EXDEV);
 	else
 		TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
@@ -690,7 +690,7 @@ static void evict_it(void *unused)
 	for (size_t i = 0; i + 1 < OWN; i++)
 		begin(count, &others[i]);
 	begin(block_inside, &kept[0]);
-	TEST_TRUE(kept[0]->c_frames.u_stack->k_shared);
+	TEST_TRUE(kept[0]->co_frames.u_stack->k_shared);
 	for (size_t i = 0; i + 1 < OWN; i++)
 		TEST_EQUAL(uco_close(others[i]), 0);
 	mini_start(&mini, &guarded[1].g_thread, resume_begun, NULL);

@@ -115,7 +115,7 @@ static void use_deeper(void *unused)
 	for (uintptr_t i = 0; i < 2 * PAIRS; i++)
 		TEST_TRUE(resume_once(kept[0]) == word(i % PAIRS));
 	resume_once(kept[0]);
-	TEST_TRUE(images() > 0 || !kept[0]->c_frames.u_stack->k_shared);
+	TEST_TRUE(images() > 0 || !kept[0]->co_frames.u_stack->k_shared);
 	for (size_t i = 1; i < CHAIN; i++)
 		for (uintptr_t k = 0; k <= 2 * PAIRS; k++)
 			resume_once(kept[i]);
