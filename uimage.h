@@ -2,10 +2,10 @@
 /*
  * uimage.h: the memory of a scheduler's dispatchers.
  *
- * Images in size classes, and records: blocks of one size, chosen by the scheduler, each
- * for a thread and a small image. A pool belongs to a scheduler, and any native thread
- * may use it. Each processor takes blocks through a cache of its own, which has no lock,
- * and goes to the pool once for dozens of blocks.
+ * Images come in size classes. Records have one size, which the scheduler chooses; each
+ * is for a thread and a small image. A pool belongs to a scheduler, and any native thread
+ * may use the pool. Each processor takes blocks through its cache, which has no lock, and
+ * goes to the pool once for dozens of blocks.
  *
  *	cache (processor)              pool (lock)
  *	class c:  free  -> b b b  <--  batches of class c -> b b .. b
@@ -14,11 +14,11 @@
  *	                               and their free blocks     carved ^
  *
  * Blocks return to their class, and their addresses stay there until uimage_pool_fini().
- * So a record stays a record, and reading one that was freed is no memory error:
- * uproc_mail.c depends on that. But the memory of free blocks goes back to the system, by
- * pages, when uimage_pool_trim() is called: then they are zeros.
+ * So a record stays a record, and a read of a freed record is no memory error:
+ * uproc_mail.c depends on that. But uimage_pool_trim() gives the memory of free blocks
+ * back to the system, by pages, which are zeros then.
  *
- * And stacks: address ranges with a guard below each. No call switches.
+ * This header also has stacks: address ranges with a guard below each. No call switches.
  */
 #ifndef USCHED_IMAGE_H
 #define USCHED_IMAGE_H
@@ -46,25 +46,25 @@ enum { UIMAGE_CLASSES = 1 + 8 + 4 * 11 };
 enum { UIMAGE_CHUNK = 256 << 10, UIMAGE_HEAD = 64 };    /* bytes */
 
 struct uimage_chunk {
-	uint32_t ik_first;              /* bytes from here to the first record, */
-	uint32_t ik_size;               /* of a record, */
-	uint32_t ik_rest;               /* and of its rest */
-	uint32_t ik_count;              /* of records */
-	uint32_t ik_inverse;            /* of ik_size, times 2^32, rounded up */
+	uint32_t ik_first;              /* bytes from here to the first record */
+	uint32_t ik_size;               /* bytes of a record */
+	uint32_t ik_rest;               /* bytes of the rest of a record */
+	uint32_t ik_count;              /* records in a chunk */
+	uint32_t ik_inverse;            /* 2^32 / ik_size, rounded up */
 	uint32_t ik_kept;               /* ip_lock; see uimage_pool_keep() */
 };
 
 struct uimage_block;             /* a free block: see uimage.c */
 
-/* Private: so many bytes that blocks behind it start on a cache line. */
+/* Private: a mapping for blocks of a class. Its size has the blocks on cache lines. */
 struct uimage_arena {
 	struct uimage_chunk  ar_chunk     /* of records: the head of the first */
 		__attribute__((aligned(64)));
-	struct uimage_arena *ar_next;    /* the one before it */
+	struct uimage_arena *ar_next;    /* the next older arena */
 	size_t               ar_size;    /* bytes, without ar_held */
-	char                *ar_carved;  /* blocks below have been handed out */
+	char                *ar_carved;  /* the end of the blocks that were handed out */
 	char                *ar_end;
-	struct uimage_held  *ar_held;    /* behind it */
+	struct uimage_held  *ar_held;    /* behind the blocks */
 };
 
 struct uimage_shelf {
@@ -85,26 +85,26 @@ struct uimage_class {
 	size_t               cl_batch;   /* blocks in a batch */
 	struct uimage_block *cl_batches;
 	struct uimage_arena *cl_arenas;  /* the newest first */
-	struct uimage_arena *cl_small;   /* of these, those before full size */
-	size_t               cl_count;   /* batches; fewest in this period: */
-	size_t               cl_least;
+	struct uimage_arena *cl_small;   /* the newest below full size */
+	size_t               cl_count;   /* batches */
+	size_t               cl_least;   /* the least cl_count in this period */
 	size_t               cl_excess;  /* batches to take apart */
-	size_t               cl_held;    /* free blocks of arenas */
-	size_t               cl_dirty;   /* arenas with new ones */
-	struct uimage_arena *cl_from;    /* where the next are taken, */
-	struct uimage_arena *cl_drop;    /* and where pages are dropped, */
-	size_t               cl_at;      /* from this block on */
+	size_t               cl_held;    /* free blocks in no batch, but in arenas */
+	size_t               cl_dirty;   /* arenas with pages that may be dropped */
+	struct uimage_arena *cl_from;    /* where free blocks are taken next */
+	struct uimage_arena *cl_drop;    /* where pages are dropped next */
+	size_t               cl_at;      /* the next block to drop there */
 };
 
 struct uimage_pool {
 	pthread_mutex_t     ip_lock;
 	struct uimage_class ip_class[UIMAGE_CLASSES];
-	size_t              ip_bytes;        /* ip_lock; mapped for classes */
-	size_t              ip_free;         /* ip_lock; read by all: in batches */
-	uint32_t            ip_work;         /* ip_lock; read by all: 1: see _trim() */
+	size_t              ip_bytes;        /* ip_lock: bytes mapped for classes */
+	size_t              ip_free;         /* ip_lock, read by all: bytes in batches */
+	uint32_t            ip_work;         /* ip_lock, read by all: 1: trim again */
 	size_t              ip_kept_at;      /* constant: see uimage_pool_keep(), */
 	uint32_t            ip_kept;
-	struct uimage_chunk ip_chunk;        /* and each chunk begins so */
+	struct uimage_chunk ip_chunk;        /* constant: the head of each chunk */
 };
 
 /*
@@ -117,9 +117,10 @@ int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest);
 enum { UIMAGE_RECORD_MAX = 120 << 10 };
 
 /*
- * Names bits of the word of 32 bits at byte `at' of each record, 16 or more, which do
- * not go with the memory of a free record: those that one record had then, all that
- * share its chunk have when they are taken again. Before the first record is taken.
+ * Keeps `bits' of a word in each record when the record's memory goes back; the word has
+ * 32 bits, and is at byte `at', 16 or more. If memory of a record goes back which had a
+ * bit, each record of the same chunk has the bit when it is taken again. To be called
+ * before the first record is taken.
  */
 void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits);
 
@@ -130,13 +131,13 @@ void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits);
 void uimage_pool_fini(struct uimage_pool *pool);
 
 /*
- * Calls f(record, arg) for each record that was ever taken from the pool or
- * moved to a cache. Others may take records meanwhile, as in uimage_pool_next().
+ * Calls f(record, arg) for each record that was ever taken from the pool or moved to a
+ * cache. Others may take records meanwhile, as in uimage_pool_next().
  */
 void uimage_pool_walk(struct uimage_pool *pool, void (*f)(void *record, void *arg),
 		      void *arg);
 
-/* Where such a walk is. Zeros are its beginning. */
+/* A place in a walk over the records. Zeros are the beginning of the walk. */
 struct uimage_walk {
 	struct uimage_arena *iw_arena;
 	char                *iw_record;
@@ -145,8 +146,9 @@ struct uimage_walk {
 
 /*
  * Puts the next records of a walk into `records', up to `n' of them. Others may take
- * records meanwhile: of memory that is mapped after the beginning, none is found.
- * Returns their number; 0: there are no more.
+ * records meanwhile: the walk finds no records in memory that is mapped after its
+ * beginning.
+ * Returns the number of records; 0: there are no more.
  */
 size_t uimage_pool_next(struct uimage_pool *pool, struct uimage_walk *walk,
 			void **records, size_t n);
@@ -163,12 +165,13 @@ void uimage_pool_age(struct uimage_pool *pool);
 /*
  * Gives memory back, in one step of some hundred microseconds at most, during which
  * others cannot use the pool. Failures of madvise(2) are ignored.
- * 1: there is more to do; 0: there is not.
+ * 1: more steps are needed; 0: no step is.
  * From any native thread.
  */
 int uimage_pool_trim(struct uimage_pool *pool);
 
-/* Returns whether so many bytes are free, or more is to do. From any native thread. */
+/* Returns whether so many bytes are free, or uimage_pool_trim() has work. From any
+   native thread. */
 static inline int uimage_pool_spares(const struct uimage_pool *pool, size_t bytes)
 {
 	return __atomic_load_n(&pool->ip_free, __ATOMIC_RELAXED) >= bytes
@@ -182,24 +185,25 @@ static inline int uimage_pool_spares(const struct uimage_pool *pool, size_t byte
 void uimage_cache_trim(struct uimage_cache *cache);
 
 /*
- * Gives the whole pages between `p' and `p + size' back to the system. They stay mapped,
- * and are zeros where it can do that. Does nothing where it fails.
+ * Gives the whole pages between `p' and `p + size' back to the system. The pages stay
+ * mapped, and are zeros. Where the system cannot do that they stay as they are.
  */
 void uimage_drop(void *p, size_t size);
 
 /*
- * The first returns a record, aligned to 16 bytes and, if its size is a multiple of 64,
- * to 64; NULL: no memory. From byte 16 on it holds what its last user left, or zeros: at
- * first, and after its memory went back to the system, except bits of
- * uimage_pool_keep(). The second takes one back, of any cache of the pool.
+ * uimage_record() returns a record, aligned to 16 bytes and, if the size is a multiple of
+ * 64, to 64; NULL: no memory. A record that was used holds from byte 16 on what its last
+ * user left. A new record holds zeros, and so does a record whose memory went back to the
+ * system, except for bits of uimage_pool_keep(). uimage_record_free() takes back a record
+ * of any cache of the pool.
  * From the cache's native thread.
  */
 void *uimage_record(struct uimage_cache *cache);
 void uimage_record_free(struct uimage_cache *cache, void *record);
 
 /*
- * Returns the rest of a record: what its last user left, or zeros: at first, and after
- * the memory of the record went back.
+ * Returns the rest of a record. The rest holds what its last user left; or zeros, if the
+ * record is new, or its memory went back to the system.
  */
 static inline void *uimage_rest(const void *record)
 {
@@ -228,9 +232,9 @@ void *uimage_alloc(struct uimage_cache *cache, size_t *size);
 void uimage_free(struct uimage_cache *cache, void *image, size_t size);
 
 /*
- * Bytes of a guard; a page, if that is more. Guards take address space only. Smaller
- * frames cannot step over one. -fstack-clash-protection expects this size on AArch64, and
- * a page on others.
+ * Bytes of a guard; a page, if that is more. Guards take address space only. A frame that
+ * is smaller than a guard cannot step over the guard. -fstack-clash-protection expects
+ * this size on AArch64, and a page on other machines.
  */
 enum { UIMAGE_GUARD = 64 << 10 };
 
@@ -250,7 +254,7 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size);
 /* Returns the lowest address of stack `i', from 0 on; it is is_size bytes long. */
 void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i);
 
-/* Unmaps them all. */
+/* Unmaps all stacks. */
 void uimage_stacks_unmap(struct uimage_stacks *stacks);
 
 #ifdef __cplusplus

@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-/* The slices of a dispatcher: s_slice, also of its stand-in. */
+/* The slices of a dispatcher: s_slice of the dispatcher and of its stand-in. */
 struct upreempt {
 	struct usched *pr_sched;        /* the dispatcher itself: constant */
 	void (*pr_close)(struct upreempt *q);
@@ -72,7 +72,7 @@ static inline void upreempt_close(struct usched *s)
 	s->s_slice = NULL;
 }
 
-/* Private: the dispatcher, of which `s' may be the stand-in. */
+/* Private: returns `s', or the dispatcher whose stand-in `s' is. */
 static inline struct usched *upreempt__behind(struct usched *s)
 {
 	return s->s_slice ? s->s_slice->pr_sched : s;
@@ -87,17 +87,16 @@ static inline struct usched *upreempt__behind(struct usched *s)
 struct upreempt_monitor;
 
 /*
- * Private: what the processor does: nothing, it is parked; it looks for a thread; it
- * runs one. `progress' is another number after each block and each yield. From the
- * monitor.
+ * Private: returns whether the processor is parked, is between threads, or runs a thread.
+ * *progress is another number after each block and each yield. From the monitor.
  */
 enum upreempt_state { UPREEMPT_IDLE, UPREEMPT_BETWEEN, UPREEMPT_RUNS };
 typedef enum upreempt_state upreempt__state_fn(const struct usched *s,
 					       uint64_t *progress);
 
 /*
- * Private: gets each line of a report, on a native thread of its own. NULL: standard
- * error.
+ * Private: gets each line of a report, on the native thread that reports. NULL: the lines
+ * go to standard error.
  */
 typedef void upreempt__log_fn(const char *line);
 
@@ -110,32 +109,32 @@ typedef void upreempt__log_fn(const char *line);
 UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, int64_t slice, int64_t stall,
 				     bool monitored);
 
-/* The calling native thread will run `s'. */
+/* Notes that the calling native thread will run `s'. */
 UPREEMPT_PRIVATE void upreempt__adopt(struct usched *s);
 
 /*
  * Starts a monitor for n processors from `first' on, `stride' bytes apart, each of which
- * begins with its dispatcher. *m is NULL where they need none.
+ * begins with its dispatcher. Sets *m to NULL where they need no monitor.
  * 0; -ENOMEM; -EAGAIN: no more native threads.
  */
 UPREEMPT_PRIVATE int upreempt__watch(struct upreempt_monitor **m, char *first,
 				     size_t stride, size_t n, upreempt__state_fn *state,
 				     upreempt__log_fn *log);
 
-/* A processor is no longer idle. From any native thread. */
+/* Tells the monitor that a processor is no longer idle. From any native thread. */
 UPREEMPT_PRIVATE void upreempt__wake(struct upreempt_monitor *m);
 
 /*
- * The longest time, in ns, that a thread of `s' has kept it, as far as the monitor has
- * seen, which looks once in a slice. -1: none does. `s' has slices. From any native
- * thread.
+ * Returns the longest time, in ns, for which the monitor has seen a thread keep `s',
+ * which has slices. The monitor looks once in a slice. -1: there is no monitor. From any
+ * native thread.
  */
 UPREEMPT_PRIVATE int64_t upreempt__longest(const struct usched *s);
 
-/* It looks no more. The native threads of the processors still exist. */
+/* Stops the monitor. The native threads of the processors still exist. */
 UPREEMPT_PRIVATE void upreempt__stop(struct upreempt_monitor *m);
 
-/* Frees it. The processors still exist, without native threads. */
+/* Frees the monitor. The processors still exist, without native threads. */
 UPREEMPT_PRIVATE void upreempt__unwatch(struct upreempt_monitor *m);
 
 /* Private: see usched__forked(). */

@@ -76,7 +76,7 @@ enum {
 
 /* u_mail, shared, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
 enum {
-	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* not mail, as the next four */
+	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* no mail, nor are the next four */
 	UPROC_MAIL_LIVE     = 2, /* the thread has not ended; if clear, send no mail */
 	UPROC_MAIL_NAMED    = 4, /* the thread has a name */
 	UPROC_MAIL_UNJOINED = 8, /* the thread was started detached */
@@ -106,7 +106,7 @@ struct uproc_rest {
 	struct uproc_thread *re_next;    /* link in the inbox: owned by the pusher, then
 					    by the processor */
 #ifdef USCHED_SIM
-	struct sim_thread   *re_sim;     /* sim.c's */
+	struct sim_thread   *re_sim;     /* owned by sim.c */
 #endif
 };
 
@@ -147,7 +147,7 @@ struct uproc_alones {
 /* Private: the number of times that a processor may map stacks. */
 enum { UPROC_STEPS = 5 };
 
-/* Private: the number of threads that moved to a processor, and that are noted there. */
+/* Private: how many threads that moved to a processor are noted there. */
 enum { UPROC_NEW = 16 };
 
 /* What a processor has measured of itself, and what came of threads that moved to it. */
@@ -171,16 +171,16 @@ struct uproc_load {
 	int64_t     ld_hold;            /* ns: asks for no thread before that time */
 	int64_t     ld_held;            /* ns: the last duration of such a pause */
 	unsigned    ld_came;            /* threads that have moved to the processor */
-	const void *ld_new[UPROC_NEW];  /* the last of these; NULL: drawn from here */
+	const void *ld_new[UPROC_NEW];  /* notes of the last; NULL: no note */
 };
 
 struct uproc {
 	struct usched         p_sched;   /* first */
 
-	/* Owned by its native thread. */
+	/* Owned by the processor's native thread. */
 	struct uproc_thread **p_queue;   /* ring of runnable threads */
 	size_t                p_mask;    /* the size of the ring - 1 */
-	size_t                p_head;    /* counts dispatches; & p_mask: the oldest */
+	size_t                p_head;    /* dispatches so far; & p_mask: the oldest */
 	size_t                p_tail;
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
 	uint8_t               p_interval;       /* dispatches from a look to the next */
@@ -192,7 +192,7 @@ struct uproc {
 	uint8_t               p_barren;  /* 1: no thread could move since the last look */
 	uint8_t               p_asks;    /* 1: the processor's bit in r_asking is set */
 	uint32_t              p_ended;   /* threads that have ended; read by all */
-	uint8_t               p_quick;   /* lately: short idle times less long ones */
+	uint8_t               p_quick;   /* short idle times lately, less long ones */
 	int8_t                p_linger;  /* lately: gains by lingering less losses;
 					    below 0: how often not to try */
 	int64_t               p_looked;  /* ns: the last look; 0: has slept since */
@@ -201,12 +201,12 @@ struct uproc {
 	uint32_t              p_passed;  /* threads in p_started that began on another
 					    processor; read by all */
 	size_t                p_waits;   /* p_tail at the last look */
-	uint32_t              p_searches;       /* for threads of other processors */
+	uint32_t              p_searches;       /* searches for threads elsewhere */
 	struct uproc_load     p_load;
 	struct usched_stack  *p_foreign; /* vacant stacks of other processors, to be
 					    returned */
 	struct uprocs        *p_procs;
-	struct utrace_ring   *p_ring;    /* atomic: the observer's, or NULL */
+	struct utrace_ring   *p_ring;    /* atomic: the observer's memory, or NULL */
 	struct uimage_cache   p_images;
 	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
 	unsigned              p_steps;
@@ -216,7 +216,7 @@ struct uproc {
 	uint64_t              p_tidied;  /* st_launches when a period ended */
 	size_t                p_walked;  /* stacks that a walk has passed */
 	uint8_t               p_walks;   /* 1: a walk is under way */
-	uint8_t               p_periods; /* periods still to go */
+	uint8_t               p_periods; /* periods until all unused memory is gone */
 	uint8_t               p_looks;   /* looks until a step may be due */
 
 	/* Counters that cost nothing, read by all. */
@@ -237,16 +237,16 @@ struct uproc {
 
 	/* p_lock. */
 	pthread_mutex_t       p_lock;
-	struct uimage_cache   p_outside; /* for callers on no processor of these */
+	struct uimage_cache   p_outside; /* for callers outside of the scheduler */
 	struct uproc_thread **p_larger;  /* a larger ring for the processor to adopt */
 	pthread_cond_t        p_unparked;
 	pthread_t             p_native;
-	void                 *p_alternate;      /* stack of its native thread, or NULL */
+	void                 *p_alternate;      /* a signal stack, or NULL */
 };
 
 /* Private, but the first part of a scheduler's object: its processors. */
 struct uprocs {
-	struct usched     *r_proc;       /* first, see uprocs__first(); an array, whose
+	struct usched     *r_proc;       /* first, see uprocs_sched(); an array, whose
 					    elements begin with a struct uproc */
 	struct uprocs_conf r_conf;       /* without zeros */
 	unsigned           r_stacks;     /* stacks of each processor, to begin with */
@@ -259,7 +259,7 @@ struct uprocs {
 					    in the array, which never runs */
 	uint64_t          *r_asking;     /* atomic: bits of processors that ask for
 					    threads */
-	uint64_t           r_place;      /* atomic: see uprocs_place() */
+	uint64_t           r_place;      /* atomic: the last place; see uproc_start.c */
 	uint32_t           r_next;       /* atomic: the count of uprocs_on(r, 0) */
 	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
 	uint32_t           r_parks;      /* atomic: times that a processor parked */
@@ -278,16 +278,16 @@ struct uprocs {
 	 * Owned by the native thread that drives the processor: c_embed, SINGLE_THREAD.
 	 */
 	int64_t            r_deadline; /* ns; INT64_MAX: for ever, or does not drive */
-	unsigned           r_leave;      /* 1: returns when nothing is ready */
-	unsigned           r_returns;    /* 1: from a join, to wake threads after that */
+	unsigned           r_leave;      /* 1: it returns when nothing is ready */
+	unsigned           r_returns;    /* 1: in a join, before it may wake threads */
 
 	/* r_lock. */
 	pthread_mutex_t    r_lock;
 	pthread_cond_t     r_changed;
 	unsigned           r_held;       /* holds, by uprocs_hold() */
-	unsigned           r_inside;     /* native threads in join or fini */
-	unsigned           r_joining;    /* of r_inside: native threads that still wait */
-	unsigned           r_deadlocks;  /* deadlocks that r_joining were told of */
+	unsigned           r_inside;     /* native threads in a join or a destroy */
+	unsigned           r_joining;    /* native threads of r_inside that still wait */
+	unsigned           r_deadlocks;  /* deadlocks that native threads were told of */
 };
 
 #define UPROC_ROOM_MAX ((size_t)1024)   /* bytes */

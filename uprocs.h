@@ -20,8 +20,8 @@ struct uprocs;
 
 /* What a scheduler is made with. Zeros are the defaults. */
 struct uprocs_conf {
-	/* Processors. 0: as many as the process may use CPUs, by its affinity and by the
-	   quotas of its control groups (version 2), rounded up. */
+	/* Processors. 0: one for each CPU that the process may use, by its affinity and
+	   by the quotas of its control groups (version 2), rounded up. */
 	unsigned c_processors;
 
 	/* Stacks of each processor. All are mapped at once, in two mappings each, and
@@ -42,9 +42,9 @@ struct uprocs_conf {
 	/* Bytes of the image in each record, at most 64 KiB; a record has 64 bytes more.
 	   0: enough for a plain wait in a shallow function: 96 on x86, 160 on 32-bit ARM,
 	   192 on AArch64, 256 on RISC-V. A thread that blocks in larger frames gets an
-	   image elsewhere, and the image in its record is not used. If the image was for
-	   frames of more than 1 KiB, and the thread is later evicted with less than a
-	   quarter of them, it gets a smaller image. */
+	   image elsewhere, and the image in its record is not used. If such a thread has
+	   blocked in more than 1 KiB of frames, and is later evicted with less than a
+	   quarter of that, it gets a smaller image. */
 	size_t   c_image;
 
 	/* 1: each thread has floating point control words of its own, which begin as

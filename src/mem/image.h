@@ -32,7 +32,7 @@ enum {
 
 struct uimage_block {
 	struct uimage_block *bl_next;
-	struct uimage_block *bl_batch; /* first of a batch in the pool: the next batch */
+	struct uimage_block *bl_batch; /* the next batch; in the first block of a batch */
 };
 
 /* The free blocks of an arena that are in no batch. Under ip_lock. */

@@ -11,8 +11,8 @@
  *	                                    |
  *	caches  <- uimage__take_held() -----+
  *
- * Taken apart are as many batches as the pool always had in the last period: the fewest
- * that it had (Bonwick and Adams' working set). So memory that is used in turns stays.
+ * As many batches are taken apart as the pool always had in the last period, at least
+ * (Bonwick and Adams' working set). So memory that is used in turns stays.
  *
  * The page with the head of a chunk of records stays, since uimage_rest() reads the head,
  * also for a handle that is used too late. The head keeps the bits that are to outlive

@@ -86,7 +86,7 @@ extern struct uprocs *uproc__schedulers UPROC_PRIVATE;
 /* The table of what uproc__observe() has registered. */
 extern struct uproc_observer uproc__observer UPROC_PRIVATE;
 
-/* Returns whether the observer wants calls. Not on the way of a switch. */
+/* Returns whether the observer wants calls. No switch asks. */
 static inline bool uproc__is_watched(void)
 {
 	return uproc__observer.po_wanted && GET(*uproc__observer.po_wanted);
@@ -151,13 +151,13 @@ UPROC_PRIVATE void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
  */
 UPROC_PRIVATE int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
 
-/* Tells the joiner of `t', which has ended. False: that native thread has given up. */
+/* Tells the native thread that joins `t', which has ended. False: it has given up. */
 UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
 
 /* ---- uproc_name.c ---- */
 
 /*
- * Names a thread that is to be started, with UPROC_MAIL_NAMED then. "" is no name.
+ * Names a thread that is to be started, and then has UPROC_MAIL_NAMED. "" is no name.
  * 0; -ENOMEM.
  */
 UPROC_PRIVATE int uproc__begin_name(const struct ustack *u, const char *text);
@@ -199,7 +199,8 @@ extern bool uproc__local_lost UPROC_PRIVATE;
 /* Notes the ranges of the calling native thread. */
 UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
 
-/* Whether frames of `u', blocked on this native thread, may have such an address. */
+/* Returns whether frames of `u', blocked on this native thread, may have an address of
+   these ranges. */
 UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
 				      const struct ustack *u);
 
@@ -225,7 +226,7 @@ UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
 /* Ends a period: the stacks that were vacant in the whole period are to go. */
 UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o);
 
-/* Unmaps some of the stacks that are to go. True: there are more. */
+/* Unmaps some of the stacks that are to go. Returns whether more are to go. */
 UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
 
 static inline void uproc__take_left(struct uproc *p)
@@ -342,13 +343,13 @@ UPROC_PRIVATE void uproc__print(const struct uprocs *r, const char *format, ...)
 /* Returns when `p' has memory to give back. Called before sleeps, and in looks. */
 UPROC_PRIVATE int64_t uproc__tidy_time(struct uproc *p);
 
-/* Makes a step that is due, after a sleep. True: the sleep ended for the step alone. */
+/* Makes a step that is due, after a sleep. Returns whether a step was made. */
 UPROC_PRIVATE bool uproc__tidy_idle(struct uproc *p);
 
 /* Makes a step that is due, while threads are ready. */
 UPROC_PRIVATE void uproc__tidy_busy(struct uproc *p);
 
-/* Tidies in looks, of which some read the clock. */
+/* Called in each look for events: now and then reads the clock, and tidies. */
 static inline void uproc__tidy(struct uproc *p)
 {
 	if (p->p_looks-- == 0)
@@ -360,17 +361,18 @@ static inline void uproc__tidy(struct uproc *p)
 /* Makes the native threads of all processors. 0; -ENOMEM; -EAGAIN. */
 UPROC_PRIVATE int  uproc__start_natives(struct uprocs *r);
 
-/* Ends the first n, which have nothing to run, but may be about to park. */
+/* Ends the native threads of the first n processors, which have nothing to run. */
 UPROC_PRIVATE void uproc__stop_natives(struct uprocs *r, size_t n);
 
 /*
  * Looks for the end of all threads, or a deadlock, and tells joiners of the deadlock.
- * Under r_lock, by a native thread that waits for the end of one thread or of all. True:
- * all threads have ended.
+ * Returns whether all threads have ended. Called under r_lock, by a native thread that
+ * waits for the end of one thread or of all.
  */
 UPROC_PRIVATE bool uproc__detect_end(struct uprocs *r);
 
-/* Whether no event can come, and no native thread holds the scheduler. Under no lock. */
+/* Returns whether no event can come, and no native thread holds the scheduler. To be
+   called under no lock. */
 UPROC_PRIVATE bool uproc__is_stuck(struct uproc *p);
 
 /* Removes the mark PARKED, if it is in the inbox of `p'. */
@@ -382,10 +384,10 @@ UPROC_PRIVATE int uproc__linger(struct usched *s, const uint8_t *word, uint8_t v
 /* ---- uproc_join.c ---- */
 
 /*
- * Waits, as a native thread, until `t' has ended, and frees it; or with NULL, until all
+ * Waits, as a native thread, until `t' has ended, and frees `t'; or with NULL, until all
  * threads have ended: then no other native thread may wait here.
- * 0; -EDEADLK; -ETIMEDOUT; -EINVAL as uproc__claim(); -EPERM: another one waits; -EBUSY:
- * the caller is inside the processor's run.
+ * 0; -EDEADLK; -ETIMEDOUT; -EINVAL as uproc__claim(); -EPERM: another native thread
+ * waits; -EBUSY: the caller is inside the processor's run.
  */
 UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
 				int64_t deadline);
@@ -414,10 +416,10 @@ UPROC_PRIVATE int uproc__start_beside(struct usched *s, const struct ustack_how 
 UPROC_PRIVATE int  uproc__init(struct uproc *p, struct uprocs *r,
 			       const struct uproc_policy *policy);
 
-/* Makes what a processor that runs needs besides. 0, or as uproc__init(). */
+/* Makes stacks, events and slices for a processor that will run. 0; as uproc__init(). */
 UPROC_PRIVATE int  uproc__make_parts(struct uproc *p);
 
-/* Frees what either of them has made. */
+/* Frees what uproc__init() and uproc__make_parts() have made. */
 UPROC_PRIVATE void uproc__fini(struct uproc *p);
 
 #endif /* USCHED_PRIVATE_PROC_H */

@@ -196,7 +196,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, bool monito
 		l->sl_stall = stall;
 	l->sl_monitored = MONITORED && monitored && length && usched__probe() > 0;
 	l->sl_length = length ? length : BUDGET_SPELL;
-	l->sl_since = when_now();       /* of count 0, the count so far */
+	l->sl_since = when_now();       /* the count has been 0 since now */
 	l->sl_skip = 1;
 	if (!l->sl_monitored)
 		s->s_over = 1;

@@ -30,8 +30,8 @@ enum {
 struct uproc_alone {
 	struct usched_stack *al_stack;
 	struct uimage_stacks al_map;
-	struct uproc_alone  *al_other;   /* the next of all, */
-	struct uproc_alone **al_at;      /* and the pointer to this stack */
+	struct uproc_alone  *al_other;   /* the next in the list of all */
+	struct uproc_alone **al_at;      /* the pointer to this stack in that list */
 	struct uproc_alone  *al_vacant;
 };
 

@@ -65,8 +65,8 @@ void uproc__done(struct usched *s, struct ustack *u)
 	uproc__take_left(p);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	/*
-	 * No handle of the thread exists, and no stale handle of an earlier thread with
-	 * this record: KNOWN would have stayed.
+	 * A record keeps KNOWN from its first handle on. So there is no handle of this
+	 * thread, and no stale handle of an earlier thread with this record.
 	 */
 	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
 		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);

@@ -172,9 +172,9 @@ int uproc__start_natives(struct uprocs *r)
 }
 
 /*
- * Under r_lock, by a native thread that waits for the end of one thread or of all: looks
- * for the end of all, or a deadlock. True: all threads have ended. In a deadlock,
- * r_deadlocks tells the native threads, or mail the threads that join.
+ * Looks for the end of all threads, or a deadlock. Returns whether all threads have
+ * ended. In a deadlock, mail tells the threads that join; or r_deadlocks tells native
+ * threads, if no thread joins. Called under r_lock, by a native thread that waits.
  */
 static bool look_for_end(struct uprocs *r)
 {

@@ -35,10 +35,10 @@ enum {
 					   these space looks by time */
 	SPARE       = 1 << 20,          /* bytes that the pool may keep in batches */
 	STACK_STEP  = 2 << 20,          /* bytes of stacks in a step */
-	RING_SPARE  = 8192,             /* threads: a ring that may keep its memory */
+	RING_SPARE  = 8192,             /* threads: smaller rings keep their memory */
 };
 
-/* Whether memory that all processors share may go back in another period. */
+/* Returns whether memory that processors share may go back in another period. */
 static bool has_spares(const struct uprocs *r)
 {
 	return GET(r->r_alones.as_vacants) > 0
@@ -91,8 +91,8 @@ static int drop_stack(void *low, size_t size, void *arg)
 }
 
 /*
- * Makes a step. True: more steps are needed. Pages that were dropped before take next to
- * no time.
+ * Makes a step. Returns whether more steps are needed. Pages that were dropped before
+ * take next to no time.
  */
 static bool tidy_step(struct uproc *p)
 {
