@@ -15,13 +15,13 @@
  *	ustack_join(thread, NULL, USCHED_NEVER);
  *	uprocs_destroy(ll, USCHED_NEVER);
  *
- * Every LL_BOUND-th dispatch of a processor is that of the thread that has waited
- * longest in its queue, and an earlier one if they take long: about every four
- * milliseconds. So nothing starves: the n-th in the queue runs after n * LL_BOUND
- * dispatches at most. To the end of the queue go threads that are started, yield, or are
- * woken by another native thread, by time or by a descriptor, and a thread that would
- * have run next when another one takes its place. A thread that is handed a lock or a
- * value of usync.h runs next, too.
+ * After LL_BOUND dispatches, or about four milliseconds if that is sooner, a processor
+ * runs the thread that has waited longest in its queue. So no thread starves: the n-th in
+ * the queue runs after n * LL_BOUND dispatches at most. These threads go to the end of
+ * the queue: threads that are started, or yield; threads that are woken by another native
+ * thread, by time or by a descriptor; and a thread that was to run next when another
+ * thread takes its place. A thread that is handed a lock or a value of usync.h runs next,
+ * too.
  *
  * What threads do, and what is done to them, is in ustack.h. Deadlocks, embedding,
  * memory and SINGLE_THREAD are as in rr.h.
@@ -41,9 +41,9 @@ extern "C" {
 struct ll_group;
 
 /*
- * A switch to a thread that is out of the cache costs as much as many to one that
- * is in it. If a dispatch is a microsecond's work, the bound is a millisecond: a
- * tenth of the time slice that threads which run next share in Go.
+ * One switch to a thread that is out of the cache takes as long as many switches to
+ * threads in the cache. If each dispatch is work of a microsecond, the bound is half a
+ * millisecond; Go lets threads that run next share a slice of ten milliseconds.
  */
 enum { LL_BOUND = 512 };
 
@@ -55,11 +55,11 @@ enum { LL_BOUND = 512 };
 int ll_create(const struct uprocs_conf *conf, struct uprocs **ll);
 
 /*
- * Returns a group of `ll', and ends with it. `processor' is as h_processor (ustack.h);
- * with 0 it is the next one in turn, and the call cannot fail. Groups may share a
- * processor, so a thread's own group is that with USCHED_BESIDE.
- * NULL: there is no such processor, or the caller is no thread of `ll'.
- * From any native thread, in a thread or not. Does not switch.
+ * Returns a group of `ll', which exists as long as `ll'. `processor' is as h_processor
+ * (ustack.h); with 0 the processors take turns, and the call cannot fail. Groups may
+ * share a processor. USCHED_BESIDE returns the group of the calling thread. NULL: there
+ * is no such processor, or the caller is no thread of `ll'. From any native thread, in a
+ * thread or not. Does not switch.
  */
 struct ll_group *ll_group(struct uprocs *ll, unsigned processor);
 

@@ -84,7 +84,8 @@ int uco__yield(void *value, void **next);
 
 /*
  * Private: called first by the inline functions if anything is unusual. Return 1: the
- * statement is to follow; 0: all was done the long way, and this side goes on; an error.
+ * caller must still execute the statement; 0: the exchange was done the long way, and the
+ * caller was resumed since; an error.
  */
 int uco__enter(struct uco *co, void *value);
 int uco__leave(void *value);
@@ -98,12 +99,11 @@ int uco__resumed(struct uco *co, void **result);
 int uco__yielded(void **next);
 
 /*
- * Makes a coroutine in *co, which takes memory only. The function is called by the first
- * uco_resume(), on a stack of the thread's scheduler, of c_stack_size, also where the
- * thread has an own stack. *co must be closed before the scheduler is destroyed.
- * 0; -EINVAL: `func' is NULL; -EPERM: the caller is no thread, or has an attachment of
- * its own (usched__attach()); -ENOMEM: no memory.
- * Does not switch.
+ * Makes a coroutine in *co. This takes only memory. The first uco_resume() calls the
+ * function, on a stack of c_stack_size from the thread's scheduler, even if the thread
+ * has an own stack. *co must be closed before the scheduler is destroyed. 0; -EINVAL:
+ * `func' is NULL; -EPERM: the caller is no thread, or has an attachment of its own
+ * (usched__attach()); -ENOMEM: no memory. Does not switch.
  */
 int uco_create(uco_fn *func, void *arg, struct uco **co);
 

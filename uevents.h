@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uevents.h: timers, and descriptors that become ready, for the threads of a dispatcher.
- * Each dispatcher has one struct uevents, made when a thread first waits for such a
- * thing: then s_events is set. Programs use usync.h and unet.h instead.
+ * Each dispatcher has one struct uevents, which the first such wait of a thread makes:
+ * then s_events is set. Programs use usync.h and unet.h instead.
  *
- * A scheduler of which s_polls is 1 promises, in s_next:
+ * If s_polls is 1, the scheduler must
  *
- *  - to call uevents_look() every so often while threads are ready, after it has seen
- *    that the blocking thread does not go on at once: a thread that an event wakes
- *    queues up;
- *  - to call uevents_sleep() instead of another way of sleeping, and uevents_interrupt()
- *    to end that sleep;
- *  - to call uevents_close() after the dispatcher's last use.
+ *  - call uevents_look() in s_next, regularly while threads are ready. The scheduler
+ *    decides before whether the blocking thread goes on at once, since threads that
+ *    events wake join the queue;
+ *  - sleep by uevents_sleep() and no other call, in s_next, and end that sleep by
+ *    uevents_interrupt();
+ *  - call uevents_close() after the dispatcher's last use.
  *
- * All three do nothing where there are no events. With s_polls 0 threads have no
- * deadlines and wait for no descriptors: these calls fail with -ENOTSUP.
+ * These calls do nothing for a dispatcher without events. If s_polls is 0, threads have
+ * no deadlines and wait for no descriptors: such calls fail with -ENOTSUP.
  *
  * Timers expire, and descriptors are seen to be ready, when s_next looks. A thread that
  * computes for long delays both, unless it gives way: ustack_check(). After fork(2) the
@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-/* A time to come. Used on the dispatcher's native thread only. */
+/* A timer. Used on the dispatcher's native thread only. */
 struct uexpiry {
 	int64_t         x_when;                 /* ns of CLOCK_MONOTONIC */
 	struct uexpiry *x_child;                /* private: the heap */
@@ -43,7 +43,8 @@ struct uexpiry {
 	struct uexpiry *x_prev;                 /* NULL: not armed */
 };
 
-/* The function of all expiries of a dispatcher: called disarmed, may not block. */
+/* The function of all timers of a dispatcher. It may not block, and may arm the timer
+   again. */
 typedef void uexpired_fn(struct uexpiry *x);
 
 /* A registered descriptor: part of an object that is never freed. */
@@ -77,17 +78,18 @@ struct uevents {
 
 	/* Owned by its native thread; read by all. */
 	uint32_t e_waiting;  /* threads that wait for time, kernel or a native thread */
-	uint64_t e_ready;       /* counts descriptors that the kernel has found ready, */
-	uint64_t e_expired;     /* and timers and deadlines that have come */
+	uint64_t e_ready;       /* descriptors that the kernel has found ready, so far */
+	uint64_t e_expired;     /* timers and deadlines that have come, so far */
 };
 
-/* Times for uevents_sleep(), besides those until which it may sleep. */
+/* Times for uevents_sleep() that stand for no time. */
 #define UEVENTS_RUN  ((int64_t)0)       /* run what is due or ready; do not sleep */
-#define UEVENTS_LOOK ((int64_t)-1)      /* the same, unless that was done just now */
+#define UEVENTS_LOOK ((int64_t)-1)      /* UEVENTS_RUN, unless done just now */
 
 /*
- * Sets *e to the events of `s', which are made if there are none. Without descriptors
- * left they have timers and interrupts, until uevents_add() finds some.
+ * Sets *e to the events of `s', and makes the events at the first call. If the process
+ * has no descriptors left, timers and interrupts work all the same; the first
+ * uevents_add() that finds descriptors opens the poller.
  * 0; -ENOMEM: no memory; -ENOTSUP: `s' does not look for events (s_polls).
  * From the dispatcher's native thread.
  */
@@ -116,22 +118,20 @@ int uevents_create(struct uevents **e);
 int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
 
 /*
- * Private: registers `fd', unless it is registered for the ways already, and its number
- * is not another file's now: then -EEXIST, and nothing has changed. Else as
- * uevents_add().
+ * Private: as uevents_add(). If `fd' is registered for the ways already, and is the same
+ * file as then, returns -EEXIST and changes nothing.
  */
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 	__attribute__((visibility("hidden")));
 
 /*
- * Undoes a registration, if there is one. close(2) does so, too.
+ * Undoes the registration of `fd', if there is one; close(2) does so by itself.
  * From the native thread of `e'.
  */
 void uevents_remove(struct uevents *e, int fd);
 
 /*
- * Undoes the registrations of `fd' with all events of the process: for an `fd' that stays
- * open.
+ * Undoes the registrations of `fd', which stays open, with all events of the process.
  * From any native thread.
  */
 void uevents_forget(int fd);
@@ -141,10 +141,11 @@ void uevents__hold(int on);
 void uevents__forked(void);
 
 /*
- * Private: descriptors of the library's own have numbers that programs seldom name, and
- * posix/ keeps programs from closing them. uevents__own() moves `fd', which is -1 or new
- * and close-on-exec, there if it can, and returns its number. uevents__disown(), before
- * its close(2), returns `fd'. uevents__next_own() returns the first in this range, or -1.
+ * Private: descriptors of the library have numbers that programs seldom name, and posix/
+ * keeps programs from closing them. uevents__own() moves a new descriptor, or -1, to such
+ * a number if possible, and returns the number. uevents__disown() ends that before a
+ * close(2), and returns `fd'. uevents__next_own() returns the first such number in a
+ * range, or -1.
  * From any native thread.
  */
 int uevents__own(int fd);
@@ -155,15 +156,15 @@ int uevents__next_own(unsigned first, unsigned last);
 int64_t uevents_now(void);
 
 /*
- * Returns the next tick of the system's coarse clock, in ns: faster to read, and later
- * than now by up to one tick. From anywhere.
+ * Returns the next tick of the system's coarse clock, in ns. The clock is faster to read
+ * than uevents_now(), and the tick is later than now by up to one tick. From anywhere.
  */
 int64_t uevents_next_tick(void);
 
 /*
- * Returns whether a thread waits for more than other threads: a timer, the kernel, or a
- * native thread that works for it. With 0 nothing will happen by itself: a scheduler
- * with nothing to run has a deadlock, or waits for other native threads.
+ * Returns whether a thread waits for an event: a timer, the kernel, or a native thread
+ * that works for the thread. If none does, and no thread is ready, the scheduler has a
+ * deadlock, or waits for wakes by other native threads.
  * From any native thread.
  */
 static inline int uevents_waited(const struct usched *s)
@@ -175,7 +176,7 @@ static inline int uevents_waited(const struct usched *s)
 
 /*
  * Counts a thread that begins, with `n' 1, or ends, with -1, to wait for an event, for
- * uevents_waited(). uwait_block() does so itself.
+ * uevents_waited(). uwait_block() makes this call by itself.
  * From its native thread.
  */
 static inline void uevents_count(struct uevents *e, int n)
@@ -184,8 +185,8 @@ static inline void uevents_count(struct uevents *e, int n)
 }
 
 /*
- * Does what is due or ready, unless that was done just now. It may make threads
- * runnable.
+ * Expires timers and finds descriptors that are ready, unless that was done just now. May
+ * make threads runnable.
  * From s_next, while threads are ready.
  */
 static inline void uevents_look(struct usched *s)
@@ -196,8 +197,8 @@ static inline void uevents_look(struct usched *s)
 
 /*
  * Sleeps until an event or an interrupt, but not beyond `until', ns of CLOCK_MONOTONIC
- * or USCHED_NEVER. It may end for nothing: look for work, and sleep again.
- * 1; 0: there are no events, and it did not sleep.
+ * or USCHED_NEVER. The sleep may end early: look for work, and sleep again.
+ * 1; 0: the dispatcher has no events, and the call did not sleep.
  * From s_next, when no thread is ready.
  */
 static inline int uevents_sleep(struct usched *s, int64_t until)
@@ -209,10 +210,10 @@ static inline int uevents_sleep(struct usched *s, int64_t until)
 }
 
 /*
- * Ends the uevents_sleep() that is going on, or else the next one. Another native thread
- * that wakes a thread puts the wake into a place of the scheduler's, under a lock, and
- * then calls this; the scheduler looks there before and after it sleeps.
- * 1; 0: there are no events, so what sleeps does so in the scheduler's own way.
+ * Ends the uevents_sleep() that is going on, or else the next one. A native thread that
+ * wakes a thread notes the wake in the scheduler, under a lock, and then makes this call;
+ * the scheduler looks for such notes before and after a sleep.
+ * 1; 0: the dispatcher has no events, so the scheduler sleeps in a way of its own.
  * From any native thread.
  */
 static inline int uevents_interrupt(struct usched *s)
@@ -226,7 +227,7 @@ static inline int uevents_interrupt(struct usched *s)
 }
 
 /*
- * Ends the events. No thread of `s' may call uevents any more, other than to be aborted.
+ * Closes the events. Afterwards threads of `s' may be aborted, and must not run.
  */
 static inline void uevents_close(struct usched *s)
 {

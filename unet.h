@@ -1,58 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet.h: sockets, pipes, terminals, and all else that can be polled, for code that
- * blocks. A call that has to wait blocks the thread, and its processor runs other
- * threads meanwhile. A native thread outside of all schedulers may make each call, too,
- * and blocks natively. It waits with an epoll instance of its own, two descriptors,
- * until it ends. The numbers of these, and of those of processors, are below 1,024 and
- * near that or the limit of the process: close only what you have opened.
+ * unet.h: sockets, pipes, terminals, and whatever else can be polled, for code that
+ * blocks. A call that has to wait blocks the thread, and the processor runs other threads
+ * meanwhile. Native threads outside of all schedulers may make each call, too, and block
+ * natively. From its first wait to its end such a native thread has an epoll instance of
+ * two descriptors. The numbers of these descriptors, and of the processors', are below
+ * 1,024, and near that number or the limit of the process: close only what you have
+ * opened.
  *
  * Descriptors are numbers of the system. unet_listen(), unet_accept(), unet_connect() and
  * unet_signals() make them close-on-exec and non-blocking. Any other descriptor (datagram
  * socket, pipe, terminal, eventfd) is made non-blocking by the first call here that gets
- * the descriptor. Close descriptors with unet_close() and nothing else: the number may be
- * used again the next moment, so unet_close() tells the waiters. After unet_forget() a
- * descriptor may be used and closed natively.
+ * the descriptor. Close descriptors with unet_close() and nothing else: another file may
+ * get the number the next moment, so unet_close() tells the waiters. After unet_forget()
+ * a descriptor may be used and closed natively.
  *
  * Buffers may be on the stack: the thread itself makes the system call, while it runs.
  * Several threads may wait to read or accept on a descriptor, and several to write. They
- * are served in the order in which they began to wait; a call that need not wait may
- * come between. What unet_write_all() and unet_writev_all() write stays together: other
- * writers wait until that call returns, and those with deadline 0 get -ETIMEDOUT. After
- * an error in its middle the next one writes. What unet_read_all() reads may be in
- * several pieces, with those of other readers between them. unet_poll() waits beside
- * these threads. No call is for signal handlers, nor for call-backs of schedulers and
- * events. Do not abort a thread that waits here, since the descriptor points to it; rr
- * and ll never do.
+ * are served in the order in which they began to wait; a call that need not wait may come
+ * between. What unet_write_all() and unet_writev_all() write stays together: other
+ * writers wait until that call returns, or get -ETIMEDOUT if their deadline is 0. If the
+ * call fails in the middle, the next writer goes on. What unet_read_all() reads may be
+ * divided by what other readers read. unet_poll() waits beside these threads. Signal
+ * handlers and call-backs of schedulers and events may make no call. Do not abort a
+ * thread that waits here, since the descriptor points to it; rr and ll never abort such a
+ * thread.
  *
- * As in usync.h, each call that may wait takes a deadline last, and switches threads if
- * it waits. Threads and native threads may call it. Each call returns a number of at
- * least 0 or, with nothing transferred, one of these errors; errno says nothing, and may
- * have changed.
+ * As in usync.h, each call that may wait has a deadline as its last argument, and
+ * switches threads if it waits. Threads and native threads may make the calls. A call
+ * returns a number of at least 0 or, with nothing transferred, one of these errors; errno
+ * says nothing, and may have changed.
  *
  *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EFAULT   As in usync.h. -ENOTSUP also
  *                                                        without a deadline, since a
  *                                                        wait needs the scheduler's
  *                                                        events.
- *   -EMFILE, -ENFILE  No descriptor is left for the poller. Each wait tries again, until
- *                     there is one.
- *   -ENOSPC     No epoll interest is left, a limit of the system. Each wait tries again.
- *   -EBADF      It is no descriptor, or unet_close() or unet_forget() ended its use.
- *   -ETIME      The connection timed out: the system's ETIMEDOUT, after which it is
- *               gone. -ETIMEDOUT is always the deadline's, and then the connection is as
- *               it was.
- *   any other   Of the system call.
+ *   -EMFILE, -ENFILE  No descriptor is left for the poller. The next wait tries again.
+ *   -ENOSPC     The system has no epoll(7) watch left. The next wait tries again.
+ *   -EBADF      The number is no descriptor, or unet_close() or unet_forget() ended its
+ *               use.
+ *   -ETIME      The system's ETIMEDOUT: the connection has timed out, and is gone.
+ *               -ETIMEDOUT is always the deadline's, and leaves the connection as it was.
+ *   any other   An error of the system call.
  *
- * A connection that the peer has reset fails with -ECONNRESET, once; then reads return 0
- * and writes -EPIPE, as the system has it. A connection that the peer has half closed
- * reads 0, and can be written to. -EPIPE comes without SIGPIPE on sockets, and on pipes
- * during these calls.
+ * A call on a connection that the peer has reset returns -ECONNRESET, once; later reads
+ * return 0 and writes -EPIPE, as the system has it. On a connection that the peer has
+ * half closed reads return 0, and writes work. -EPIPE comes without SIGPIPE, on sockets
+ * and pipes.
  *
- * A thread yields at a call that need not wait if it has run for a millisecond since the
- * first calls without a wait, of any kind and any descriptor, and after UNET_BUDGET of
- * them. That is a wait, which a cancel ends if the deadline is over 0. unet_close() and
- * unet_forget() yield so, too, before they do anything. Writes with deadline 0 never
- * switch: what they write may be in a buffer that threads share.
+ * A call that need not wait yields if the thread has run for a millisecond without a
+ * wait, or has made UNET_BUDGET such calls, of any kind and for any descriptor. That
+ * yield is a wait, which a cancel ends if the deadline is over 0. unet_close() and
+ * unet_forget() yield, too, before they do anything. Writes with deadline 0 never switch:
+ * other threads may share the buffer.
  */
 #ifndef USCHED_NET_H
 #define USCHED_NET_H
@@ -74,7 +74,7 @@ extern "C" {
 
 enum { UNET_BUDGET = 64 };
 
-/* Addresses. A struct unet_addr holds one of any family, ad_size bytes. */
+/* Addresses. A struct unet_addr holds an address of any family, in ad_size bytes. */
 
 struct unet_addr {
 	socklen_t               ad_size;
@@ -94,7 +94,7 @@ int unet_addr(const char *text, struct unet_addr *a);
 enum { UNET_TEXT_MAX = 128 };
 
 /*
- * Makes text from an address: at most UNET_TEXT_MAX bytes with the final 0.
+ * Writes an address as text: at most UNET_TEXT_MAX bytes with the final 0.
  * Returns `text'. Does not wait.
  */
 char *unet_text(const struct unet_addr *a, char *text);
@@ -110,7 +110,7 @@ char *unet_text(const struct unet_addr *a, char *text);
 int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
 		 size_t max, int64_t deadline);
 
-/* Descriptors. Each call returns one, or an error, unless its comment says otherwise. */
+/* Descriptors. A call returns a descriptor or an error, unless its comment says else. */
 
 enum {
 	UNET_REUSEPORT = 1,     /* SO_REUSEPORT: the system spreads connections */
@@ -118,17 +118,17 @@ enum {
 };
 
 /*
- * Makes a socket that listens on `a', with TCP_NODELAY for all that it accepts. The path
- * of a UNIX socket must not exist. `backlog' 0 stands for SOMAXCONN. Does not wait.
+ * Makes a socket that listens on `a'. Connections that it accepts have TCP_NODELAY. The
+ * path of a UNIX socket must not exist. `backlog' 0 stands for SOMAXCONN. Does not wait.
  */
 int unet_listen(const struct unet_addr *a, int backlog, unsigned flags);
 
 /*
- * Accepts the next connection to `fd'. `peer', unless NULL, gets its address.
- * Connections that ended before are passed over. Where one after the other fails, as by
- * a filter of system calls, the call pauses between attempts, and keeps its deadline.
- * Without descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM) it waits until there
- * are some, also at a processor's first wait.
+ * Accepts the next connection to `fd'. Sets *peer, unless `peer' is NULL, to the address
+ * of the peer. The call skips connections that have ended already. If connections fail
+ * one after the other, for example by a filter of system calls, the call pauses between
+ * attempts until the deadline. If descriptors or memory lack (EMFILE, ENFILE, ENOBUFS,
+ * ENOMEM), the call waits until there are some.
  */
 int unet_accept(int fd, struct unet_addr *peer, int64_t deadline);
 
@@ -136,8 +136,8 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline);
 int unet_connect(const struct unet_addr *a, int64_t deadline);
 
 /*
- * Makes a descriptor from which unet_signal() reads the signals in `set'. They must be
- * blocked in all native threads, so block them before the scheduler is made. Does not
+ * Makes a descriptor from which unet_signal() reads the signals in `set'. All native
+ * threads must block these signals, so block them before the scheduler is made. Does not
  * wait.
  */
 int unet_signals(const sigset_t *set);
@@ -149,39 +149,39 @@ int unet_signals(const sigset_t *set);
 int unet_signal(int fd, int64_t deadline);
 
 /*
- * Closes `fd'. Threads that wait for it get -EBADF. A close(2) that lingers, as that of a
- * socket with SO_LINGER and unsent bytes, holds up the processor. To have the pool wait,
- * make a copy by dup(2), close `fd', and close(2) the copy by uoffload().
- * 0; -EBADF: it is no descriptor. Does not wait, except for system calls that other
- * native threads make on `fd' at this moment.
+ * Closes `fd'. Threads that wait for `fd' get -EBADF. A close(2) that lingers, as with
+ * SO_LINGER and unsent bytes, holds up the processor. To have the pool wait instead, make
+ * a copy by dup(2), close `fd', and close(2) the copy by uoffload(). 0; -EBADF: `fd' is
+ * no descriptor. Does not wait, except for system calls that other native threads make on
+ * `fd' at this moment.
  */
 int unet_close(int fd);
 
 /*
- * Ends the use of `fd' here, and leaves it open. Threads that wait for it get -EBADF;
- * from then on no call and no event of earlier waits touches it, and no epoll instance
- * of the library has it. O_NONBLOCK is cleared if it was clear at the first call here.
- * The flag belongs to the open file: forget all its numbers, from dup(2), and use none of
- * them here meanwhile. unet_close() clears nothing.
- * 0; -EBADF: it is no descriptor. Does not wait.
+ * Ends the use of `fd' here, and leaves `fd' open. Threads that wait for `fd' get -EBADF;
+ * no call and no event of earlier waits touches `fd' any more, and no epoll instance of
+ * the library watches it. O_NONBLOCK is cleared if it was clear at the first call here.
+ * The flag belongs to the open file: if there are copies by dup(2), forget all of them,
+ * and use none here meanwhile. unet_close() clears nothing. 0; -EBADF: `fd' is no
+ * descriptor. Does not wait.
  */
 int unet_forget(int fd);
 
 /*
  * Ends one or both directions of a connection, as shutdown(2). A proxy passes on a half
- * close by this call. Waits for these directions end: a read returns 0, also of datagrams
- * (and the result here may be -ENOTCONN), a write -EPIPE, unet_accept() -EINVAL. So they
- * do after shutdown(2), by another process too, except writes to a UNIX socket. As
- * poll(2) does, unet_wait(), unet_poll() and usync_select() still wait for room in one.
- * 0, or an error. Does not wait.
+ * close by this call. Threads that wait for such a direction stop waiting: a read returns
+ * 0, also of datagrams (the result here may be -ENOTCONN), a write -EPIPE, unet_accept()
+ * -EINVAL. A shutdown(2) has the same effect, even by another process, except on writes
+ * to a UNIX socket. unet_wait(), unet_poll() and usync_select() go on to wait for room in
+ * a UNIX socket, as poll(2) does. 0, or an error. Does not wait.
  */
 int unet_shutdown(int fd, int how);
 
 /* Transfers. */
 
 /*
- * Transfer bytes as read(2) and write(2). A write may take less than it was given.
- * SO_RCVLOWAT delays events only: unet_read_all() waits for a number of bytes.
+ * Transfer bytes as read(2) and write(2). A write may transfer fewer bytes than `size'.
+ * SO_RCVLOWAT only delays events: use unet_read_all() to wait for a number of bytes.
  * Returns the number of bytes, or an error.
  */
 ssize_t unet_read(int fd, void *buffer, size_t size, int64_t deadline);
@@ -189,74 +189,72 @@ ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline);
 
 /*
  * Transfer bytes, the peer's address and ancillary data, as recvmsg(2) and sendmsg(2); or
- * buffers alone, as readv(2) and writev(2), where `fd' is no socket. MSG_DONTWAIT and
- * MSG_NOSIGNAL are added to `flags'. MSG_CMSG_CLOEXEC makes descriptors that are received
- * close-on-exec. With MSG_OOB or MSG_ERRQUEUE unet_recvmsg() does not wait, and needs no
- * turn, as with deadline 0.
+ * only the buffers, as readv(2) and writev(2), if `fd' is no socket. MSG_DONTWAIT and
+ * MSG_NOSIGNAL are added to `flags'. MSG_CMSG_CLOEXEC makes received descriptors
+ * close-on-exec. With MSG_OOB or MSG_ERRQUEUE unet_recvmsg() does not wait, neither for
+ * data nor for other readers.
  * Returns the number of bytes, or an error.
  */
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline);
 ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline);
 
 /*
- * Transfer exactly `size' bytes. After an error some may have been transferred: *done,
- * unless NULL, is how many.
- * 0, or an error as above; -EPIPE also: the end came before, from reading.
+ * Transfer exactly `size' bytes. After an error some bytes may have been transferred:
+ * *done, unless `done' is NULL, is their number.
+ * 0, or an error as above; -EPIPE from unet_read_all(): the input has ended before.
  */
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline);
 int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 		   int64_t deadline);
 
 /*
- * Writes all of `n' buffers, which may be more than IOV_MAX, and stay as they are. *done
- * is as in unet_write_all().
- * 0, or an error as above; -EINVAL also: `n' is negative.
+ * Writes all of `n' buffers. `n' may exceed IOV_MAX, and `iov' is not changed. *done is
+ * as in unet_write_all(). 0, or an error as above; -EINVAL also: `n' is negative.
  */
 int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 		    int64_t deadline);
 
 /*
- * Waits until some of the `n' descriptors are ready, as poll(2); when the deadline comes
- * it looks at them once more. `fds' may be on the stack. POLLNVAL tells of a descriptor
- * that is not open, or was closed meanwhile, and then perhaps of nothing else.
- * Returns the number with revents, never 0; -EINVAL: `n' is over 65,536, or over what
- * poll(2) allows.
+ * Waits until some of the `n' descriptors are ready, as poll(2), and looks once more when
+ * the deadline has come. `fds' may be on the stack. revents is POLLNVAL if a descriptor
+ * is not open, or was closed during the wait; then other ready descriptors may be
+ * missing. Returns the number of descriptors whose revents is not 0, at least 1; -EINVAL:
+ * `n' is over 65,536, or over what poll(2) allows.
  */
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);
 
 /*
- * Waits until `fd' can be read, if `events' is POLLIN, or until it can be written to, if
- * that is POLLOUT; or until such a call would fail. Moves nothing, so an idle connection
- * needs no buffer. Sometimes the call returns early, as on urgent data, so a read after
- * it may wait.
- * 0, or an error; -EINVAL: `events' is neither.
+ * Waits until a read from `fd' would not wait, if `events' is POLLIN, or a write, if
+ * `events' is POLLOUT. Transfers nothing, so an idle connection needs no buffer.
+ * Sometimes the call returns early, for example on urgent data, so a read after it may
+ * wait. 0, or an error; -EINVAL: `events' is something else.
  */
 int unet_wait(int fd, short events, int64_t deadline);
 
-/* Private: in the child of a fork(). All descriptors are as if never used here. */
+/* Private: in the child of a fork(), forgets all descriptors. */
 void unet__forked(void);
 
-/* Makes `fd' non-blocking, as the first call here that gets it. 0, or an error. */
+/* Private: makes `fd' non-blocking, as the first call here does. 0, or an error. */
 int unet__adopt_fd(int fd);
 
 /*
- * Connects the socket `fd' to `a', as connect(2). A deadline or a cancel ends the wait
- * only: the system goes on, and the same call again waits for the result.
+ * Private: connects the socket `fd' to `a', as connect(2). A deadline or a cancel ends
+ * the wait only: the system goes on, and the same call again waits for the result.
  */
 int unet__connect(int fd, const struct unet_addr *a, int64_t deadline);
 
-/* Nothing is there, and its input was shut. */
+/* Private: returns whether the input was shut, and nothing is left to read. */
 bool unet__is_shut(int fd);
 
-/* No thread waits for it, or is in a call with it. */
+/* Private: returns whether no thread waits for `fd', or is in a call with it. */
 bool unet__is_idle(int fd);
 
-/* The number is another file's now, which keeps its flags: forgets the one before. */
+/* Private: forgets the file that had the number before; the new file keeps its flags. */
 void unet__renewed(int fd);
 
 /*
- * Numbers may be closed unseen from now on. With epoll each wait registers its descriptor
- * again, and sets *found, atomic, if that is not the one that was registered.
+ * Private: numbers may be closed unseen from now on. So each wait registers its
+ * descriptor anew, and sets *found, atomic, if the number has become another file's.
  */
 void unet__doubt(bool *found);
 

@@ -39,23 +39,23 @@ struct upreempt {
 };
 
 /*
- * Has the interrupted thread yield, in a signal handler with SA_SIGINFO and without
- * SA_ONSTACK, of which `context' is the third argument, on the dispatcher's native
- * thread. It does so if
+ * Has the interrupted thread yield. Call it in a signal handler, installed with
+ * SA_SIGINFO and without SA_ONSTACK, on the dispatcher's native thread; `context' is the
+ * handler's third argument. The thread yields if
  *
  *  - the thread is in a region,
  *  - the interrupted instruction is the main program's, which is linked dynamically,
  *  - the signal mask is that of the beginning of the region,
- *  - the stack, and the thread's image, have room for its frames with those of the
- *    signal, and
+ *  - the stack and the thread's image have room for the frames, with those of the signal,
+ *    and
  *  - s_preempt says so.
  *
- * upreempt() returns when the thread runs again. Meanwhile other threads find the signal
- * mask and the floating point control words of the beginning of the region. They are set
- * again when the handler returns, soon, with all registers. errno is kept, and no memory
- * is allocated.
+ * upreempt() returns when the thread runs again; the handler should then return soon.
+ * Meanwhile other threads have the signal mask and the floating point control words of
+ * the beginning of the region. The return of the handler restores those of the thread,
+ * with all registers. errno is kept, and no memory is allocated.
  *
- * 1: it gave way; 0: it did not.
+ * 1: the thread gave way; 0: it did not.
  * Switches.
  */
 int upreempt(void *context);
@@ -81,8 +81,8 @@ static inline struct usched *upreempt__behind(struct usched *s)
 #define UPREEMPT_PRIVATE __attribute__((visibility("hidden")))
 
 /*
- * Private, for processors (uproc.h), which have a monitor: a native thread that finds the
- * processors on which a slice is over. It sleeps while all are idle.
+ * Private: the monitor of processors (uproc.h), a native thread that finds slices which
+ * are over. The monitor sleeps while all processors are idle.
  */
 struct upreempt_monitor;
 
@@ -114,7 +114,7 @@ UPREEMPT_PRIVATE void upreempt__adopt(struct usched *s);
 
 /*
  * Starts a monitor for n processors from `first' on, `stride' bytes apart, each of which
- * begins with its dispatcher. Sets *m to NULL where they need no monitor.
+ * begins with a dispatcher. Sets *m to NULL if these need no monitor.
  * 0; -ENOMEM; -EAGAIN: no more native threads.
  */
 UPREEMPT_PRIVATE int upreempt__watch(struct upreempt_monitor **m, char *first,

@@ -52,9 +52,9 @@ extern "C" {
 
 /* Why the running thread blocks. */
 enum uproc_intent {
-	UPROC_BLOCK,             /* to take a token, or wait for a token */
-	UPROC_WAIT,              /* to wait for what u_tokens says */
-	UPROC_YIELD,             /* to queue up */
+	UPROC_BLOCK,             /* the thread takes a token, or waits for a token */
+	UPROC_WAIT,              /* the thread waits, and u_tokens says for what */
+	UPROC_YIELD,             /* the thread joins the queue */
 };
 
 /*
@@ -232,7 +232,8 @@ struct uproc {
 	uint32_t              p_room;    /* threads for which a ring is allocated */
 	struct usched_stack  *p_returned;       /* stacks of this processor that other
 						   processors return; by k_next */
-	uint32_t              p_drawer;  /* the processor that draws p_drawn, + 1; or 0 */
+	uint32_t              p_drawer;  /* number of the processor that draws p_drawn,
+					   plus 1; 0: no processor does */
 	const struct uproc_thread *p_drawn;     /* a thread that is woken */
 
 	/* p_lock. */
@@ -347,7 +348,7 @@ int uproc_post(struct uproc_thread *t, unsigned mail);
  */
 typedef struct uproc_thread *uproc_pick_fn(struct uproc *p);
 
-/* Delivers the processor's mail. In s_next. */
+/* Delivers the processor's mail. To be called in s_next. */
 void uproc_drain(struct uproc *p);
 
 /*

@@ -20,8 +20,8 @@ struct uprocs;
 
 /* What a scheduler is made with. Zeros are the defaults. */
 struct uprocs_conf {
-	/* Processors. 0: one for each CPU that the process may use, by its affinity and
-	   by the quotas of its control groups (version 2), rounded up. */
+	/* Processors. 0: one for each CPU that the process may use, according to the
+	   affinity and to the quotas of control groups (version 2), rounded up. */
 	unsigned c_processors;
 
 	/* Stacks of each processor. All are mapped at once, in two mappings each, and

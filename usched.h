@@ -233,13 +233,12 @@ int usched_add_stack(struct usched *s, void *base, size_t size);
 
 /*
  * Runs threads until s_next returns NULL. Blocked threads stay blocked, and usched_run()
- * may be called again: with added stacks at any depth and on any native thread, one at a
- * time; while threads live on the native stack, at the same depth of the same native
- * thread. A thread may run another dispatcher. No thread of the outer one runs meanwhile,
+ * may be called again. With added stacks any native thread may call, at any depth, one at
+ * a time; while threads live on the native stack, only that native thread, at the same
+ * depth. A thread may run another dispatcher: no thread of the outer one runs meanwhile,
  * and the caller does not move to another dispatcher from then on. The native thread must
- * not be cancelled meanwhile (pthread_setcancelstate(3)); those of rr and ll never are.
- * Threads share the floating point control words of the caller, which has them again at
- * the end.
+ * not be cancelled meanwhile: see pthread_setcancelstate(3). Threads share the floating
+ * point control words of the caller, which are restored at the end.
  * 0; -EBUSY: `s' is running already; -EINVAL: threads live on the native stack, at
  * another depth or of another native thread, and nothing was run.
  * Does not switch.
@@ -328,7 +327,7 @@ void ustack_cancel_here(struct ustack *u);
 
 /*
  * Returns the dispatcher of `u', even after the thread has ended, while the record and
- * the stacks exist. For a record of zeros: a dispatcher whose threads have ended.
+ * the stacks exist. A record of zeros has a dispatcher all of whose threads have ended.
  * From any native thread. Does not switch.
  */
 USCHED_INLINE struct usched *ustack_sched(const struct ustack *u);

@@ -58,11 +58,11 @@ struct uwaiter;
 /* What a thread waits for, for reports. */
 struct ustack_why {
 	const char *wy_kind;            /* such as "mutex"; constant, as wy_how */
-	const void *wy_object;          /* its address, or NULL */
+	const void *wy_object;          /* the object's address, or NULL */
 	const char *wy_how;             /* such as " to read"; or "" */
-	char        wy_more[128];       /* more in words, behind that; or "" */
-	uintptr_t   wy_holder;          /* the thread that has it, or a number of a native
-					   thread; 0: none, or not known */
+	char        wy_more[128];       /* further words; or "" */
+	uintptr_t   wy_holder;          /* the thread that has the object, or a number of
+					   a native thread; 0: no thread, or not known */
 	const void *wy_where;           /* return address of the call, or NULL */
 	int         wy_number;          /* 1: wy_object is a number, as of a descriptor */
 	int         wy_woken;           /* 1: the wait is over, and the thread about to be
@@ -74,15 +74,15 @@ struct uwait_kind {
 	const char *kd_name;            /* such as "mutex" */
 	const char *kd_how;             /* such as " to read"; or NULL */
 	/*
-	 * Adds to the report what is known beyond name and address; or NULL. Meanwhile
-	 * the wait is not granted, so the object stays; its lock may be held, by a caller
-	 * that waits for the end of this: uwait_try_lock().
+	 * Adds to the report what is known beyond name and address; or NULL. The object
+	 * stays meanwhile, as the wait cannot be granted. Another thread may hold the
+	 * lock of the object and wait for this call: use uwait_try_lock().
 	 */
 	void (*kd_tell)(const struct uwaiter *w, struct ustack_why *why);
 	/* After an error of uwait_queue_up(): the node has left the queue; or NULL. */
 	void (*kd_left)(const void *object);
-	/* What uwait_queue_up() returns in place of a result over 0; or NULL. It may be a
-	   wait again. */
+	/* Called by uwait_queue_up() for a result over 0, and may wait again; the value
+	   is returned instead. Or NULL. */
 	int (*kd_again)(struct uwaiter *w, const void *object);
 	bool kd_sleeps;                 /* at its deadline uwait_block() returns 0 */
 	bool kd_number;                 /* the object is a number */
@@ -92,7 +92,7 @@ struct uwait_kind {
 
 struct uwait_node {
 	struct uwait_node *n_next;
-	struct uwait_node *n_prev;      /* itself, if first; NULL: in no queue */
+	struct uwait_node *n_prev;      /* the node itself, if first; NULL: in no queue */
 };
 
 /* A node in uwait_room(), for waits in several queues. */
@@ -119,13 +119,13 @@ struct uwait_value {
 
 struct uwait_member;
 
-/* What few waiters need. The room is behind it. */
+/* What few waiters need; the room follows in memory. */
 struct uwait_more {
 	struct uwait_value  *mr_values; /* usync.c's, or NULL; freed with the waiter */
 	struct uco          *mr_inside; /* uco.c's, or NULL */
 	struct uwait_member *mr_inner;  /* in the scope that was entered last, or NULL */
 	int64_t              mr_when;   /* when the thread was cancelled, if known */
-	size_t               mr_size;   /* of the room, bytes */
+	size_t               mr_size;   /* bytes of the room */
 } __attribute__((aligned(16)));
 
 /*
@@ -134,7 +134,7 @@ struct uwait_more {
  * bytes with 64 bits.
  */
 struct uwaiter {
-	/* Owned by its native thread. */
+	/* Owned by the native thread of the waiter. */
 	struct ustack_attachment w_attachment;
 	__extension__ union {
 		struct ustack *w_thread;  /* unless w_outside */
@@ -160,15 +160,15 @@ struct uwaiter {
 	/* Written by the granter. */
 	uint8_t             w_state;    /* atomic: enum in uwait.c */
 
-	/* No bits, since other threads read these while bits beside them are written. */
-	bool                w_outside;  /* of a native thread: constant */
-	bool                w_tag;      /* the queue's, under its lock */
+	/* No bit fields: other threads read these while members beside are written. */
+	bool                w_outside;  /* the waiter of a native thread; constant */
+	bool                w_tag;      /* for the primitive; under its lock */
 	bool                w_joins;    /* atomic: in s_join */
 
-	/* Owned by its native thread. */
+	/* Owned by the native thread of the waiter. */
 	bool                w_counted;  /* uevents_count() has counted the wait */
 	uint8_t             w_owed;     /* wakes by grants that no block took */
-	int                 w_result;   /* the granter's */
+	int                 w_result;   /* written by the granter */
 
 	uint32_t            w_size;     /* bytes, from s_alloc: constant */
 };
@@ -178,7 +178,7 @@ struct uwait_lock {
 	uint32_t wl_held;
 };
 
-/* Takes a lock that is held: a part of uwait_lock(). */
+/* Waits for a lock that is held, and takes the lock: a part of uwait_lock(). */
 void uwait_lock_slow(struct uwait_lock *l);
 
 /*
@@ -233,7 +233,7 @@ uintptr_t uwait_name(void);
  */
 struct uwaiter *uwait_prepare(int64_t deadline, bool outside);
 
-enum { UWAIT_ERRORS = 4095 };           /* the largest of errno, as the kernel has it */
+enum { UWAIT_ERRORS = 4095 };           /* the largest errno value of the kernel */
 
 /*
  * Returns the error that is in place of a waiter, a negative errno value, or 0 for a
@@ -282,8 +282,8 @@ void uwait_begin(struct uwaiter *w);
 int uwait_block(struct uwaiter *w);
 
 /*
- * Has `w' wait in one queue, under its lock: begins, pushes w_node, releases the lock,
- * and blocks. After an error it takes out the node, under the lock.
+ * Has `w' wait in one queue, whose lock the caller holds: begins the wait, pushes w_node,
+ * releases the lock, and blocks. After an error the node is taken out, under the lock.
  * Returns what uwait_block() returns.
  * Switches.
  */
@@ -291,7 +291,7 @@ int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queu
 
 /*
  * Ends a wait that the caller has begun and not blocked in.
- * Returns false if it is claimed: uwait_block() must follow, and returns at once.
+ * Returns false if the wait is claimed: uwait_block() must follow, and returns at once.
  */
 bool uwait_withdraw(struct uwaiter *w);
 
@@ -307,9 +307,9 @@ void uwait__forked(void);
 /*
  * Claims the wait of `w' for the caller to end. Until uwait_finish() the waiter stays,
  * so its nodes can be written to.
- * Returns false if it does not wait, or is claimed.
- * Does not switch. Under the lock of a queue in which `w' has a node, or from its own
- * native thread.
+ * Returns false if `w' does not wait, or is claimed.
+ * Does not switch. Under the lock of a queue in which `w' has a node, or from the native
+ * thread of `w'.
  */
 bool uwait_claim(struct uwaiter *w);
 
@@ -331,7 +331,7 @@ void uwait_remove(struct uwait_queue *q, struct uwait_node *n);
 /*
  * Takes out the first node whose waiter can be claimed, of a queue of w_nodes, and the
  * nodes before it.
- * Returns the waiter; NULL: there is none.
+ * Returns the waiter; NULL: no waiter can be claimed.
  */
 struct uwaiter *uwait_pop(struct uwait_queue *q);
 

@@ -4,9 +4,9 @@
  * behaves like the function of libc of the same name; the rows SYSCALL, MAKES and REFUSED
  * of uposix_names.h list the numbers.
  *
- * The kernel keeps some settings for each native thread, so that all threads of a
- * processor share them. Only the name is kept for each thread. A change of any other such
- * setting is reported, once for each call.
+ * The kernel keeps some settings for each native thread, so all threads of a processor
+ * share them. Only the name is kept for each thread. A change of any other such setting
+ * is reported, once for each function that makes such a change.
  *
  * Signal sets of the kernel are smaller than libc's.
  */

@@ -297,8 +297,8 @@ static long futex(const long *a, const void *where)
 	case FUTEX_WAKE_OP:
 		n = call(a);
 		/*
-		 * Wakes all threads instead of moving some to the other word: all look at
-		 * their word again.
+		 * Wakes all threads instead of moving some to the other word. That is
+		 * correct, as each thread looks at its word again.
 		 */
 		if (n >= 0)
 			n += wake_here((void *)a[0], INT_MAX, FUTEX_BITSET_MATCH_ANY);

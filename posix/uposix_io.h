@@ -117,14 +117,14 @@ int uposix__made(int fd, int kind, bool nonblocking) HIDDEN;
 unsigned uposix__forget(int fd) HIDDEN;
 
 /*
- * Clears the entry of a descriptor, also in unet, that is closed by other means than
- * unet_close().
+ * Clears the entries, here and in unet, of a descriptor that is closed by other means
+ * than unet_close().
  */
 void uposix__gone(int fd) HIDDEN;
 
 /*
- * Clears the entry of a descriptor before the close, also in unet, and sets or clears
- * O_NONBLOCK as the program had set it.
+ * Clears the entries, here and in unet, of a descriptor that is about to be closed, and
+ * sets O_NONBLOCK as the program had set it.
  */
 void uposix__release(int fd) HIDDEN;
 

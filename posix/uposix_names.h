@@ -9,19 +9,19 @@
  *	                library is __wrap_read(). posix.mk makes uposix_define.h, which
  *	                declares uposix_read() and defines read as uposix_read.
  *	LATER(name)     As NAME, for a function that some versions of glibc from 2.17 on
- *	                lack. The first call of a function with NAME finds all of these
+ *	                lack. The first call of any NAME function finds all NAME functions
  *	                by dlsym(). That call may come from a memory allocator, and for a
  *	                missing name dlsym() allocates memory. So the constructor finds
- *	                functions with LATER. By default LATER is NAME.
+ *	                LATER functions. By default LATER is NAME.
  *	SYSCALL(read, call)     syscall(SYS_read) is `call'.
  *	MAKES(open)     syscall(SYS_open) returns a new descriptor.
  *	REFUSED(name)   syscall() fails with ENOSYS.
  *	ALIAS(gsignal, raise)   gsignal is another name of raise. UNDER(read) is for
  *	                __read, and STREAM(puts) for _IO_puts.
- *	KEPT(name)      A change of what the kernel keeps for a native thread, which is
- *	                reported. uposix_define.h leaves the name out.
- *	NUMBER(name)    The same for syscall() only, since libc's function changes the
- *	                process.
+ *	KEPT(name)      The function changes what the kernel keeps for each native thread.
+ *	                The change is reported. uposix_define.h leaves the name out.
+ *	NUMBER(name)    As KEPT, for syscall() only: libc's function makes the change for
+ *	                the whole process, which is what programs expect.
  *	LOOKS(name)     A function of libc that a loop may call until something changes.
  *	                Other threads may run before the call. uposix_define.h leaves the
  *	                name out.

@@ -42,7 +42,8 @@ static int await_process(pid_t pid)
 	return rc;
 }
 
-/* A command that a native thread starts with the thread's signal mask. */
+/* A command that a native thread starts for a thread, with the signal mask of that
+   thread. */
 struct command {
 	struct uposix_job c_job;
 	char             *c_text;

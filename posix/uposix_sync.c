@@ -28,7 +28,7 @@ struct mutex {
 enum {                                  /* words of a condition */
 	WORDS = sizeof(pthread_cond_t) / 4,
 	FIRST = sizeof(struct usync_cond) / 4,
-	CLOCK = WORDS - FIRST - 1,      /* index in c_rest of the clock */
+	CLOCK = WORDS - FIRST - 1,      /* index of the clock in c_rest */
 };
 
 enum {

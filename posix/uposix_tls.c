@@ -2,10 +2,10 @@
 /*
  * uposix_tls.c: objects of the program that threads of a processor may disturb: objects
  * with thread-local variables, which belong to the native thread, and memory allocators,
- * during whose calls no other thread may run. The first thread looks for such objects,
- * and so does each load of an object before its constructors run: an object begins with a
- * call of __gmon_start__(), which profilers define, and so does uposix_load.c. Objects
- * without that call are found when a thread is created.
+ * during whose calls no other thread may run. The first thread looks for such objects.
+ * Each load of an object looks, too, before the constructors of the object run: an object
+ * first calls __gmon_start__(), a function of profilers, which uposix_load.c defines for
+ * this purpose. Objects without that call are found when a thread is created.
  *
  * dl_iterate_phdr() takes a lock of libc, which some other thread may have held at a
  * fork, and which libc does not release in the child. So a child looks only after it has

@@ -90,8 +90,8 @@ static void take(int fd)
 }
 
 /*
- * Enters `fd' in the table, and returns `fd'. If there still is an older entry, the
- * simulation has not seen how that descriptor was closed, as by syscall().
+ * Enters `fd' in the table, and returns `fd'. An older entry is replaced: the descriptor
+ * was closed in a way that the simulation does not see, such as by syscall().
  */
 static int put(int fd, struct sim_open *o)
 {

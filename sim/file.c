@@ -110,7 +110,8 @@ static struct file *file_of(int fd)
 	return NULL;
 }
 
-/* Returns a new file, whose memory has a descriptor above all that the program sees. */
+/* Returns a new file. Its memory has a descriptor with a higher number than those of the
+   program. */
 static struct file *new_file(const char *path, mode_t mode)
 {
 	struct file *f = sim__memory(sizeof *f);

@@ -443,8 +443,8 @@ static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
 }
 
 /*
- * Adds a packet to the input of socket `to'. Returns 0; or an error, and the packet is
- * still the caller's then. Only if the peer is full, the error is -EAGAIN.
+ * Adds a packet to the input of socket `to'. Returns 0, or an error; after an error the
+ * packet still belongs to the caller. -EAGAIN: the peer is full.
  */
 static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece *g)
 {

@@ -15,9 +15,9 @@
 #include "run.h"
 
 enum {
-	DEPTH   = 1 << 16,              /* most choices of a run */
-	THREADS = 64,                   /* most threads of a run. In a set of threads, bit
-					   n is thread n. */
+	DEPTH   = 1 << 16,              /* the maximum number of choices in a run */
+	THREADS = 64,                   /* the maximum number of threads in a run. In a
+					   set of threads, bit n is thread n. */
 };
 
 /*

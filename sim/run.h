@@ -62,8 +62,8 @@ struct sim_thread {
 	struct sim_thread   *t_prev;
 	struct sim_op        t_op;
 	uint64_t             t_priority;        /* the strategy sets both priorities */
-	uint64_t             t_second;          /* the second decides if the first are
-						   equal */
+	uint64_t             t_second;          /* decides between threads of equal
+						   t_priority */
 	uint32_t             t_number;  /* number of the thread, from 0 on, in the order
 					   of starts */
 	uint32_t             t_parent;  /* number of the thread that started this one */

@@ -34,9 +34,9 @@
 
 enum {
 	JOBS  = 256,                    /* most runs at once */
-	STALL = 5,                      /* a run fails after this many seconds of CPU
-					   time without a step, */
-	HANG  = 30,                     /* or after this many seconds without a step */
+	STALL = 5,                      /* seconds of CPU time without a step after which
+					   a run fails */
+	HANG  = 30,                     /* seconds without a step until a run fails */
 	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
 	TRACE = 1 << 30,                /* bytes of a trace, for ten million events; later
 					   events are left out */

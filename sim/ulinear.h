@@ -128,8 +128,8 @@ int64_t ulinear_call(struct ulinear *h, uint32_t client, const void *operation);
  * will. ulinear_lost(): the operation never returns; whether and when it happens after
  * its call is not known. If an operation that only reads is lost, ulinear_fail() makes
  * the search shorter.
- * 0; -EINVAL: no open operation has this id; or the end is recorded, and an error of
- * ulinear_check() was found in the part of the operation.
+ * 0; -EINVAL: no open operation has this id; any other error: the end was recorded, and
+ * ulinear_check() returned this error for the operation's part of the history.
  */
 int ulinear_return(struct ulinear *h, int64_t id, const void *result);
 int ulinear_fail(struct ulinear *h, int64_t id);
