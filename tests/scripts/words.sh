@@ -16,7 +16,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 # AREA RATE SENTENCES: it and its in 1,000 words, and sentences that begin with a pronoun,
 # at most. The aim is 15 and 4. Lower a limit when comments get better; never raise it.
-limits='library 15 4
+limits='library 11 4
 posix 9 2
 sim 8 2
 tls 7 2'
