@@ -271,7 +271,7 @@ struct uprocs {
 	int64_t            r_period;     /* atomic: end of the pool's period */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 	struct upreempt_monitor *r_monitor;     /* atomic: or NULL */
-	struct uprocs     *r_other;      /* the next in the list of all: see uprocs.c */
+	struct uprocs     *r_other;      /* the next in the list of all schedulers */
 	uint32_t           r_pins;       /* atomic: uprocs__pin() less uprocs__unpin() */
 	uint32_t           r_number;     /* unique in the list: constant */
 

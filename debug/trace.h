@@ -43,7 +43,7 @@ enum utrace_why {
 	UTRACE_JOINS,
 	UTRACE_YIELDS,
 	UTRACE_PREEMPTED,
-	/* Who wakes it. */
+	/* What wakes a thread. */
 	UTRACE_BY_THREAD,
 	UTRACE_BY_EVENT,        /* a timer, a descriptor, or a cancel */
 	UTRACE_BY_MAIL,         /* the last UTRACE_POST of the thread */
@@ -85,7 +85,7 @@ struct utrace_ring {
 	uint64_t             rg_preempted;
 	uint8_t              rg_slots;  /* p_slot as it is without a trace */
 	bool                 rg_open;   /* the slot is in place */
-	bool                 rg_known;  /* an event says which thread runs */
+	bool                 rg_known;  /* the ring shows which thread runs */
 	struct usched_calls  rg_calls;  /* the scheduler's, as rg_linger */
 	int (*rg_linger)(struct usched *s, const uint8_t *word, uint8_t value);
 };

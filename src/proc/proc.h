@@ -145,8 +145,8 @@ UPROC_PRIVATE void uproc__unpark(struct uproc *p);
 UPROC_PRIVATE void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
 
 /*
- * Makes `joiner' the joiner of `t'; it may be the mark DETACHED.
- * 0; 1: `t' has ended, and is the caller's to free; -EINVAL: it is joined already, or
+ * Makes `joiner', which may be the mark DETACHED, the joiner of `t'.
+ * 0; 1: `t' has ended, and the caller frees `t'; -EINVAL: `t' is joined already, or
  * detached.
  */
 UPROC_PRIVATE int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);

@@ -147,8 +147,8 @@ static bool yields(const struct uproc *p)
 }
 
 /*
- * Returns whether `t' may leave, and marks `t' then: step 5. `as_new': only a new thread
- * may; otherwise only a thread that has run.
+ * Returns whether `t' may leave; if so, marks `t' (step 5). With `as_new' only a new
+ * thread may leave, otherwise only a thread that has run.
  */
 static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 		   struct uproc_locals *l)

@@ -101,8 +101,8 @@ static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 }
 
 /*
- * Returns the first owner of a new thread of `p'. On another processor or native thread
- * that is r_moving, as for a thread that moves: only `p' makes itself the owner.
+ * Returns the first owner of a new thread of `p': `p', if `p' is the caller. Otherwise
+ * r_moving, as for a thread that moves, until `p' makes itself the owner.
  */
 static struct usched *first_owner(struct uproc *p)
 {

@@ -69,7 +69,7 @@ static void drop_ring(const struct uproc *p)
 	uimage_drop(p->p_queue + tail, end * sizeof *p->p_queue);
 }
 
-/* Puts memory of `p' that was not used in a period where the steps find it. */
+/* Prepares the steps that free memory which `p' did not use in the last period. */
 static void begin_tidying(struct uproc *p)
 {
 	uimage_cache_trim(&p->p_images);

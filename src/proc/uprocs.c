@@ -43,7 +43,8 @@ enum { STALL_DEFAULT = 25000000 };      /* ns */
 enum { STALL_DEFAULT = 0 };             /* no reports */
 #endif
 
-#define SPAN_MAX ((int64_t)1 << 62)             /* ns, of c_slice and of c_stall */
+/* ns: the most of c_slice and c_stall, so that a sum with a time cannot overflow */
+#define SPAN_MAX ((int64_t)1 << 62)
 
 /* ns of a period. The memory of a peak has gone back after two periods, and some time for
    the steps: in less than 10 s. */
@@ -80,7 +81,7 @@ static unsigned default_stacks(unsigned processors)
 	return share < DEFAULT_STACKS ? share : DEFAULT_STACKS;
 }
 
-/* Returns whether a time is 0, or from `min' to what can be added to the present time. */
+/* Returns whether `ns' is 0, or from `min' to SPAN_MAX. */
 static bool is_span(int64_t ns, int64_t min)
 {
 	return ns == 0 || (ns >= min && ns <= SPAN_MAX);
