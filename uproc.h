@@ -395,7 +395,7 @@ struct uproc_observer {
 	 * made. NULL: no memory, and the scheduler is not made.
 	 */
 	void *(*po_map)(void);
-	void  (*po_adopt)(void *memory); /* on the native thread, at the begin */
+	void  (*po_adopt)(void *memory); /* on the native thread, at the start */
 	void  (*po_leave)(void);        /* on the native thread, at the end */
 	void  (*po_unmap)(void *memory); /* after the end */
 

@@ -28,7 +28,7 @@ enum utrace_kind {
 	UTRACE_WAKE,            /* the thread can run; `other' has woken it, or 0 */
 	UTRACE_POST,            /* mail is sent; `other' is the thread or native thread */
 	UTRACE_EVICT,           /* frames go to the image `other', `number' bytes */
-	UTRACE_LOAD,            /* frames come from that image */
+	UTRACE_LOAD,            /* frames come from the image `other' */
 	UTRACE_CREATE,          /* the thread `other' has made the thread */
 	UTRACE_START,           /* the thread runs first; `other' is its function */
 	UTRACE_END,

@@ -132,7 +132,7 @@ static void explain(const struct uproc_thread *t, struct ustack_why *why)
 {
 	ask_attachment(t, why);
 	if (joins(t))
-		why->wy_where = NULL;           /* the library does not note it */
+		why->wy_where = NULL;           /* the library does not note where */
 	else if (!why->wy_where)
 		why->wy_where = usched__where(&t->th_stack);
 }
