@@ -46,7 +46,7 @@ enum {
 	LOOKS       = 300,              /* looks at an inbox between two system calls */
 	LINGER      = 3000,             /* ns: some times the cost of mail */
 	LINGER_REST = 64,               /* waits without lingering after it was in vain */
-	QUICK       = 2,                /* times r_patience: the limit of a short sleep */
+	QUICK       = 2,                /* times r_patience: short idle times end here */
 	QUICK_MAX   = 8,
 };
 
