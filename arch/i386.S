@@ -10,11 +10,11 @@
  *     20  arguments
  *
  * There is no statement as in uswitch.h. So every thread has blocked in a function here,
- * below such a frame, and goes on at usched__resumed. Its u_pc is set once.
+ * below such a frame, and goes on at usched__resumed: u_pc of a thread is set once.
  *
- * A struct arch_jump is returned in memory: the caller's first argument is the place, and
- * the callee removes that. Tops have any alignment that callers have; functions of C are
- * called with SP aligned to 16, and ebp at the top meanwhile.
+ * A struct arch_jump is returned in memory: the caller's first argument is the address,
+ * and the callee removes that argument. Tops have any alignment that callers have;
+ * functions of C are called with SP aligned to 16, while ebp is the top.
  *
  * st_switches is incremented in two parts. Another native thread that reads it between
  * them, once in 2^32 switches, finds 2^32 too few.
@@ -31,8 +31,8 @@
 #define OP_LOAD         2               /* ARCH_LOAD */
 #define OP_LAUNCH       3               /* ARCH_LAUNCH */
 #define CONTEXT_EIP     76              /* in ucontext_t */
-#define ROOM            24              /* three arguments, and a struct arch_jump: */
-#define JUMP            16
+#define ROOM            24              /* three arguments and a struct arch_jump */
+#define JUMP            16              /* the offset of the struct arch_jump there */
 #define AT_HWCAP        16
 #define HWCAP_SSE       (1 << 25)
 

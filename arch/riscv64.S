@@ -91,7 +91,7 @@ function usched__handover, visibility=protected
 	addi	t3, t3, 1
 	sd	t3, S_SWITCHES(a2)
 	sw	t4, (t2)
-	mv	sp, t5                          /* R5; its frame is like the other */
+	mv	sp, t5                          /* R5; both frames have the same form */
 
 	.globl	usched__resumed
 	.hidden	usched__resumed

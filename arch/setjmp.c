@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * setjmp.c: the switch in portable C, for the native stack. The contract is in arch.h. It
- * needs a stack that grows one way, either (direction.h), and what C says of longjmp: it
- * jumps outward, to a function that is still active. The pictures are of one that grows
- * down.
+ * setjmp.c: the switch in portable C, for the native stack. The contract is in arch.h.
+ * This file needs a stack that grows in one direction, up or down (direction.h), and uses
+ * longjmp only as C allows: outward, to a function that is still active. The pictures are
+ * of a stack that grows down.
  *
- * To block is to call setjmp and then a function below. To load a thread, SP must first
- * be below its top, and C has one way to get there: calls. sink() calls itself until its
- * frame is deep enough. The frames are copied back above it, among them that of the
- * usched__switch() which the thread called; the jump to that goes outward. To launch a
- * thread is to jump outward to the usched__switch() which usched_run() called, and call
- * it from there.
+ * A thread blocks by setjmp and then a call of a function below. To load a thread, SP
+ * must first be below the thread's top, and in C only calls move SP there: sink() calls
+ * itself until its frame is deep enough. Then the frames of the thread are copied back
+ * above that frame, with the frame of the usched__switch() which the thread called, and a
+ * longjmp goes outward to that function. To launch a thread, a longjmp goes outward to
+ * the usched__switch() which usched_run() called, and the thread's function is called
+ * there.
  *
  *        | usched_run | usched__switch | descend |
  *                       home:            ^ bottom
@@ -89,7 +90,7 @@ UNWATCHED int usched__switch(arch_next_fn *next, void *arg)
 	case LAUNCH:
 		call_sink(f.fr_launch->u_stack->k_bottom, start, &f);
 		break;
-	case TO_VISIT:                          /* with an image: fr_env is there */
+	case TO_VISIT:                          /* fr_env came back with the image */
 		watch_landed(usched__current);
 		jump(usched__visited(1));
 	default:

@@ -48,7 +48,7 @@ struct usched;
 #define USCHED_BUILD(call) USCHED_NAME(call, USCHED_KIND, USCHED_LAYOUT)
 #define usched_init USCHED_BUILD(usched_init)
 
-/* Until C99 it was `extern inline' that left the definition to another file. */
+/* Before C99, gcc's `extern inline' meant a function that another file defines. */
 #if defined(USCHED_INLINE)              /* usched-all.c in C++, which defines all */
 #elif defined(__GNUC_GNU_INLINE__) && !defined(__cplusplus)
 #define USCHED_INLINE extern __inline

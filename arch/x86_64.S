@@ -251,7 +251,7 @@ function usched__below, cfi=".cfi_undefined rip"
 	movq	%rdi, %rbx
 	.cfi_def_cfa rbp, 0
 	caller_of_record 3
-	subq	$8, %rsp                        /* so that its frame begins below */
+	subq	$8, %rsp                        /* the visitor's frames begin below */
 	andq	$-16, %rsp
 	xorl	%edi, %edi
 	call	usched__visited

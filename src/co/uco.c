@@ -2,12 +2,12 @@
 /*
  * uco.c: coroutines.
  *
- * THE IDEA. The dispatcher knows frames by the record that describes them: where their
- * top is, on which stack they are, which image they have. A coroutine is a second record
- * that describes frames, co_frames, and no more of it is ever used. To resume is to
- * exchange what the two records describe: afterwards the thread's record describes the
- * frames of the coroutine, and co_frames those of the resumer, which are suspended. To
- * yield is to exchange them again. It is one operation, uco__exchange_frames().
+ * THE IDEA. The dispatcher knows frames by the record that describes them: their top,
+ * their stack, their image. A coroutine has a second record, co_frames, of which only
+ * this description is used. A resume exchanges the descriptions in the two records:
+ * afterwards the thread's record describes the frames of the coroutine, and co_frames
+ * describes the frames of the resumer, which are suspended. A yield exchanges the
+ * descriptions again, by the same function, uco__exchange_frames().
  *
  *	                  thread T     co_frames of A    of B
  *	                  frames of T  A                B
@@ -16,18 +16,18 @@
  *	B yields          A            T                B
  *	A yields          T            A                B
  *
- * So the running thread is T throughout: s_current does not change. All that is its
- * identity stays in its record: its function, tokens, attachment, that it was cancelled.
- * Whatever blocks inside blocks T: a wait saves its registers in the record of T, as
- * ever, and that describes the innermost frames. The scheduler, timers, queues of locks
- * and reports see nothing of coroutines.
+ * So the running thread is T throughout, and s_current does not change. The record of T
+ * keeps the identity of T: function, tokens, attachment, whether T was cancelled. A wait
+ * inside a coroutine blocks T: the wait saves the registers in the record of T, as
+ * always, and that record describes the innermost frames. The scheduler, timers, queues
+ * of locks and reports see nothing of coroutines.
  *
- * DIRECTLY. What the records say is of no interest before T blocks, and a generator
- * seldom does. So where both sides are in place, on two stacks, a resume saves the
- * registers of the resumer in the thread's record, a yield those of the coroutine in its
- * own, and no record is exchanged. The record of a coroutine that runs directly has a
- * mark instead of a top, USCHED_DIRECT, and is s_inside. While no coroutine runs
- * directly, s_inside is the last one that did, or none.
+ * DIRECTLY. Nothing reads the descriptions before T blocks, and a generator seldom
+ * blocks. So if both sides are in place, on two stacks, a resume saves the registers of
+ * the resumer in the thread's record, a yield saves the registers of the coroutine in
+ * co_frames, and no descriptions are exchanged. The record of a coroutine that runs
+ * directly has a mark in place of a top, USCHED_DIRECT, and is s_inside. While no
+ * coroutine runs directly, s_inside is the last coroutine that did, or none.
  *
  *	                  thread T     co_frames of A    of B    s_inside
  *	A has yielded     T            A                B       A
@@ -36,9 +36,9 @@
  *	B yields          A            T                B       B
  *	B blocks inside   B            T                A       none
  *
- * Before A resumes B, and before a block, settle_frames() makes the records true: so one
- * coroutine at most runs directly, and the thread's record describes its resumer. Code
- * that looks at the frames of the running thread comes there first, or asks
+ * Before A resumes B, and before a block, settle_frames() makes the records true. So at
+ * most one coroutine runs directly, and the thread's record describes its resumer. Code
+ * that looks at the frames of the running thread calls settle_frames() first, or asks
  * usched__runs():
  *
  *  - a block compares SP with the stack that the thread's record names (R4). Stacks do
@@ -150,7 +150,7 @@ enum uco_status uco_status(const struct uco *co)
 
 /* ---- The chain ---- */
 
-/* Sets co_thread, which other processors may read, and compare with their threads. */
+/* Sets co_thread, which a thread on another processor may compare with itself. */
 static void set_thread(struct uco *co, struct ustack *u)
 {
 	__atomic_store_n(&co->co_thread, u, __ATOMIC_RELAXED);

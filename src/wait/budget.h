@@ -14,7 +14,8 @@
  *
  * A call for a channel or a buffer takes no longer than a look. A struct budget, one for
  * each object and direction, counts the calls and paces the looks: about one look in a
- * us, and one in BUDGET_MAX calls at least. After a call of some us the next call looks.
+ * us, and one in BUDGET_MAX calls at least. If a call has taken some us, the next call
+ * looks.
  *
  * A free lock takes less time than a look, so one lock in BUDGET_LOCKS looks, counted
  * over all threads of the dispatcher. Calls that never switch, such as a post, do not
