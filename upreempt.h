@@ -102,8 +102,9 @@ typedef void upreempt__log_fn(const char *line);
 
 /*
  * Gives `s' slices of `slice' ns; 0: there are no regions. A thread that keeps the
- * processor for `stall' ns will be reported; 0: no thread will be. Without `slice', and
- * if not `monitored', ustack_check() reads the clock; the latter also has no reports.
+ * processor for `stall' ns will be reported; 0: no thread will be. `monitored': a monitor
+ * will look at `s'. Without a monitor no thread is reported, and ustack_check() reads the
+ * clock, as it does if `slice' is 0.
  * 0; -ENOMEM; -ENOTSUP: `stall' without ustall_install().
  */
 UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, int64_t slice, int64_t stall,

@@ -260,7 +260,7 @@ struct uprocs {
 					    in the array, which never runs */
 	uint64_t          *r_asking;     /* atomic: bits of processors that ask for
 					    threads */
-	uint64_t           r_place;      /* atomic: the last place; see uproc_start.c */
+	uint64_t           r_place;      /* atomic: where threads are placed: RUN_LEFT */
 	uint32_t           r_next;       /* atomic: the count of uprocs_on(r, 0) */
 	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
 	uint32_t           r_parks;      /* atomic: times that a processor parked */

@@ -32,9 +32,8 @@ struct uinspect_snap {
 	uintptr_t     sn_calls[SNAP_FRAMES];    /* return addresses, the last first */
 };
 
-/* SP in the frame of `context'. The unwinder of 32-bit ARM, the EHABI's, has
-   _Unwind_GetIP() as a macro, and _Unwind_GetCFA() means something else there; register
-   13 is SP. */
+/* SP in the frame of `context'. On 32-bit ARM, where _Unwind_GetIP() is a macro,
+   _Unwind_GetCFA() returns something else, and SP is register 13. */
 #ifdef _Unwind_GetIP
 #define TOP_OF(context) _Unwind_GetGR(context, 13)
 #else

@@ -37,7 +37,7 @@ enum utrace_kind {
 
 enum utrace_why {
 	/* Why a thread blocks. */
-	UTRACE_WAITS = 1,       /* for a token */
+	UTRACE_WAITS = 1,       /* the thread waits for a token */
 	UTRACE_GRANT,           /* for an object; `number' is the address of a struct
 				   uwait_kind less that of usched__layout, or 0 */
 	UTRACE_JOINS,
@@ -86,7 +86,7 @@ struct utrace_ring {
 	uint8_t              rg_slots;  /* p_slot as it is without a trace */
 	bool                 rg_open;   /* the slot is in place */
 	bool                 rg_known;  /* the ring shows which thread runs */
-	struct usched_calls  rg_calls;  /* the scheduler's, as rg_linger */
+	struct usched_calls  rg_calls;  /* the scheduler's call-backs, and rg_linger */
 	int (*rg_linger)(struct usched *s, const uint8_t *word, uint8_t value);
 };
 

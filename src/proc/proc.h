@@ -392,7 +392,7 @@ UPROC_PRIVATE int uproc__linger(struct usched *s, const uint8_t *word, uint8_t v
 UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
 				int64_t deadline);
 
-/* s_done, s_detach and s_join. */
+/* The call-backs s_done, s_detach and s_join. */
 UPROC_PRIVATE void uproc__done(struct usched *s, struct ustack *u);
 UPROC_PRIVATE int  uproc__detach(struct usched *s, struct ustack *u);
 UPROC_PRIVATE int  uproc__join(struct usched *s, struct ustack *u, void **value,

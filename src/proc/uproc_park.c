@@ -46,8 +46,8 @@ enum {
 	LOOKS       = 300,              /* looks at an inbox between two system calls */
 	LINGER      = 3000,             /* ns: some times the cost of mail */
 	LINGER_REST = 64,               /* waits without lingering after it was in vain */
-	QUICK       = 2,                /* times r_patience: short idle times end here */
-	QUICK_MAX   = 8,
+	QUICK       = 2,                /* an idle time under QUICK r_patience is short */
+	QUICK_MAX   = 8,                /* the largest p_quick and p_linger */
 };
 
 static void *run_native(void *arg)

@@ -34,7 +34,7 @@
 enum {
 	REPORT_MAX = 20,                /* threads that are listed */
 	LINE       = 640,               /* characters in a line; the rest is cut off */
-	WHO        = CODE + 96,         /* characters of a thread */
+	WHO        = CODE + 96,         /* characters of the text of a thread */
 };
 
 /* The result of walks over the records. */
@@ -61,7 +61,7 @@ static const char *introduce(const struct ustack *u, char text[WHO])
 {
 	char function[CODE], name[USTACK_NAME_MAX + 4];
 
-	/* ISO C lets a function's address go through an integer only. */
+	/* ISO C has no cast from a function's address to a pointer to data. */
 	code(function, (const void *)(uintptr_t)ustack_func(u));
 	snprintf(text, WHO, "thread %p%s, function %s", (const void *)u,
 		 uproc__quote_name(u, name), function);
@@ -287,7 +287,7 @@ void uproc__report_changed(const struct usched *s, const struct ustack *u)
 	uint64_t words = usched__control();
 	const char *between = "";
 
-	usched__set_control(s->s_first);        /* nothing traps below */
+	usched__set_control(s->s_first);        /* so that printf() raises no traps */
 	fprintf(stderr, "usched: ");
 	uproc__introduce(u);
 	fprintf(stderr, ", has changed ");
