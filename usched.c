@@ -358,7 +358,8 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 
 APART static int make_room(struct usched *s, const char *top, size_t room);
 
-/* Handles a top on another stack: a coroutine's (s_inside), or a signal handler's. */
+/* Settles the coroutine that runs directly, on another stack than the thread's, and makes
+   room. -EFAULT: the stack is no coroutine's, but a signal handler's, for example. */
 static int settle(struct usched *s, const char *top, size_t room)
 {
 	int rc = -EFAULT;

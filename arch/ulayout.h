@@ -355,7 +355,7 @@ static inline char *usched__image(const struct ustack *u)
 }
 
 /*
- * Returns what waits of `u' return, a negative errno value; 0: waits wait. From the
+ * Returns the error with which all waits of `u' end; 0: there is none. From the
  * dispatcher's native thread.
  */
 static inline int usched__error(const struct ustack *u)

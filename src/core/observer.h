@@ -30,8 +30,8 @@ struct usched_observer {
 	   that is over, and returns what ustack_check() returns. upreempt.c's. */
 	int (*ob_give_way)(struct usched *s);
 
-	/* The running thread of `s' is about to block. While set, all switches go the
-	   long way. debug/ulocks.c's, which may be preloaded. */
+	/* Called before the running thread of `s' blocks. While the member is not NULL,
+	   all switches go the long way. debug/ulocks.c's, which may be preloaded. */
 	void (*ob_blocks)(const struct usched *s);
 };
 

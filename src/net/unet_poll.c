@@ -252,7 +252,7 @@ static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
 	return uwait_room(w, places_at(n) + places * sizeof(struct net_place));
 }
 
-/* The events to wait for. More events would end this wait, and the next, in vain. */
+/* Returns the events to wait for. Any other event would end the wait in vain. */
 static inline unsigned ways_in(int events)
 {
 	return (events & (POLLIN | POLLRDNORM) ? UEVENTS_INPUT : 0u)

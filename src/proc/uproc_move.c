@@ -282,7 +282,7 @@ void uproc__give(struct uproc *p)
 	uint32_t asking;
 
 	if (GET(*asking_of(p)) & asking_bit(p))
-		end_asking(p);                  /* a giver of nothing was late */
+		end_asking(p);                  /* the giver had nothing */
 	asking = count_asking(r);
 	for (size_t i = 1; i < all && asking > 0; i++) {
 		struct uproc *q = uproc_at(r, (uproc__index(p) + i) % all);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select.h: what a select over channels and descriptors shares with both: the place of a
- * thread in the queue of a descriptor, which a channel's place begins with, and results.
- * Private. usync_select.c is above, in src/net.
+ * select.h: what usync_select.c shares with channels and with descriptors: the results of
+ * an attempt, and the place of a thread in the queue of a descriptor, with which a place
+ * in the queue of a channel begins. Private. usync_select.c is above, in src/net.
  */
 #ifndef USCHED_SELECT_H
 #define USCHED_SELECT_H

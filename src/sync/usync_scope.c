@@ -168,7 +168,7 @@ static bool end_scope(struct usync_scope *c, int64_t when)
 					       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* Holds `c' unless another thread is about to free `c'; then returns false. */
+/* Holds `c'. Returns false if another thread is about to free `c'. */
 static bool hold_live(struct usync_scope *c)
 {
 	uint32_t holds = __atomic_load_n(&c->sc_holds, __ATOMIC_RELAXED);
