@@ -295,9 +295,7 @@ class Case(unittest.TestCase):
             self.end(server, by)
 
     def all_closed(self, server):
-        with contextlib.suppress(AssertionError):
-            until(lambda: server.descriptors() == server.opened)
-        self.assertEqual(server.descriptors(), server.opened, "descriptors")
+        until(lambda: server.descriptors() == server.opened, "the end of all descriptors")
 
     def end(self, server, by=signal.SIGTERM, status=0):
         server.signal(by)

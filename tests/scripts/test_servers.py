@@ -7,6 +7,7 @@ the server must have as many descriptors as before.
 Environment: that of serverlib.
 """
 
+import contextlib
 import os
 import re
 import socket
@@ -341,6 +342,9 @@ class Proxy(Servers):
         for _ in range(300):
             with socket.socket() as client:
                 client.connect_ex((HERE, self.server.port))
+        with socket.socket() as last, contextlib.suppress(ConnectionError):
+            last.connect((HERE, self.server.port))
+            last.recv(1)                # it is served after all others
         self.all_closed(self.server)
         lines = self.server.errors().splitlines()
         self.assertLessEqual(len(lines), time.monotonic() - began + 1)
