@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock.c: clocks, random numbers and numbers of processes in a simulation. The program
+ * clock.c: clocks, random numbers and process IDs in a simulation. The program
  * calls uposix_NAME() in place of NAME().
  */
 #ifndef _GNU_SOURCE
@@ -17,8 +17,8 @@ enum {
 	PROCESS = 1000,                 /* getpid() on host n is PROCESS + n; on no
 					   host, PROCESS */
 	THREAD = 2000,                  /* gettid() of thread n is THREAD + n */
-	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds, */
-	LEAP   = 10000,                 /* where n is from -LEAP to LEAP */
+	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds; */
+	LEAP   = 10000,                 /* n is from -LEAP to LEAP */
 	MOST   = 256,                   /* most bytes that getentropy() returns */
 };
 
@@ -26,7 +26,7 @@ static uint64_t state;                  /* of the generator in sim__fill() */
 
 /* ---- The clock ---- */
 
-/* Returns the time of a clock, in ns. By chance CLOCK_REALTIME jumps before. */
+/* Returns the time of a clock, in ns. CLOCK_REALTIME may jump just before. */
 static int64_t now(clockid_t clock)
 {
 	if (clock == CLOCK_REALTIME
@@ -178,7 +178,7 @@ unsigned random_device(void *device)
 	return real(device);
 }
 
-/* ---- Numbers of processes and threads ---- */
+/* ---- Process and thread IDs ---- */
 
 pid_t uposix_getpid(void)
 {

@@ -125,8 +125,8 @@ static const struct call calls[] = {
 };
 
 /*
- * System calls that are escapes if syscall() makes them; posix/uposix_call.c has system
- * calls for which a simulated function is called.
+ * System calls that are escapes if the program makes them by syscall().
+ * posix/uposix_call.c lists the system calls that are simulated instead.
  */
 static const long numbers[] = {
 	SYS_clone, SYS_execve, SYS_kill, SYS_tgkill, SYS_timer_create, SYS_setitimer,
@@ -256,7 +256,7 @@ static void run_thread(void *(*func)(void *))
 
 /*
  * Called in place of main(). The scheduler is created before sim__serve(), which returns
- * in the process of each run, so that all runs inherit the scheduler.
+ * once in the process of each run, so that all runs inherit the scheduler.
  */
 static int simulate(int argc, char **argv, char **envp)
 {

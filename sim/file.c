@@ -84,7 +84,7 @@ static unsigned numbers;                /* f_number of the newest file */
 static unsigned changes;                /* number of the newest change */
 static int highest;                     /* highest descriptor of an open file */
 
-/* Has the program call `as' in place of NAME(), such as fopen64() or lstat64(). */
+/* Has the program's calls of `name', such as fopen64() or lstat64(), go to `as'. */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
 
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size);
@@ -110,8 +110,8 @@ static struct file *file_of(int fd)
 	return NULL;
 }
 
-/* Returns a new file. Its memory has a descriptor with a higher number than those of the
-   program. */
+/* Returns a new file. The contents are in a memfd, whose number is higher than the
+   numbers of the program's descriptors. */
 static struct file *new_file(const char *path, mode_t mode)
 {
 	struct file *f = sim__memory(sizeof *f);

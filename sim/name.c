@@ -230,8 +230,7 @@ struct sim_address sim__sender(const struct sim_open *o, const struct sim_addres
 	a.a_family = AF_INET;
 	if (sim__host_at(o, to) == host)
 		set_text(&a, to->a_text);
-	else                            /* without an address: one that RFC 5737 reserves
-					   for documentation */
+	else                            /* RFC 5737: for documentation */
 		set_text(&a, host && host->h_address ? host->h_address : "192.0.2.1");
 	return a;
 }
@@ -250,7 +249,7 @@ int sim__name_for(struct sim_open *o, const struct sim_address *to)
 /* ---- Names of hosts ---- */
 
 /*
- * Returns the address of a host with this name, as a text. Returns the name if it is
+ * Returns the address of a host with this name, as text. Returns the name if it is
  * numeric, or if there is no such host.
  */
 static const char *text_of(const char *host, int family, bool numeric)

@@ -17,7 +17,7 @@ enum {
 	ROOM      = 212992,             /* bytes of unread input, as in Linux */
 	SYN_TRIES = 7,                  /* attempts to connect; the pauses after them, 1,
 					   2, 4 ... 64 s, are 127 s in all */
-	PACKETS   = 10,                 /* most unread packets from a peer */
+	PACKETS   = 10,                 /* unread packets from a peer, at most */
 	PAGE      = 4096,               /* bytes that a writable pipe takes at least */
 };
 

@@ -29,8 +29,8 @@
 struct sim_op {
 	uintptr_t     o_object;         /* the object; 0 stands for every object */
 	uintptr_t     o_place;          /* address in the code, for reports */
-	uintptr_t     o_key;            /* operations with equal keys have equal
-					   priorities: "site" */
+	uintptr_t     o_key;            /* the strategy "site" gives operations with
+					   equal keys equal priorities */
 	const char   *o_name;           /* name of the operation, for reports */
 	enum sim_kind o_kind;
 	unsigned char o_how;            /* SIM_YIELDS or SIM_LOCKS, or 0 */
@@ -208,7 +208,7 @@ struct sim_run {
 	struct sim_outcome        *r_outcome;   /* NULL if no process waits for the
 						   outcome */
 	struct sim_profile        *r_profile;   /* the profile of the program */
-	bool                       r_learns;    /* this is the first run, which makes the
+	bool                       r_learns;    /* true in the first run, which makes the
 						   profile */
 	bool                       r_posix;     /* the next thread is started by a call of
 						   POSIX */

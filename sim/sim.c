@@ -27,7 +27,7 @@
 #define EACH    UINT64_MAX
 
 enum {
-	HASTE     = 4,                  /* one in HASTE runs is hasty: sim__sleeps() */
+	HASTE     = 4,                  /* one run in HASTE is hasty: sim__sleeps() */
 	LATENESS  = 1000000000,         /* ns: in a hasty run the clock jumps over sleeps
 					   up to this length */
 	STEP_TIME = 1000,               /* ns */
@@ -446,7 +446,7 @@ void sim__spins(const char *call)
 }
 
 /*
- * In one of HASTE runs the clock jumps to the end of about every second sleep, and other
+ * In one run of HASTE the clock jumps to the end of about every second sleep, and other
  * threads make no step before. So a program fails if a thread only sleeps to wait for
  * another thread. The clock jumps by at most LATENESS, or time limits would mean nothing.
  * A run with hosts is not hasty, since a test with hosts has faults.

@@ -191,8 +191,8 @@ struct sim_fault {
 
 /*
  * Plans a fault for `time', which is a deadline such as usync_after() returns. A thread
- * that sleeps until then causes the fault. The strategy chooses when that thread runs, so
- * the fault may come later. 0; -ENOMEM; -EPERM: as sim_host_start().
+ * of the simulation sleeps until then, and causes the fault. The strategy chooses when
+ * that thread runs, so the fault may come later. 0; -ENOMEM; -EPERM: as sim_host_start().
  * Does not switch.
  */
 int sim_at(int64_t time, const struct sim_fault *fault);

@@ -381,7 +381,8 @@ static void ran_surw(struct sim_thread *t)
 		left[t->t_number]--;
 }
 
-/* Draws again if the weight of the intended thread shrinks by that of a new child. */
+/* Has another thread drawn if the intended one has started `t', whose weight the
+   intended thread's no longer contains. */
 static void started_surw(struct sim_thread *t)
 {
 	if (intended && intended->t_number == t->t_parent)

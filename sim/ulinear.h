@@ -57,7 +57,8 @@ struct ulinear_model {
 	void (*m_show)(FILE *report, const void *operation, const void *result);
 };
 
-/* Operations of the models below, with the members of struct ulinear_result. */
+/* The operations of the models below. Each comment says which members of struct
+   ulinear_result the operation sets. */
 enum ulinear_kind {
 	ULINEAR_GET,            /* r_done: whether there is a value; r_value: the value */
 	ULINEAR_SET,            /* sets the value to o_value */

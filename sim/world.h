@@ -17,8 +17,8 @@
  * library does the waiting.
  *
  * What is sent is kept as pieces. A piece of a stream is in `f_coming' of the receiver
- * until the time of its arrival, and then in `f_here'. So the pieces of a connection keep
- * their order.
+ * until the time of its arrival, and then in `f_here'. Both are queues, and no piece
+ * arrives before one that was sent earlier.
  */
 #ifndef USCHED_SIM_WORLD_H
 #define USCHED_SIM_WORLD_H
@@ -398,7 +398,7 @@ SIM_PRIVATE int sim__begin_connection(struct sim_open *o);
 
 /*
  * sim__send() sends a piece to the peer, which owns the piece then. sim__end_output()
- * sends the end of the output.
+ * tells the peer that no more output follows.
  */
 SIM_PRIVATE void sim__send(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__end_output(struct sim_open *o);
