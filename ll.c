@@ -2,26 +2,28 @@
 /*
  * ll.c: local. Each processor has one place besides the queue, for the thread to run
  * next. A wake puts its thread there; the thread that was there goes to the end of the
- * queue. (The schedulers of Go and tokio have such a slot, and the bound it needs.)
+ * queue. (The schedulers of Go and tokio have such a slot, too, and a bound for its use,
+ * so that threads in the queue do not starve.)
  *
- * A group is a name for a processor.
+ * A group is a processor: all threads of the group run there.
  */
 #include "ll.h"
 #include "uproc.h"
 
-/* The looks between two dispatches from the queue: LL_BOUND dispatches at most are from
-   the slot. */
+/* The queue has its turn after so many intervals between looks for events. An interval
+   has UPROC_LOOK dispatches at most, so LL_BOUND at most in a row are from the slot. */
 enum { GROUP_LOOKS = (int)LL_BOUND / UPROC_LOOK - 1 };
 
 struct ll_group {
 	struct uproc         lg_proc;
-	uint64_t             lg_served;  /* st_switches when the queue last had a turn */
+	uint64_t             lg_served;  /* st_switches at the last turn of the queue */
 };
 
 /*
- * Takes the thread in the slot; or from the queue, if the slot is empty or the queue's
- * turn has come. The turn is counted in looks for events, one after about half a
- * millisecond, and after UPROC_LOOK dispatches at the latest.
+ * Takes the thread in the slot. If the slot is empty, or the turn of the queue has come,
+ * takes the oldest thread in the queue. The turn comes after GROUP_LOOKS intervals from
+ * one look for events to the next. The processor looks about each half millisecond, and
+ * after UPROC_LOOK dispatches at the latest.
  */
 static inline struct uproc_thread *pick_slot(struct uproc *p)
 {
@@ -42,8 +44,9 @@ static inline struct uproc_thread *pick_slot(struct uproc *p)
 }
 
 /*
- * Puts `u' into the slot, and the thread that was there into the queue. If the slot is
- * closed, `u' queues up: so do threads that events or mail wake.
+ * Puts `u' into the slot, and the thread that was there into the queue. While events wake
+ * threads the slot is closed, and `u' goes into the queue. Threads that are woken by mail
+ * go there, too, without a call of this function.
  */
 static void ll_ready(struct usched *s, struct ustack *u)
 {

@@ -8,7 +8,7 @@
  *	uproc_name.c    names of threads
  *	uproc_local.c   whether a thread's frames depend on its native thread
  *	uproc_alone.c   own stacks, those of h_stack
- *	uproc_layout.c  what readers from outside go by
+ *	uproc_layout.c  where a reader of the process's memory finds threads
  *	uproc_move.c    threads that move
  *	uproc_mail.c    mail
  *	uproc_report.c  reports
@@ -18,7 +18,7 @@
  *	uproc_run.c     looks for events, yields
  *	uproc_start.c   places and starts
  *	uproc.c         a processor: how it is made and freed
- *	uprocs.c        schedulers: their configuration, begin and end, the list of all
+ *	uprocs.c        schedulers: their configuration, start and end, the list of all
  */
 #ifndef USCHED_PRIVATE_PROC_H
 #define USCHED_PRIVATE_PROC_H
@@ -33,11 +33,11 @@
 enum { UPROC_MARKS = 6 };
 extern struct uproc_thread uproc__marks[UPROC_MARKS] UPROC_PRIVATE;
 #define ENDED    (&uproc__marks[0])
-#define TAKEN    (&uproc__marks[1])     /* ended, and the joiner will free it */
+#define TAKEN    (&uproc__marks[1])     /* the thread has ended, and who joins frees it */
 #define DETACHED ((struct uproc_thread *)NULL)
 #define OPEN     UPROC_OPEN
-#define NATIVE   (&uproc__marks[2])
-#define PARKED   (&uproc__marks[3])
+#define NATIVE   (&uproc__marks[2])     /* a native thread joins the thread */
+#define PARKED   (&uproc__marks[3])     /* the processor sleeps, or is about to */
 #define STOPPED  (&uproc__marks[4])     /* the processor must not park */
 #define ASKED    (&uproc__marks[5])     /* a processor asks for threads */
 
@@ -68,14 +68,15 @@ static inline bool uproc__is_driven(const struct uprocs *r)
 
 /*
  * Doubles the number of stacks, up to c_stacks. The head of a stack that is added takes a
- * page; a stack that is only mapped takes no memory. 0; -ENOMEM.
+ * page; a stack that is only mapped takes no memory. Returns 0 or -ENOMEM.
  */
 UPROC_PRIVATE int uproc__add_stacks(struct uproc *p);
 
-/* Has launches that find no vacant stack add some, as long as there may be more. */
+/* Sets s_grow, so that a launch that finds no vacant stack adds some, up to c_stacks. */
 UPROC_PRIVATE void uproc__set_grow(struct uproc *p);
 
-/* s_has_stack. */
+/* The call-back s_has_stack. Returns 2 if `address' is on a stack of `s', 1 if on one of
+   another processor of the scheduler, otherwise 0. */
 UPROC_PRIVATE int uproc__find_stack(const struct usched *s, const void *address);
 
 /* ---- uproc_ring.c ---- */
@@ -86,36 +87,38 @@ extern struct uprocs *uproc__schedulers UPROC_PRIVATE;
 /* The table of what uproc__observe() has registered. */
 extern struct uproc_observer uproc__observer UPROC_PRIVATE;
 
-/* Returns whether the observer wants calls. No switch asks. */
+/* Returns whether the observer wants calls. Looks for events and senders of mail ask
+   that; switches do not. */
 static inline bool uproc__is_watched(void)
 {
 	return uproc__observer.po_wanted && GET(*uproc__observer.po_wanted);
 }
 
-/* Calls the observer, in s_next: observation may begin or end. */
+/* Calls the observer, in s_next, which then begins or ends to observe `p'. */
 static inline void uproc__look_at_observer(struct uproc *p)
 {
 	if (uproc__is_watched() || GET(p->p_ring))
 		uproc__observer.po_look(p);
 }
 
-/* Counts n threads more in p_started, and makes room for them. 0; -ENOMEM. */
+/* Counts n more threads in p_started, and makes room for n more in the ring of `p'.
+   Returns 0 or -ENOMEM. */
 UPROC_PRIVATE int uproc__count_started(struct uproc *p, uint32_t n);
 
 /*
- * Counts one thread more, and makes a place for it in the ring. The processor's own
- * native thread counts several at once, and then needs no atomic instruction for them.
- * 0; -ENOMEM.
+ * Counts one more thread of `p', and makes a place for it in the ring. On the native
+ * thread of `p' this counts several threads at once, so that the next calls need no
+ * atomic instruction. Returns 0 or -ENOMEM.
  */
 UPROC_PRIVATE int uproc__make_place(struct uproc *p);
 
 /* Returns the number of threads of `p' that have not begun. */
 UPROC_PRIVATE uint32_t uproc__new_of(const struct uproc *p);
 
-/* Adopts the larger ring that another caller has made. */
+/* Makes p_larger, a ring that some native thread has allocated, the ring of `p'. */
 UPROC_PRIVATE void uproc__adopt_room(struct uproc *p);
 
-/* Makes `t', which is new here, runnable. */
+/* Makes `t', which is new or has moved to `p', runnable. */
 static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 {
 	if (p->p_mask + 1 < LOAD(p->p_room))
@@ -123,52 +126,54 @@ static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 	uproc_push(p, t);
 }
 
-/* s_unpick: makes the thread that was picked the oldest again. */
+/* The call-back s_unpick: puts the picked thread back to the head of the queue. */
 UPROC_PRIVATE void uproc__unpick(struct usched *s);
 
 /*
- * Returns a record for a thread of `p', or takes one back. The caller's cache has the
- * records, so that threads which start each other lie together. NULL: no memory.
+ * Returns a record for a thread of `p', or takes one back. The record is from the cache
+ * of the calling processor, not of `p', so that the records of threads which start each
+ * other are near each other in memory. NULL: no memory.
  */
 UPROC_PRIVATE struct uproc_thread *uproc__get_record(struct uproc *p);
 UPROC_PRIVATE void uproc__put_record(struct uproc *p, struct uproc_thread *t);
 
-/* s_alloc and s_free. */
+/* The call-backs s_alloc and s_free. */
 UPROC_PRIVATE void *uproc__alloc_image(struct usched *s, struct ustack *u, size_t *size);
 UPROC_PRIVATE void  uproc__free_image(struct usched *s, struct ustack *u, void *image,
 				      size_t size);
 
-/* Ends the sleep of a processor whose mark was seen in its inbox. */
+/* Ends the sleep of `p'. Called after the caller has seen PARKED in the inbox of `p'. */
 UPROC_PRIVATE void uproc__unpark(struct uproc *p);
 
-/* Pushes `t', which is in no inbox, to that of `p', and unparks `p'. */
+/* Pushes `t', which is in no inbox, to the inbox of `p', and unparks `p' if needed. */
 UPROC_PRIVATE void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
 
 /*
  * Makes `joiner', which may be the mark DETACHED, the joiner of `t'.
- * 0; 1: `t' has ended, and the caller frees `t'; -EINVAL: `t' is joined already, or
- * detached.
+ * Returns 0; 1 if `t' has ended, and the caller is to free `t'; -EINVAL if `t' is joined
+ * already, or detached.
  */
 UPROC_PRIVATE int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
 
-/* Tells the native thread that joins `t', which has ended. False: it has given up. */
+/* Tells the native thread that joins `t' of the end of `t'. Returns false if the native
+   thread has given up the join. */
 UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
 
 /* ---- uproc_name.c ---- */
 
 /*
- * Names a thread that is to be started, and then has UPROC_MAIL_NAMED. "" is no name.
- * 0; -ENOMEM.
+ * Names a thread before its start, which then sets UPROC_MAIL_NAMED. An empty text gives
+ * no name. Returns 0 or -ENOMEM.
  */
 UPROC_PRIVATE int uproc__begin_name(const struct ustack *u, const char *text);
 
 /* Drops the name of `u', which has UPROC_MAIL_NAMED and has ended. */
 UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);
 
-/* Forgets all names, and frees the lock, in the child of a fork. */
+/* Forgets all names, and makes their lock a free one, in the child of a fork. */
 UPROC_PRIVATE void uproc__forget_names(void);
 
-/* Lists of names, by nm_next; a hash of the thread selects one. */
+/* The lists of names, linked by nm_next. A thread's address selects the list. */
 enum { UPROC_NAME_LISTS = 4096 };
 extern struct uproc_name *uproc__names[UPROC_NAME_LISTS] UPROC_PRIVATE;
 
@@ -180,7 +185,7 @@ struct uproc_name {
 
 /* ---- uproc_local.c ---- */
 
-/* Ranges of addresses that belong to a native thread, at most. */
+/* The most ranges of addresses that are noted as those of a native thread. */
 enum { UPROC_LOCALS = 16 };
 
 struct uproc_local {
@@ -188,19 +193,19 @@ struct uproc_local {
 };
 
 struct uproc_locals {
-	unsigned ls_count;              /* of ls_range; 0: not noted yet */
+	unsigned ls_count;              /* ranges noted in ls_range; 0: none yet */
 	bool     ls_full;               /* ls_range has no room for all */
 	struct uproc_local ls_range[UPROC_LOCALS];
 };
 
-/* In the child of a fork: see uproc_local.c. */
+/* Set in the child of a fork, so that threads that have run stay: see uproc_local.c. */
 extern bool uproc__local_lost UPROC_PRIVATE;
 
 /* Notes the ranges of the calling native thread. */
 UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
 
-/* Returns whether frames of `u', blocked on this native thread, may have an address of
-   these ranges. */
+/* Returns whether the frames of `u', which has blocked on this native thread, may contain
+   an address in a range of `l'. */
 UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
 				      const struct ustack *u);
 
@@ -209,7 +214,7 @@ UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
 /*
  * Counts one thread more with an own stack, and takes a stack of `size' bytes, or
  * USTACK_OWN, for that thread.
- * 0; -EAGAIN: c_alone threads have own stacks; -ENOMEM.
+ * Returns 0; -EAGAIN if c_alone threads have own stacks already; -ENOMEM.
  */
 UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
 				    struct usched_stack **stack);
@@ -217,16 +222,18 @@ UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
 /* Gives back an own stack whose thread was not started. */
 UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
 
-/* Takes in the own stacks of threads that have ended on `p', except the one in use. */
+/* Makes the own stacks of threads that have ended on `p' vacant, except the stack that
+   the caller runs on. */
 UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
 
-/* Frees all own stacks. All threads have ended. */
+/* Frees all own stacks, after all threads have ended. */
 UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
 
-/* Ends a period: the stacks that were vacant in the whole period are to go. */
+/* Ends a period. As many own stacks as were vacant during the whole period are to be
+   unmapped, by uproc__drop_alones(). */
 UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o);
 
-/* Unmaps some of the stacks that are to go. Returns whether more are to go. */
+/* Unmaps some of these stacks. Returns whether more of them are to be unmapped. */
 UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
 
 static inline void uproc__take_left(struct uproc *p)
@@ -238,8 +245,8 @@ static inline void uproc__take_left(struct uproc *p)
 /* ---- uproc_move.c ---- */
 
 /*
- * Asks for threads, for an idle processor, or ends that at the time `now'. Nothing waits
- * for an answer.
+ * uproc__ask() asks other processors for threads while `p' is idle, and does not wait for
+ * an answer. uproc__stop_asking() withdraws the request at the time `now'.
  */
 UPROC_PRIVATE void uproc__ask(struct uproc *p);
 UPROC_PRIVATE void uproc__stop_asking(struct uproc *p, int64_t now);
@@ -248,28 +255,30 @@ UPROC_PRIVATE void uproc__stop_asking(struct uproc *p, int64_t now);
 UPROC_PRIVATE void uproc__give(struct uproc *p);
 
 /*
- * Notes in `o' that the calling processor draws `t', if that is so. `t', of `o', is woken
- * by the caller, which is about to push `t' to the inbox of `o'.
+ * Decides whether the calling processor draws `t', a thread of `o' that the caller wakes:
+ * then `t' is to move here, and that is noted in `o'. The caller pushes `t' to the inbox
+ * of `o' next.
  */
 UPROC_PRIVATE void uproc__draw(struct uproc *o, const struct uproc_thread *t);
 
 /* Returns the processor that draws `t', which is in the inbox of `p', or NULL. */
 UPROC_PRIVATE struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t);
 
-/* Sends `t', runnable and in no queue, from `p' to `q'. False: `t' stays. */
+/* Moves `t', runnable and in no queue, from `p' to `q'. Returns false if `t' stays. */
 UPROC_PRIVATE bool uproc__follow(struct uproc *p, struct uproc_thread *t,
 				 struct uproc *q);
 
-/* Takes in `t', which was in the inbox of `p' and moves there. */
+/* Makes `p' the owner of `t', which has moved here, or was started from elsewhere. */
 UPROC_PRIVATE void uproc__arrive(struct uproc *p, struct uproc_thread *t);
 
-/* Notes the stack of `u', a thread that has ended and may have come from elsewhere. */
+/* Puts the stack of `u', which has ended, into p_foreign if it is another processor's. */
 UPROC_PRIVATE void uproc__leave_stack(struct uproc *p, struct ustack *u);
 
-/* Returns stacks of other processors, except the one in use, and takes in its own. */
+/* Returns the stacks in p_foreign to their processors, except the stack that the caller
+   is on. Takes in the stacks of `p' that other processors have returned. */
 UPROC_PRIVATE void uproc__exchange_stacks(struct uproc *p);
 
-/* Whether a processor asks for threads, and those of `p' may move. */
+/* Returns whether a processor asks for threads, and threads of `p' may move. */
 static inline bool uproc__is_wanted(const struct uproc *p)
 {
 	const struct uprocs *r = p->p_procs;
@@ -296,19 +305,19 @@ static inline void uproc__return_stacks(struct uproc *p)
 
 /* ---- uproc_mail.c ---- */
 
-/* Adds tokens, up to the most that fit; drops the excess. */
+/* Adds `more' tokens to u_tokens of a thread, as many as fit, and drops the excess. */
 static inline void uproc__add_tokens(int32_t *tokens, uint32_t more)
 {
 	uint32_t most = uproc_most(*tokens);
-	uint32_t room = most - ((uint32_t)*tokens & most);  /* 0 while WAITING */
+	uint32_t room = most - ((uint32_t)*tokens & most);  /* 0: UPROC_WAITING */
 
 	SET(*tokens, *tokens + (int32_t)(more < room ? more : room));
 }
 
-/* Tells the joiner of `t', which has ended and is in no list, or frees `t'. */
+/* Tells the joiner that `t', which is in no list, has ended, or frees a detached `t'. */
 UPROC_PRIVATE void uproc__settle_thread(struct uproc *p, struct uproc_thread *t);
 
-/* s_wake, s_cancel and s_interrupt. */
+/* The call-backs s_wake, s_cancel and s_interrupt. */
 UPROC_PRIVATE int  uproc__wake(struct usched *s, struct ustack *u);
 UPROC_PRIVATE int  uproc__cancel(struct usched *s, struct ustack *u);
 UPROC_PRIVATE void uproc__interrupt(struct usched *s, struct ustack *u);
@@ -316,40 +325,43 @@ UPROC_PRIVATE void uproc__interrupt(struct usched *s, struct ustack *u);
 /* ---- uproc_report.c ---- */
 
 /*
- * Reports stuck threads: all processors are parked, and threads are left. Tells the
- * threads that join. False: no thread joins.
+ * Reports the threads that are stuck, when all processors are parked and threads are
+ * left. Tells the threads that join others. Returns false if no thread joins.
  */
 UPROC_PRIVATE bool uproc__report_stuck(struct uprocs *r);
 
-/* Returns the number of threads. Not exact while processors run. */
+/* Returns the number of threads, which is not exact while processors run. */
 UPROC_PRIVATE uint32_t uproc__threads(const struct uprocs *r);
 
-/* In builds with USCHED_CHECK: s_changed. */
+/* The call-back s_changed, in builds with USCHED_CHECK: reports `u', and aborts. */
 UPROC_PRIVATE void uproc__report_changed(const struct usched *s, const struct ustack *u);
 
-/* Writes the name of `u' to standard error. In builds with USCHED_CHECK. */
+/* Writes which thread `u' is to standard error, in builds with USCHED_CHECK. */
 UPROC_PRIVATE void uproc__introduce(const struct ustack *u);
 
-/* The name of `u' behind a space, in quotes; or nothing. Returns the text. */
+/* Sets `text' to a space and the name of `u' in quotes, or to "" if `u' has no name.
+   Returns `text'. */
 UPROC_PRIVATE const char *uproc__quote_name(const struct ustack *u,
 					    char text[USTACK_NAME_MAX + 4]);
 
-/* Writes a line to where reports go. */
+/* Writes a line of a report to c_log or standard error. */
 UPROC_PRIVATE void uproc__print(const struct uprocs *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* ---- uproc_tidy.c ---- */
 
-/* Returns when `p' has memory to give back. Called before sleeps, and in looks. */
+/* Returns the time when `p' is next to give memory back, or USCHED_NEVER. Called before
+   sleeps, and in looks for events. */
 UPROC_PRIVATE int64_t uproc__tidy_time(struct uproc *p);
 
-/* Makes a step that is due, after a sleep. Returns whether a step was made. */
+/* Gives back memory in a step, if one is due, after a sleep. Returns whether one was. */
 UPROC_PRIVATE bool uproc__tidy_idle(struct uproc *p);
 
-/* Makes a step that is due, while threads are ready. */
+/* Gives back memory in a step, if one is due, while threads are ready. */
 UPROC_PRIVATE void uproc__tidy_busy(struct uproc *p);
 
-/* Called in each look for events: now and then reads the clock, and tidies. */
+/* Called in each look for events. Some of these calls read the clock, so that memory is
+   given back if that is due. */
 static inline void uproc__tidy(struct uproc *p)
 {
 	if (p->p_looks-- == 0)
@@ -358,7 +370,7 @@ static inline void uproc__tidy(struct uproc *p)
 
 /* ---- uproc_park.c ---- */
 
-/* Makes the native threads of all processors. 0; -ENOMEM; -EAGAIN. */
+/* Makes the native threads of all processors. Returns 0, -ENOMEM or -EAGAIN. */
 UPROC_PRIVATE int  uproc__start_natives(struct uprocs *r);
 
 /* Ends the native threads of the first n processors, which have nothing to run. */
@@ -378,16 +390,16 @@ UPROC_PRIVATE bool uproc__is_stuck(struct uproc *p);
 /* Removes the mark PARKED, if it is in the inbox of `p'. */
 UPROC_PRIVATE void uproc__unmark(struct uproc *p);
 
-/* s_linger. */
+/* The call-back s_linger: see uproc_park.c. */
 UPROC_PRIVATE int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value);
 
 /* ---- uproc_join.c ---- */
 
 /*
- * Waits, as a native thread, until `t' has ended, and frees `t'; or with NULL, until all
- * threads have ended: then no other native thread may wait here.
- * 0; -EDEADLK; -ETIMEDOUT; -EINVAL as uproc__claim(); -EPERM: another native thread
- * waits; -EBUSY: the caller is inside the processor's run.
+ * Waits, as a native thread, until `t' has ended, and frees `t'. If `t' is NULL, waits
+ * until all threads have ended: then no other native thread may wait here.
+ * Returns 0; -EDEADLK; -ETIMEDOUT; -EINVAL as uproc__claim(); -EPERM if another native
+ * thread waits; -EBUSY if the driven processor is running already.
  */
 UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
 				int64_t deadline);
@@ -400,23 +412,25 @@ UPROC_PRIVATE int  uproc__join(struct usched *s, struct ustack *u, void **value,
 
 /* ---- uproc_run.c ---- */
 
-/* s_yield. */
+/* The call-back s_yield. */
 UPROC_PRIVATE int uproc__yield(struct usched *s);
 
 /* ---- uproc_start.c ---- */
 
-/* s_start. */
+/* The call-back s_start. */
 UPROC_PRIVATE int uproc__start_beside(struct usched *s, const struct ustack_how *how,
 				      void (*func)(void *), void *arg,
 				      struct ustack **thread);
 
 /* ---- uproc.c ---- */
 
-/* Makes the dispatcher, and what needs no more than memory. 0; -ENOMEM; -ENOTSUP. */
+/* Makes the dispatcher and the parts that r_moving has, too. Returns 0 or an error of
+   usched_init(). */
 UPROC_PRIVATE int  uproc__init(struct uproc *p, struct uprocs *r,
 			       const struct uproc_policy *policy);
 
-/* Makes stacks, events and slices for a processor that will run. 0; as uproc__init(). */
+/* Makes stacks, events and slices for a processor that will run. Returns 0 or an error of
+   uprocs_create(). */
 UPROC_PRIVATE int  uproc__make_parts(struct uproc *p);
 
 /* Frees what uproc__init() and uproc__make_parts() have made. */
