@@ -164,7 +164,8 @@ CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 
 static LIST_HEAD(, sim_open) of_signals;        /* all signalfds */
 
-/* Returns the pending signals of the caller's host, or of all threads on no host. */
+/* Returns the pending signals of the caller's host; or, if the caller is on no host, of
+   all threads without a host. */
 static uint64_t *pending(void)
 {
 	static uint64_t of_program;

@@ -139,8 +139,8 @@ struct sim_object {
 struct sim_profile {
 	uint64_t          p_steps;
 	uint32_t          p_threads;
-	uint32_t          p_shared;     /* uses of the first p_shared objects in p_object
-					   are steps */
+	uint32_t          p_shared;     /* number of objects, first in p_object, whose
+					   uses are steps */
 	uint32_t          p_used;       /* number of objects in p_object, in the order of
 					   their first uses */
 	uint32_t          p_parent[SIM_THREADS];

@@ -458,7 +458,7 @@ static struct sim_choice *choices;
 
 static const char *const heading = "usched-sim 1";
 
-/* Writes n choices, after the seed, which decides the program's random numbers. */
+/* Writes the seed, which decides the program's random numbers, and then n choices. */
 static void write_choices(const char *path, size_t n)
 {
 	FILE *f = file_of(path);

@@ -31,8 +31,8 @@ enum {
 	LATENESS  = 1000000000,         /* ns: in a hasty run the clock jumps over sleeps
 					   up to this length */
 	STEP_TIME = 1000,               /* ns */
-	READ_TIME = 10,                 /* ns for a call that reads the clock, so that a
-					   loop that waits for a time ends */
+	READ_TIME = 10,                 /* ns that a call which reads the clock takes;
+					   so loops that look at the clock end */
 	LOOKS     = 1000,               /* most steps between polls for due timers */
 	NAMES     = 64,                 /* length of names[]; names for which there is no
 					   room share the last entry */

@@ -206,7 +206,8 @@ struct sim_faults {
 	int64_t  f_down_ns;             /* a crashed host starts again within this time;
 					   0: a second */
 	unsigned f_full;                /* a write fails with ENOSPC */
-	unsigned f_short;               /* a write, also to a socket, writes a part */
+	unsigned f_short;               /* a write to a file or socket writes only a
+					   part of the bytes */
 	unsigned f_sync_fails;          /* a sync fails with EIO. Later syncs return 0,
 					   but do not sync what was lost here unless it
 					   is written again */

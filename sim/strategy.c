@@ -141,8 +141,8 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * Draws n steps of the run at which priorities change. The run is expected to be as long
- * as the first run; or, if there was no first run, SPINS steps.
+ * Draws n steps of the run at which priorities change. The run is expected to have as
+ * many steps as the first run, or SPINS steps if there was no first run.
  */
 static void draw_changes(unsigned n)
 {

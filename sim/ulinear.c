@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ulinear.c: the search for an order. ulinear.h has the sources of the algorithm.
+ * ulinear.c: the search for an order. ulinear.h names the papers on the algorithm.
  *
  * A configuration says what may be true of a part: its state, and the set of the open
  * operations that have happened. At the start there is one configuration. The search goes
- * from return to return. From the configurations at one return, open operations lead to
- * more configurations; the configurations at the next return are all of these in which
- * the returning operation has happened. If there are none, the history is not
+ * from return to return. Between two returns, open operations are done in every order,
+ * which adds configurations. At the second return the search keeps the configurations in
+ * which the operation that returns has happened. If there are none, the history is not
  * linearizable.
  *
  *         h_memo[0]: | configurations at the last return, then what follows from them |
@@ -264,7 +264,7 @@ static void free_calls(struct operation *o, const struct operation *end, bool al
 	}
 }
 
-/* Searches a part if it is idle. 0; or an error. */
+/* Searches a part if it is idle. Returns 0 or an error. */
 static int search_idle(struct ulinear *h, struct part *p)
 {
 	struct part after = *p;

@@ -41,8 +41,8 @@ struct ulinear_model {
 	const void *m_start;    /* first state of each part */
 	size_t m_start_size;    /* bytes of m_start */
 
-	/* Does the operation: changes *state, which has *size bytes and any alignment,
-	   and *size. If `result' is NULL, the result is not known, and may be any.
+	/* Does the operation by changing *state and *size. *state has *size bytes, at any
+	   alignment. If `result' is NULL, the result is not known, and any is right.
 	   1: done; 2: done, and this operation with this result never changes a state;
 	   0: in this state the operation has another result; a negative error ends the
 	   search. */

@@ -404,8 +404,8 @@ SIM_PRIVATE void sim__send(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__end_output(struct sim_open *o);
 
 /*
- * Sends a packet to an address, or, if that is NULL, to the peer. Returns 0; or an error,
- * and the packet is still the caller's then.
+ * Sends a packet to an address, or, if that is NULL, to the peer. Returns 0, or
+ * an error, after which the packet still belongs to the caller.
  */
 SIM_PRIVATE int sim__send_packet(struct sim_open *o, const struct sim_address *to,
 				 struct sim_piece *g);
