@@ -16,12 +16,12 @@
  *	uprocs_destroy(ll, USCHED_NEVER);
  *
  * After LL_BOUND dispatches, or about four milliseconds if that is sooner, a processor
- * runs the thread that has waited longest in its queue. So no thread starves: the n-th in
- * the queue runs after n * LL_BOUND dispatches at most. These threads go to the end of
- * the queue: threads that are started, or yield; threads that are woken by another native
- * thread, by time or by a descriptor; and a thread that was to run next when another
- * thread takes its place. A thread that is handed a lock or a value of usync.h runs next,
- * too.
+ * runs the thread that has waited longest in its queue. So no thread starves: the n-th
+ * thread in the queue runs after n * LL_BOUND dispatches at most. These threads go to the
+ * end of the queue: threads that are started, or yield; threads that are woken by another
+ * native thread, by time or by a descriptor; and a thread that was to run next when
+ * another thread takes its place. A thread that is handed a lock or a value of usync.h
+ * runs next, too.
  *
  * What threads do, and what is done to them, is in ustack.h. Deadlocks, embedding,
  * memory and SINGLE_THREAD are as in rr.h.

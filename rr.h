@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rr.h: a round-robin scheduler. Threads are spread over processors, native threads of
- * its own. Each processor has a queue, first in, first out: a thread that is woken,
- * started, or yields runs after all that were ready on its processor before it. Nothing
- * starves, unless a thread never gives up its processor. A thread that finds a token
- * whenever it waits does not block. A processor with nothing to run gets threads of
- * others, and threads that wake each other come together on one, unless c_stay.
+ * rr.h: a round-robin scheduler. Threads are spread over processors, which are native
+ * threads of the scheduler. Each processor has a queue, first in, first out: a thread
+ * that is woken, started, or yields runs after all that were ready on its processor
+ * before it. Nothing starves, unless a thread never gives up its processor. A thread that
+ * finds a token whenever it waits does not block. Unless c_stay is set, a processor with
+ * nothing to run gets threads of others, and threads that wake each other come together
+ * on one processor.
  *
  *	struct uprocs *rr;
  *	struct ustack *thread;
@@ -32,8 +33,8 @@ extern "C" {
 
 /*
  * Makes a scheduler; its processors are started, and idle. `conf' is copied; NULL stands
- * for zeros, which are the defaults. The caller owns *rr until uprocs_destroy(). An error
- * sets it to NULL, as those of all calls that make an object do.
+ * for zeros, which are the defaults. The caller owns *rr until uprocs_destroy(). After
+ * an error *rr is NULL, as after errors of all calls that make an object.
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, more than
  * INT_MAX processors, or c_slice or c_stall below its least value;
  * -ENOMEM: no memory, address space or mappings; -EAGAIN: no more native threads;
@@ -46,7 +47,7 @@ int rr_create(const struct uprocs_conf *conf, struct uprocs **rr);
 /*
  * Starts a thread that runs func(arg). The first few are spread over the processors in
  * turn. Later up to 32 starts in a row go to one processor, since threads that are
- * started together often work together, and each such run to where there is less to do.
+ * started together often work together; the processor is one with less to do.
  * With a non-NULL `thread', *thread is the handle, set before the thread runs, and the
  * thread is to be joined or detached. With NULL it is detached.
  * 0; -ENOMEM: there is no such thread then; -EINVAL: `func' is NULL.

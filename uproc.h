@@ -52,17 +52,18 @@ extern "C" {
 
 /* Why the running thread blocks. */
 enum uproc_intent {
-	UPROC_BLOCK,             /* the thread takes a token, or waits for a token */
+	UPROC_BLOCK,             /* the thread takes a token, or waits for one */
 	UPROC_WAIT,              /* the thread waits, and u_tokens says for what */
 	UPROC_YIELD,             /* the thread joins the queue */
 };
 
 /*
- * u_tokens, owned by the processor: the wakes that no wait has used, or below zero
+ * u_tokens is owned by the processor. It is the number of wakes that no wait has used, or
+ * one of these, which are negative:
  *   UPROC_WAITING   the thread waits for a token
- *   UPROC_JOINING   the thread joins another; the bits of UPROC_NEWS and, below, the
- *                   tokens that have come meanwhile
- *   UPROC_ENDED
+ *   UPROC_JOINING   the thread joins another; the low bits hold UPROC_NEWS and the
+ *                   number of tokens that have come meanwhile
+ *   UPROC_ENDED     the thread has ended
  */
 enum {
 	UPROC_WAITING  = USTACK_WAITING,
@@ -74,17 +75,17 @@ enum {
 	UPROC_TOKENS   = (1 << 27) - 1,
 };
 
-/* u_mail, shared, atomic: these bits, and tokens in units of UPROC_MAIL_TOKEN. */
+/* u_mail is shared and atomic. It has these bits, and above them the number of tokens. */
 enum {
-	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* no mail, nor are the next four */
-	UPROC_MAIL_LIVE     = 2, /* the thread has not ended; if clear, send no mail */
+	UPROC_MAIL_KNOWN    = USTACK_KNOWN,     /* this and the next four are no mail */
+	UPROC_MAIL_LIVE     = 2, /* the thread has not ended, and may get mail */
 	UPROC_MAIL_NAMED    = 4, /* the thread has a name */
 	UPROC_MAIL_UNJOINED = 8, /* the thread was started detached */
 	UPROC_MAIL_STAYS    = 16,        /* the thread does not move */
 	UPROC_MAIL_JOINED   = 32,
-	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* not in a join */
+	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* while the thread joins none */
 	UPROC_MAIL_DEADLOCK = 64,
-	UPROC_MAIL_START    = UPROC_MAIL_DEADLOCK,      /* a new thread does not join */
+	UPROC_MAIL_START    = UPROC_MAIL_DEADLOCK,      /* where the thread is new */
 	UPROC_MAIL_CANCEL   = 128,
 	UPROC_MAIL_TOKEN    = 256,
 	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE | UPROC_MAIL_NAMED
@@ -92,17 +93,18 @@ enum {
 };
 
 /*
- * A record: a thread in one cache line, with its first image behind. The 96 bytes of the
- * default (x86-64) are enough for a plain wait in a shallow function, so that to evict or
- * load such a thread touches three adjacent lines.
+ * A record: a thread in one cache line, and after it the first image. That image has 96
+ * bytes by default (x86-64), enough for a plain wait in a shallow function. So evicting
+ * or loading such a thread touches three adjacent lines.
  */
 struct uproc_thread {
 	struct ustack        th_stack;
 };
 
-/* The rest of a record, which a switch does not need: uimage.c keeps rests apart. */
+/* The part of a record that a switch does not need. uimage.c keeps it elsewhere. */
 struct uproc_rest {
-	struct uproc_thread *re_joiner;  /* atomic; or UPROC_OPEN, or a mark of proc.h */
+	struct uproc_thread *re_joiner;  /* atomic: the thread that joins this one; or
+					    UPROC_OPEN, or a mark of proc.h */
 	struct uproc_thread *re_next;    /* link in the inbox: owned by the pusher, then
 					    by the processor */
 #ifdef USCHED_SIM
@@ -110,7 +112,8 @@ struct uproc_rest {
 #endif
 };
 
-/* In re_joiner: a thread may join, and no thread does yet. NULL: no thread may join. */
+/* The re_joiner of a thread that may be joined, and is not yet. NULL: no thread may join
+   this one. */
 #define UPROC_OPEN ((struct uproc_thread *)1)
 
 /* Returns the rest of a record. */
@@ -129,37 +132,37 @@ static inline void *uproc_room(const struct uproc_thread *t)
 	return uproc_rest(t) + 1;
 }
 
-/* An own stack, by h_stack: see uproc_alone.c. */
+/* An own stack, which h_stack asks for; see uproc_alone.c. */
 struct uproc_alone;
 
 struct uproc_alones {
 	pthread_mutex_t     as_lock;     /* protects what follows */
-	struct uproc_alone *as_all;      /* by al_other */
-	struct uproc_alone *as_vacant;   /* by al_vacant */
+	struct uproc_alone *as_all;      /* all own stacks, linked by al_other */
+	struct uproc_alone *as_vacant;   /* the vacant ones, linked by al_vacant */
 	unsigned            as_threads;
 	unsigned            as_count;    /* stacks in as_all */
 	unsigned            as_vacants;  /* atomic: stacks in as_vacant */
-	unsigned            as_least;    /* the least as_vacants in this period */
-	unsigned            as_drop;     /* atomic: vacant stacks to unmap */
+	unsigned            as_least;    /* the lowest as_vacants in this period */
+	unsigned            as_drop;     /* atomic: how many vacant stacks to unmap */
 	uint16_t            as_colour;
 };
 
-/* Private: the number of times that a processor may map stacks. */
+/* Private: how many times a processor may map stacks. */
 enum { UPROC_STEPS = 5 };
 
-/* Private: how many threads that moved to a processor are noted there. */
+/* Private: how many of the threads that moved to a processor are remembered there. */
 enum { UPROC_NEW = 16 };
 
-/* What a processor has measured of itself, and what came of threads that moved to it. */
+/* What a processor has measured: its own load, and what threads that moved there did. */
 struct uproc_load {
-	int64_t     ld_from;            /* ns: begin of a span; see policy_measure() */
+	int64_t     ld_from;            /* ns: start of a span; see policy_measure() */
 	int64_t     ld_idle;            /* ns of idle time in the span */
-	uint64_t    ld_ran;             /* switches at the begin of the span */
-	uint32_t    ld_run;             /* ns: the mean run of a thread in the last two
-					   spans; read by all */
-	uint32_t    ld_share;           /* 256ths of the last span that the processor was
-					   busy; read by all */
-	uint32_t    ld_last_run;        /* ns: the mean run in the last span */
+	uint64_t    ld_ran;             /* switches at the start of the span */
+	uint32_t    ld_run;             /* ns that a thread ran for, in the mean of the
+					   last two spans; read by all */
+	uint32_t    ld_share;           /* the part of the last span in which the
+					   processor was busy, in 256ths; read by all */
+	uint32_t    ld_last_run;        /* ns that a thread ran for, in the last span */
 	uint32_t    ld_woken;           /* wakes in this span of threads of another
 					   processor */
 	uint32_t    ld_crossed;         /* such wakes since ld_noticed */
@@ -167,11 +170,11 @@ struct uproc_load {
 	int64_t     ld_woke;            /* ns: when the processor last began to run */
 	uint32_t    ld_drew;            /* threads drawn since ld_given */
 	int64_t     ld_given;           /* ns: when threads were last given to the
-					   processor; 0: idle since */
-	int64_t     ld_hold;            /* ns: asks for no thread before that time */
-	int64_t     ld_held;            /* ns: the last duration of such a pause */
+					   processor; 0: it has been idle since */
+	int64_t     ld_hold;            /* ns: the processor asks for no thread before */
+	int64_t     ld_held;            /* ns: how long the last such pause was */
 	unsigned    ld_came;            /* threads that have moved to the processor */
-	const void *ld_new[UPROC_NEW];  /* notes of the last; NULL: no note */
+	const void *ld_new[UPROC_NEW];  /* the last of these threads, or NULL */
 };
 
 struct uproc {
@@ -180,38 +183,41 @@ struct uproc {
 	/* Owned by the processor's native thread. */
 	struct uproc_thread **p_queue;   /* ring of runnable threads */
 	size_t                p_mask;    /* the size of the ring - 1 */
-	size_t                p_head;    /* dispatches so far; & p_mask: the oldest */
+	size_t                p_head;    /* dispatches so far. The oldest thread is at the
+					    index p_head & p_mask */
 	size_t                p_tail;
 	uint8_t               p_intent;  /* enum uproc_intent, UPROC_BLOCK unless set */
-	uint8_t               p_interval;       /* dispatches from a look to the next */
-	uint8_t               p_left;    /* calls of s_next until the next look */
+	uint8_t               p_interval;       /* dispatches from one look to the next */
+	uint8_t               p_left;    /* calls of s_next before the next look */
 	uint8_t               p_polls;   /* 1: events or a cancel wake threads now, and
 					    the slot is closed */
-	uint8_t               p_slot;    /* 1: the slot is open except in p_polls */
+	uint8_t               p_slot;    /* 1: the slot is open while p_polls is 0 */
 	uint8_t               p_moves;   /* 1: threads may move from here */
 	uint8_t               p_barren;  /* 1: no thread could move since the last look */
 	uint8_t               p_asks;    /* 1: the processor's bit in r_asking is set */
 	uint32_t              p_ended;   /* threads that have ended; read by all */
-	uint8_t               p_quick;   /* short idle times lately, less long ones */
-	int8_t                p_linger;  /* lately: gains by lingering less losses;
-					    below 0: how often not to try */
-	int64_t               p_looked;  /* ns: the last look; 0: has slept since */
-	uint32_t              p_credit;  /* threads in p_started that are not started
-					    yet; read by all */
-	uint32_t              p_passed;  /* threads in p_started that began on another
-					    processor; read by all */
+	uint8_t               p_quick;   /* counts short idle times up, long ones down */
+	int8_t                p_linger;  /* counts gains by lingering up, losses down;
+					    below 0: how often not to linger */
+	int64_t               p_looked;  /* ns: the last look; 0: the processor has slept
+					    since */
+	uint32_t              p_credit;  /* threads that p_started counts in advance; read
+					    by all */
+	uint32_t              p_passed;  /* threads that p_started counts, but that began
+					    elsewhere; read by all */
 	size_t                p_waits;   /* p_tail at the last look */
-	uint32_t              p_searches;       /* searches for threads elsewhere */
+	uint32_t              p_searches;       /* searches for threads of others */
 	struct uproc_load     p_load;
 	struct usched_stack  *p_foreign; /* vacant stacks of other processors, to be
 					    returned */
 	struct uprocs        *p_procs;
 	struct utrace_ring   *p_ring;    /* atomic: the observer's memory, or NULL */
 	struct uimage_cache   p_images;
-	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped as they were needed */
+	struct uimage_stacks  p_stacks[UPROC_STEPS];     /* mapped when threads needed
+						     stacks */
 	unsigned              p_steps;
 	unsigned              p_unused;  /* stacks that are mapped and not used yet */
-	int64_t               p_tidy;    /* ns: see uproc_tidy.c */
+	int64_t               p_tidy;    /* ns: p_tidy to p_looks: see uproc_tidy.c */
 	int64_t               p_period;
 	uint64_t              p_tidied;  /* st_launches when a period ended */
 	size_t                p_walked;  /* stacks that a walk has passed */
@@ -226,12 +232,13 @@ struct uproc {
 	uint64_t              p_mailed;  /* threads that were in the inbox */
 
 	/* Shared, atomic; on a cache line of their own. */
-	struct uproc_thread  *p_inbox    /* last in first; or the mark of the parked */
+	struct uproc_thread  *p_inbox    /* the last that was pushed, or the mark of a
+					    processor that is parked */
 		__attribute__((aligned(128)));
 	uint32_t              p_started; /* threads that were started */
 	uint32_t              p_room;    /* threads for which a ring is allocated */
-	struct usched_stack  *p_returned;       /* stacks of this processor that other
-						   processors return; by k_next */
+	struct usched_stack  *p_returned;       /* stacks of this processor that others
+						   have returned, linked by k_next */
 	uint32_t              p_drawer;  /* number of the processor that draws p_drawn,
 					   plus 1; 0: no processor does */
 	const struct uproc_thread *p_drawn;     /* a thread that is woken */
@@ -245,11 +252,11 @@ struct uproc {
 	void                 *p_alternate;      /* a signal stack, or NULL */
 };
 
-/* Private, but the first part of a scheduler's object: its processors. */
+/* A scheduler. The members are private. */
 struct uprocs {
 	struct usched     *r_proc;       /* first, see uprocs_sched(); an array, whose
 					    elements begin with a struct uproc */
-	struct uprocs_conf r_conf;       /* without zeros */
+	struct uprocs_conf r_conf;       /* with defaults in place of zeros */
 	unsigned           r_stacks;     /* stacks of each processor, to begin with */
 	unsigned           r_mapped;     /* stacks mapped to begin with */
 	struct uimage_pool r_images;
@@ -258,34 +265,36 @@ struct uprocs {
 	size_t             r_room;       /* y_room */
 	struct uproc      *r_moving;     /* the owner of threads that are moving: the last
 					    in the array, which never runs */
-	uint64_t          *r_asking;     /* atomic: bits of processors that ask for
-					    threads */
+	uint64_t          *r_asking;     /* atomic: a bit for each processor, set if the
+					    processor asks for threads */
 	uint64_t           r_place;      /* atomic: where threads are placed: RUN_LEFT */
-	uint32_t           r_next;       /* atomic: the count of uprocs_on(r, 0) */
-	uint32_t           r_stop;       /* atomic: 1 when processors shall end */
+	uint32_t           r_next;       /* atomic: the number of calls uprocs_on(r, 0) */
+	uint32_t           r_stop;       /* atomic: 1: the processors are to end */
 	uint32_t           r_parks;      /* atomic: times that a processor parked */
 	uint32_t           r_unparks;    /* atomic: times that a processor was unparked */
 	uint32_t           r_looking;    /* atomic: 1 while a deadlock is looked for */
-	int64_t            r_unused;     /* ns: a period without use, after which memory
-					    goes back: constant */
-	int64_t            r_period;     /* atomic: end of the pool's period */
+	int64_t            r_unused;     /* ns without use after which memory goes back;
+					    constant */
+	int64_t            r_period;     /* atomic: when the pool's period ends */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
 	struct upreempt_monitor *r_monitor;     /* atomic: or NULL */
 	struct uprocs     *r_other;      /* the next in the list of all schedulers */
 	uint32_t           r_pins;       /* atomic: uprocs__pin() less uprocs__unpin() */
-	uint32_t           r_number;     /* unique in the list: constant */
+	uint32_t           r_number;     /* unique among all schedulers; constant */
 
 	/*
-	 * Owned by the native thread that drives the processor: c_embed, SINGLE_THREAD.
+	 * With c_embed or SINGLE_THREAD, owned by the native thread that drives the
+	 * processor.
 	 */
-	int64_t            r_deadline; /* ns; INT64_MAX: for ever, or does not drive */
-	unsigned           r_leave;      /* 1: it returns when nothing is ready */
+	int64_t            r_deadline; /* ns; INT64_MAX: none, or no thread drives */
+	unsigned           r_leave;      /* 1: that native thread returns when no thread
+					  is ready */
 	unsigned           r_returns;    /* 1: in a join, before it may wake threads */
 
 	/* r_lock. */
 	pthread_mutex_t    r_lock;
 	pthread_cond_t     r_changed;
-	unsigned           r_held;       /* holds, by uprocs_hold() */
+	unsigned           r_held;       /* number of holds: uprocs_hold() */
 	unsigned           r_inside;     /* native threads in a join or a destroy */
 	unsigned           r_joining;    /* native threads of r_inside that still wait */
 	unsigned           r_deadlocks;  /* deadlocks that native threads were told of */
@@ -296,13 +305,13 @@ struct uprocs {
 /* A scheduler over processors: its call-backs, see usched.h. */
 struct uproc_policy {
 	size_t           y_size;        /* bytes of an element, see uprocs_create() */
-	/* s_next, by uproc_next(); s_pick, by uproc_wait(); and s_ready, which puts a
-	   thread where the pick function of these two finds the thread. Without y_ready
-	   uproc_push() does. */
+	/* s_next, which calls uproc_next(); s_pick, which calls uproc_wait(); s_ready,
+	   which puts a thread where the pick function of the other two finds it. With
+	   NULL for y_ready, uproc_push() puts the thread into the queue. */
 	struct ustack *(*y_next)(struct usched *s);
 	struct ustack *(*y_pick)(struct usched *s, struct ustack *self);
 	void           (*y_ready)(struct usched *s, struct ustack *u);
-	size_t           y_room;        /* bytes for each thread: uproc_room() */
+	size_t           y_room;        /* bytes that uproc_room() has for each thread */
 	int              y_slot;        /* 1: processors have the slot */
 	int              y_moves;       /* 1: threads may run on any processor: an idle
 					   processor gets new threads from others and,
@@ -310,10 +319,11 @@ struct uproc_policy {
 };
 
 /*
- * Makes a scheduler, and starts its processors. The policy's size is that of an element:
- * a struct uproc, and the scheduler's part after it, zeroed. uprocs_destroy() frees all.
- * What rr_create() returns; -EINVAL also: y_room is over UPROC_ROOM_MAX;
- * -ENOTSUP also: a simulation has another scheduler, with another y_room.
+ * Makes a scheduler, and starts its processors. Each processor has y_size bytes: a struct
+ * uproc, and after it the scheduler's own part, which is zeroed. uprocs_destroy() frees
+ * everything.
+ * Returns what rr_create() returns; -EINVAL also if y_room is over UPROC_ROOM_MAX;
+ * -ENOTSUP also if a simulation has another scheduler, with another y_room.
  * From any native thread. Does not switch.
  */
 int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *policy,
@@ -326,59 +336,62 @@ struct uproc_place {
 };
 
 /*
- * Starts a thread as rr_start_with() does, on the processor of `place'; -EINVAL: that is
- * NULL. h_processor of `how' does not count. The call should be the last of a function,
- * and so a jump: then the place in the program, for reports, is that of the function.
+ * Starts a thread as rr_start_with() does, on the processor of `place', whatever
+ * h_processor of `how' says. Make the call the last of a function, so that the compiler
+ * makes it a jump: then reports name the caller of that function.
+ * Returns what rr_start_with() returns; -EINVAL also if the processor is NULL.
  */
 int uproc_start(struct uproc_place place, const struct ustack_how *how,
 		void (*func)(void *), void *arg, struct ustack **thread);
 
 /*
- * Sends mail to a thread: UPROC_MAIL_TOKEN is a token, and a multiple of it is as many;
- * UPROC_MAIL_CANCEL cancels it.
+ * Sends mail to a thread: n * UPROC_MAIL_TOKEN gives the thread n tokens, and
+ * UPROC_MAIL_CANCEL cancels the thread.
  * 0; -ESRCH: the thread has ended; -EOVERFLOW: the mail holds 2^24 - 1 tokens already.
  * From any native thread. Does not switch.
  */
 int uproc_post(struct uproc_thread *t, unsigned mail);
 
 /*
- * A pick function: takes a runnable thread from where the policy has put it, and returns
- * the thread; NULL: no thread is runnable, also not in the queue, and the processor may
- * sleep. Every runnable thread must be found some time. May not block.
+ * A pick function of a policy. Takes the thread that is to run next from where the policy
+ * keeps runnable threads, and returns it. Returns NULL only if no thread is runnable, in
+ * the queue neither: then the processor may sleep. Must find every runnable thread some
+ * time. May not block.
  */
 typedef struct uproc_thread *uproc_pick_fn(struct uproc *p);
 
-/* Delivers the processor's mail. To be called in s_next. */
+/* Delivers the processor's mail. Called in s_next. */
 void uproc_drain(struct uproc *p);
 
 /*
- * Looks for events while threads are ready. In s_next.
+ * Looks for events while threads are ready. Called in s_next.
  * Returns true if the native thread that drives the processor, in ustack_join(),
  * uprocs_run() or uprocs_destroy(), is to go on.
  */
 bool uproc_look(struct uproc *p);
 
 /*
- * Sleeps until `pick' has a thread to run. In s_next. If there are several processors,
- * and no more than CPUs, first looks for mail and events for some microseconds.
- * Returns the thread; NULL: the processor is to end, or with c_embed or SINGLE_THREAD
- * nothing is ready and the native thread that drives it has other things to do.
+ * Sleeps until `pick' has a thread to run. If there are several processors, and no more
+ * than CPUs, first looks for mail and events for some microseconds. Called in s_next.
+ * Returns the thread. Returns NULL if the processor is to end; with c_embed or
+ * SINGLE_THREAD, also if no thread is ready, and the native thread that drives the
+ * processor has other things to do.
  */
 struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 
 /*
- * Returns the processor that h_processor of a struct ustack_how means; with 0, each
- * processor in turn. NULL: there is no such processor.
+ * Returns the processor that `processor', an h_processor of struct ustack_how, means; for
+ * 0 the processors in turn. NULL: there is no such processor.
  * From any native thread.
  */
 struct uproc *uprocs_on(struct uprocs *r, unsigned processor);
 
 /*
- * Returns the place for the next thread of a scheduler that spreads them, unless `how',
- * which may be NULL, names a processor: of two processors, the less busy. Threads that
- * are started in a row often work together, which costs least on one processor. So such
- * threads are placed in runs: of a quarter of the threads that a processor has, and of 32
- * at most. The first few threads are placed in turn.
+ * Returns the place for a new thread, for schedulers that spread threads: the processor
+ * that `how' names; or, if `how' is NULL or names none, the less busy one of two
+ * processors. The choice holds for several starts in a row, because such threads often
+ * work together, which costs least on one processor: for a quarter as many as the
+ * processor has threads, and for 32 at most. The first few threads are placed in turn.
  * From any native thread.
  */
 struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
@@ -386,8 +399,8 @@ struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
 #define UPROC_PRIVATE __attribute__((visibility("hidden")))
 
 /*
- * Private: an observer, such as the files of debug/. Processors call observers by this
- * table, which is empty unless a program has such a file.
+ * Private: an observer, which is called when something happens on a processor. The files
+ * of debug/ are observers. No member is set unless a program is linked with one.
  */
 struct uproc_observer {
 	/*
@@ -405,30 +418,33 @@ struct uproc_observer {
 	 */
 	const uint32_t *po_wanted;
 	void (*po_look)(struct uproc *p); /* in s_next; also while there is a p_ring */
-	void (*po_post)(const struct uproc_thread *t, unsigned mail);   /* to be sent */
-	void (*po_free)(struct uproc *p); /* `p' has ended, and has a p_ring */
 
-	const void *po_layout;          /* for these readers: see src/proc/layout.h */
+	/* Called before `mail' is sent to `t'. */
+	void (*po_post)(const struct uproc_thread *t, unsigned mail);
+	void (*po_free)(struct uproc *p); /* when `p', which has a p_ring, has ended */
+
+	const void *po_layout;          /* for that reader: see src/proc/layout.h */
 };
 
 /*
  * Registers the first four members if po_map is not NULL, and the next five if po_wanted
- * is not NULL. From a constructor: before there are schedulers.
+ * is not NULL. Called by a constructor, before there are schedulers.
  */
 UPROC_PRIVATE void uproc__observe(const struct uproc_observer *o);
 
 /*
- * Private, for uinspect.c. Puts the schedulers of the process into `all', up to `room',
- * and pins these: uprocs_destroy() waits until they are unpinned. Returns the number of
- * schedulers, which may be larger than `room'.
+ * Private, for uinspect.c. uprocs__pin() puts the schedulers of the process into `all',
+ * at most `room' of them, and pins each of these: uprocs_destroy() then waits until
+ * uprocs__unpin() is called. Returns the number of all schedulers, which may be larger
+ * than `room'.
  */
 UPROC_PRIVATE size_t uprocs__pin(struct uprocs **all, size_t room);
 UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
 
 /*
- * Returns whether `t', any record, is a live thread of `p'. The answer stays true while
- * the caller, on the native thread of `p', does not block. uproc__state() and
- * uproc__joiner() need that, too.
+ * Returns whether the record `t' is a live thread of `p'. Called on the native thread of
+ * `p'; the answer holds until the caller blocks. uproc__state() and uproc__joiner() are
+ * called only where that answer is true, and holds.
  */
 UPROC_PRIVATE bool uproc__has(const struct uproc *p, const struct uproc_thread *t);
 
@@ -485,7 +501,7 @@ static inline struct uproc_thread *uproc_thread(struct ustack *u)
 	return (struct uproc_thread *)(void *)u;
 }
 
-/* Returns the processor of `u', which has not ended, or whose record is not free. */
+/* Returns the processor of `u', which has not ended, or has a record that is not free. */
 static inline struct uproc *uproc_of(const struct ustack *u)
 {
 	return uproc_from(usched__of(u));
@@ -496,8 +512,8 @@ static inline struct uproc *uproc_of(const struct ustack *u)
 	__atomic_store_n(&(counter), (counter) + (size_t)(n), __ATOMIC_RELAXED)
 
 /*
- * Queues up `t'. Cannot fail: there is room for all threads of the processor. From its
- * native thread.
+ * Puts `t' at the end of the queue. Cannot fail, since the queue has room for all threads
+ * of the processor. From the processor's native thread.
  */
 static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 {
@@ -506,8 +522,8 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Private: with s_stress any runnable thread may be next. USCHED_SEED, a number in the
- * environment, seeds the choice, and is printed.
+ * Private. With s_stress, any runnable thread may be next. The number in the environment
+ * variable USCHED_SEED seeds that choice, and is printed.
  */
 #ifdef USCHED_CHECK
 #define UPROC_STRESS(p) ((p)->p_sched.s_stress)
@@ -517,15 +533,16 @@ static inline void uproc_push(struct uproc *p, struct uproc_thread *t)
 UPROC_PRIVATE void uproc__shuffle(struct uproc *p);
 
 enum {
-	UPROC_AHEAD  = 8,               /* dispatches from a prefetch to its use */
-	UPROC_CACHED = 256,             /* threads that stay in the cache */
+	UPROC_AHEAD  = 8,               /* dispatches between the prefetch of a record and
+					   the use */
+	UPROC_CACHED = 256,             /* so many threads stay in the cache */
 	UPROC_LOOK   = 64,              /* dispatches between looks for events, at most */
 };
 
 /*
- * Takes the oldest thread from the queue. Prefetches a later one: of a million threads,
- * few records are in a cache. From the processor's native thread.
- * Returns it, or NULL.
+ * Takes the oldest thread from the queue. Also prefetches the record of a later thread,
+ * since the cache holds few records of a million. From the processor's native thread.
+ * Returns the thread; NULL: the queue is empty.
  */
 static inline struct uproc_thread *uproc_pop(struct uproc *p)
 {
@@ -549,8 +566,9 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 }
 
 /*
- * Arranges for `t', which blocks, to run again: a thread that yields is queued up. In
- * s_next. Returns true if `t' has a token, which is used up: `t' goes on at once.
+ * Handles the thread that blocks, `t', as p_intent says: a thread that yields is put into
+ * the queue. Called in s_next. Returns true if `t' waits and has a token, which is taken:
+ * then `t' goes on at once.
  */
 static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
@@ -567,15 +585,17 @@ static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Returns whether to look for events. Calls of s_next count, too, since a thread that
- * yields alone is not dispatched. In s_next.
+ * Returns whether it is time to look for events. Calls of s_next count as well as
+ * dispatches, since a thread that yields while it is alone is not dispatched. Called in
+ * s_next.
  */
 static inline bool uproc_looks(struct uproc *p)
 {
 	return p->p_sched.s_stats.st_switches >= p->p_sched.s_turn || --p->p_left == 0;
 }
 
-/* Private: close and open the slot around wakes from events. Woken threads queue up. */
+/* Private: close and open the slot before and after events wake threads. Meanwhile
+   threads that are woken go to the queue. */
 static inline void uproc__close(struct uproc *p)
 {
 	p->p_polls = 1;
@@ -591,9 +611,9 @@ static inline void uproc__open(struct uproc *p)
 }
 
 /*
- * Runs events that are due, or sleeps until an event, but not beyond `until'. Meanwhile
- * p_polls is 1, and the slot is closed. In s_next.
- * 1; 0: the processor has no events.
+ * Handles events that are due, or sleeps until an event, but not beyond `until'.
+ * Meanwhile p_polls is 1, and the slot is closed. Called in s_next. Returns 1; or 0 if no
+ * thread of the processor has ever waited for an event.
  */
 static inline int uproc_poll(struct uproc *p, int64_t until)
 {
@@ -605,16 +625,16 @@ static inline int uproc_poll(struct uproc *p, int64_t until)
 	return rc;
 }
 
-/* Returns the most tokens that u_tokens can count: fewer while the thread joins. */
+/* Returns how many tokens u_tokens can count, which is less while the thread joins. */
 static inline uint32_t uproc_most(int32_t tokens)
 {
 	return tokens < 0 ? UPROC_TOKENS : INT32_MAX;
 }
 
 /*
- * The skeleton of s_next, which parks the processor if need be. pick(p) is the policy: a
- * runnable thread or NULL. Mail comes first, so that threads woken before a yield run
- * before the thread that yields.
+ * Does what s_next has to do, except for the policy, which is pick(p). Parks the
+ * processor if no thread is runnable. Mail is delivered first, so that threads which were
+ * woken before the running thread yields run before that thread.
  */
 static inline struct ustack *
 uproc_next(struct uproc *p, uproc_pick_fn *pick)
@@ -637,9 +657,9 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 }
 
 /*
- * The skeleton of s_pick: notes that `self' waits.
- * Returns what pick(p) does; NULL, for s_next to decide: there is mail, a look for events
- * is due, or no thread is runnable.
+ * Does what s_pick has to do, except for the policy, which is pick(p): notes that `self'
+ * waits. Returns what pick(p) returns; or NULL if there is mail or a look for events is
+ * due, which s_next will do.
  */
 static inline struct ustack *
 uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)

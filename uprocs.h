@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uprocs.h: schedulers over processors, which are native threads of the scheduler, as
- * programs see them. rr_create() and ll_create() make a scheduler, a struct uprocs, with
- * a configuration. The calls here are for both.
+ * uprocs.h: what programs configure and call of any scheduler over processors. A
+ * processor is a native thread of the scheduler. rr_create() and ll_create() make such a
+ * scheduler, a struct uprocs.
  */
 #ifndef USCHED_PROCS_H
 #define USCHED_PROCS_H
@@ -18,7 +18,7 @@ extern "C" {
 
 struct uprocs;
 
-/* What a scheduler is made with. Zeros are the defaults. */
+/* The configuration of a scheduler. Zeros are the defaults. */
 struct uprocs_conf {
 	/* Processors. 0: one for each CPU that the process may use, according to the
 	   affinity and to the quotas of control groups (version 2), rounded up. */
@@ -52,8 +52,8 @@ struct uprocs_conf {
 	   words, and takes longer if a thread has changed them. */
 	unsigned c_control;
 
-	/* 1: no native thread is made; the one processor runs in uprocs_run(), in a
-	   loop of the program. */
+	/* 1: no native thread is made. There is one processor, which runs when a loop of
+	   the program calls uprocs_run(). */
 	unsigned c_embed;
 
 	/* ns that a thread may run while others are ready, from 10000 to 2^62. After that
@@ -95,7 +95,7 @@ struct uprocs_conf {
 	void   (*c_log)(const char *line);
 };
 
-/* For c_stacks, and for c_stall. */
+/* USCHED_NATIVE is for c_stacks, USCHED_QUIET for c_stall. */
 #define USCHED_NATIVE ((unsigned)-1)
 #define USCHED_QUIET  ((int64_t)-1)
 
@@ -118,7 +118,7 @@ static inline struct usched *uprocs_sched(const struct uprocs *r)
  * another native thread joins a thread of `r' or destroys `r': wait for that one;
  * -EINVAL, -EBUSY as ustack_join().
  * From any native thread, which is blocked; with c_embed and SINGLE_THREAD the caller
- * runs the threads, so it is late if a thread does not give way.
+ * runs the threads, so the call returns late if a thread does not give way.
  */
 int uprocs_destroy(struct uprocs *r, int64_t deadline);
 
@@ -133,17 +133,17 @@ int uprocs_destroy(struct uprocs *r, int64_t deadline);
 void uprocs_hold(struct uprocs *r, int on);
 
 /*
- * With c_embed, runs the threads that are ready, for a loop of the program: for about a
- * millisecond at most if threads give way, and without a sleep. Returns a descriptor;
- * when poll(2) finds the descriptor readable, call uprocs_run() again. Timers make the
- * descriptor readable, and so do descriptors that threads wait for, and starts and wakes
- * by other native threads. Call uprocs_run() also after starts and wakes by the loop's
- * own native thread. ustack_join() and uprocs_destroy(), from that native thread, run
- * threads and sleep themselves.
- * Returns the descriptor, the same each time; -EINVAL: not c_embed, or on the native
- * stack at another depth than before, see usched_run(); -EBUSY: `r' is running; -EMFILE,
- * -ENFILE, -ENOMEM: no descriptor could be made, and what was ready was run; -ENOTSUP:
- * a simulation has no descriptor, and what was ready was run.
+ * With c_embed, a loop of the program calls this to run the threads that are ready. The
+ * call never sleeps, and returns after about a millisecond if the threads give way.
+ * Returns a descriptor; when poll(2) finds that readable, call uprocs_run() again. Timers
+ * make the descriptor readable, and so do descriptors that threads wait for, and starts
+ * and wakes by other native threads. After starts and wakes by the loop's own native
+ * thread call uprocs_run() without such a poll. ustack_join() and uprocs_destroy(), from
+ * that native thread, run threads and sleep themselves.
+ * Returns the descriptor, the same each time; -EINVAL: c_embed is not set, or the caller
+ * is at another depth of the native stack than before, see usched_run(); -EBUSY: `r' is
+ * running; -EMFILE, -ENFILE, -ENOMEM: no descriptor could be made, but ready threads have
+ * run; -ENOTSUP: a simulation has no descriptor, but ready threads have run.
  * From one native thread at a time, not from a thread of `r'. Switches.
  */
 int uprocs_run(struct uprocs *r);

@@ -91,11 +91,11 @@ struct usched_calls {
 	 */
 	void *(*s_alloc)(struct usched *s, struct ustack *u, size_t *size);
 
-	/* Takes back an image; s_alloc may have given it to another thread (uco.h). */
+	/* Takes back an image, which s_alloc may have given to another thread (uco.h). */
 	void (*s_free)(struct usched *s, struct ustack *u, void *image, size_t size);
 
 	/* `u' has ended or was aborted, and has no image. From now on, and not before,
-	   the record may be freed or used again. s_next comes later. */
+	   the record may be freed or used again. s_next is called afterwards. */
 	void (*s_done)(struct usched *s, struct ustack *u);
 
 	/*

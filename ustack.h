@@ -47,12 +47,12 @@
 extern "C" {
 #endif
 
-/* Private: undoes what a wait that has failed took. Returns rc. */
+/* Private: gives back what a wait took that has failed. Returns rc. */
 int usched__stay(int rc);
 
 /*
- * Returns the calling thread; in s_next the thread that blocks; outside of threads NULL.
- * The result is right after each block, even if the thread has gone on on another native
+ * Returns the calling thread; in s_next, the thread that blocks; outside of threads, NULL.
+ * The result is right even if the thread has blocked, and now runs on another native
  * thread. Does not switch.
  */
 struct ustack *ustack_self(void);
@@ -153,10 +153,11 @@ struct ustack_how {
 	   the thread uses those stacks. No other thread uses an own stack before this
 	   thread has ended, so other threads may follow pointers into the stack at any
 	   time, as with native threads. The library needs some of the bytes. The start
-	   maps the stack, in two mappings, with a guard of 64 KiB below, or uses a vacant
-	   one. The stack takes the memory that is touched; after the end of the thread it
-	   is kept for some seconds. A thread with an own stack stays on the processor on
-	   which it has begun; a thread on an unshared stack (uprocs.h) does not. */
+	   uses a vacant own stack, or maps one, in two mappings, with a guard of 64 KiB
+	   below. The stack takes the memory that the thread touches. After the end of the
+	   thread the stack is kept for some seconds. A thread with an own stack stays on
+	   the processor on which it has begun; a thread on an unshared stack (uprocs.h)
+	   may move. */
 	size_t      h_stack;
 
 	/* The processor on which the thread runs and stays, as after ustack_stay().
@@ -171,8 +172,8 @@ struct ustack_how {
 	/* The name of the thread, as for ustack_name(). NULL: no name. */
 	const char *h_name;
 
-	/* Called as h_serve(h_fd, arg), for example to serve a connection, if `func' is
-	   NULL. The thread closes the descriptor; after an error of the start the caller
+	/* If `func' is NULL, the thread calls h_serve(h_fd, arg) instead, for example to
+	   serve a connection. The thread closes the descriptor; after an error of the start the caller
 	   does. */
 	void      (*h_serve)(int fd, void *arg);
 	int         h_fd;
@@ -277,10 +278,10 @@ int ustack_shield(int on);
  * With 1, gives the calling thread floating point control words of its own (rounding,
  * exceptions, denormals, precision): call this before fesetround(3) and the like. The
  * other threads of a processor share the control words, as they share the locale. The own
- * words are at first as the shared ones are. With 0, the thread shares the words again.
+ * words begin with the values of the shared ones. With 0, the thread shares the words again.
  * A change clears the sticky exception flags. A switch to or from a thread with own words
  * takes longer; all other switches take as long as before. With c_control each thread of
- * the scheduler has own words, and 0 sets these to the words of the native thread.
+ * the scheduler has own words, and 0 sets these to the values of the native thread.
  * libusched-check reports a thread that has changed the shared words, when the thread
  * blocks or ends, and aborts.
  * Returns the value before; -EPERM: the caller is no thread.
@@ -322,8 +323,8 @@ USCHED_INLINE int ustack_check(void)
 
 /*
  * With 1, the calling thread may be preempted from now on: a signal interrupts the thread
- * at the end of its slice, and other threads run before the thread goes on. With 0, no
- * longer.
+ * at the end of its slice, and other threads run before the thread goes on. With 0, that
+ * ends.
  *
  *	int before = ustack_preemptible(1);
  *
