@@ -58,8 +58,8 @@ int ll_create(const struct uprocs_conf *conf, struct uprocs **ll);
  * Returns a group of `ll', which exists as long as `ll'. `processor' is as h_processor
  * (ustack.h); with 0 the processors take turns, and the call cannot fail. Groups may
  * share a processor. USCHED_BESIDE returns the group of the calling thread. NULL: there
- * is no such processor, or the caller is no thread of `ll'. From any native thread, in a
- * thread or not. Does not switch.
+ * is no such processor, or the caller is no thread of `ll'. From a thread, or from
+ * any native thread. Does not switch.
  */
 struct ll_group *ll_group(struct uprocs *ll, unsigned processor);
 
@@ -67,16 +67,16 @@ struct ll_group *ll_group(struct uprocs *ll, unsigned processor);
  * Starts a thread of `group' that runs func(arg). ustack_start() starts one of the
  * caller's group. `thread' is as in rr_start().
  * Returns what rr_start() returns.
- * From any native thread, in a thread or not. Does not switch.
+ * From a thread, or from any native thread. Does not switch.
  */
 int ll_start(struct ll_group *group, void (*func)(void *), void *arg,
 	     struct ustack **thread);
 
 /*
- * As ll_start(), for a thread that is as `how' says (ustack.h). A group has its
- * processor: h_processor is 0.
+ * As ll_start(), for a thread with the properties in `how' (ustack.h); h_processor is 0,
+ * since the group has its processor.
  * 0; an error of rr_start() or ustack_start_with().
- * From any native thread, in a thread or not. Does not switch.
+ * From a thread, or from any native thread. Does not switch.
  */
 int ll_start_with(struct ll_group *group, const struct ustack_how *how,
 		  void (*func)(void *), void *arg, struct ustack **thread);

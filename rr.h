@@ -51,14 +51,14 @@ int rr_create(const struct uprocs_conf *conf, struct uprocs **rr);
  * With a non-NULL `thread', *thread is the handle, set before the thread runs, and the
  * thread is to be joined or detached. With NULL it is detached.
  * 0; -ENOMEM: there is no such thread then; -EINVAL: `func' is NULL.
- * From any native thread, in a thread or not. Does not switch.
+ * From a thread, or from any native thread. Does not switch.
  */
 int rr_start(struct uprocs *rr, void (*func)(void *), void *arg, struct ustack **thread);
 
 /*
- * As rr_start(), for a thread that is as `how' says (ustack.h).
+ * As rr_start(), for a thread with the properties in `how' (ustack.h).
  * 0; an error of rr_start() or ustack_start_with().
- * From any native thread, in a thread or not. Does not switch.
+ * From a thread, or from any native thread. Does not switch.
  */
 int rr_start_with(struct uprocs *rr, const struct ustack_how *how, void (*func)(void *),
 		  void *arg, struct ustack **thread);

@@ -128,7 +128,7 @@ int uprocs_destroy(struct uprocs *r, int64_t deadline);
  * `r' is not destroyed. Holds nest and add up. The threads of another scheduler need a
  * hold, too. After the end of the last hold another native thread, in uprocs_destroy(),
  * may free `r'.
- * From any native thread, in a thread or not. Does not switch.
+ * From a thread, or from any native thread. Does not switch.
  */
 void uprocs_hold(struct uprocs *r, int on);
 

@@ -149,9 +149,10 @@ struct usched_calls {
 	/* While *s_mail is not NULL, ustack_wait() does not take from the slot. */
 	const usched_mail *s_mail;
 
-	/* 0, or bytes from the struct ustack to the end of each record: those behind the
-	   struct are then the thread's first image, and the dispatcher writes there. With
-	   0 they are the scheduler's, as those in front of the struct always are. */
+	/* 0, or the number of bytes from the struct ustack to the end of each record:
+	   then the bytes behind the struct are the thread's first image, and the
+	   dispatcher writes there. With 0, the bytes behind the struct are the
+	   scheduler's. The bytes in front of the struct always are. */
 	size_t s_record;
 
 	/* 1: s_next drives timers and descriptors, as uevents.h says. */

@@ -51,9 +51,9 @@ extern "C" {
 int usched__stay(int rc);
 
 /*
- * Returns the calling thread; in s_next, the thread that blocks; outside of threads, NULL.
- * The result is right even if the thread has blocked, and now runs on another native
- * thread. Does not switch.
+ * Returns the calling thread; in s_next, the thread that blocks; outside of threads,
+ * NULL. The result is right even if the thread has blocked, and now runs on another
+ * native thread. Does not switch.
  */
 struct ustack *ustack_self(void);
 
@@ -173,8 +173,8 @@ struct ustack_how {
 	const char *h_name;
 
 	/* If `func' is NULL, the thread calls h_serve(h_fd, arg) instead, for example to
-	   serve a connection. The thread closes the descriptor; after an error of the start the caller
-	   does. */
+	   serve a connection. The thread closes the descriptor; after an error of the
+	   start, the caller does. */
 	void      (*h_serve)(int fd, void *arg);
 	int         h_fd;
 
@@ -278,12 +278,12 @@ int ustack_shield(int on);
  * With 1, gives the calling thread floating point control words of its own (rounding,
  * exceptions, denormals, precision): call this before fesetround(3) and the like. The
  * other threads of a processor share the control words, as they share the locale. The own
- * words begin with the values of the shared ones. With 0, the thread shares the words again.
- * A change clears the sticky exception flags. A switch to or from a thread with own words
- * takes longer; all other switches take as long as before. With c_control each thread of
- * the scheduler has own words, and 0 sets these to the values of the native thread.
- * libusched-check reports a thread that has changed the shared words, when the thread
- * blocks or ends, and aborts.
+ * words begin with the values of the shared ones. With 0, the thread shares the words
+ * again. A change clears the sticky exception flags. A switch to or from a thread with
+ * own words takes longer; all other switches take as long as before. With c_control each
+ * thread of the scheduler has own words, and 0 sets these to the values of the native
+ * thread. If a thread has changed the shared words, libusched-check reports that when the
+ * thread blocks or ends, and aborts.
  * Returns the value before; -EPERM: the caller is no thread.
  * Does not switch.
  */
