@@ -3,18 +3,19 @@
  * chan.h: channels, and the places of threads that wait for them. Private to usync_chan.c
  * and usync_select.c.
  *
- * A select has a place for each case, and send and receive have one: a node with room for
- * a value behind it, since others may not write to the stack of a blocked thread:
+ * A place is a node for a queue, with room for a value behind the node. Partners write
+ * the value there, since they may not write to the stack of a blocked thread. A send or a
+ * receive has one place. A select has one place for each case:
  *
  * 	uwait_room():  | place | value ... | place | value ... |
  *
- * A sender puts its value into the place before it waits; a receiver finds its value
- * there. A partner that claims a waiter through one of its places does that case, sets
- * cp_closed to the outcome, and finishes the waiter with the index of the case, counted
- * from SELECT_RESULTS.
+ * A sender puts its value into the place before it waits; a receiver finds its value in
+ * the place after the wait. A partner that claims a waiter through a place transfers the
+ * value of that case, or sets cp_closed when the channel is closed. Then the partner
+ * finishes the waiter with SELECT_RESULTS plus the index of the case.
  *
  * 	ch_senders    wait only if the buffer is full
- * 	ch_receivers  wait only if it is empty
+ * 	ch_receivers  wait only if the buffer is empty
  */
 #ifndef USCHED_CHAN_H
 #define USCHED_CHAN_H
@@ -36,26 +37,26 @@ struct usync_chan {
 	size_t             ch_capacity; /* values: constant */
 	struct uwait_lock  ch_lock;     /* protects all members below */
 	bool               ch_closed;
-	bool               ch_far;      /* the last grant went to another processor, and
-					   no wait has lingered since */
-	struct budget      ch_budgets[2];       /* by enum usync_op */
+	bool               ch_far;      /* a grant went to another processor, and no wait
+					   has lingered since: uwait__linger() */
+	struct budget      ch_budgets[2];       /* one for each enum usync_op */
 	size_t             ch_count;    /* values in ch_buffer */
-	size_t             ch_first;    /* the oldest */
+	size_t             ch_first;    /* index of the oldest value in ch_buffer */
 	struct uwait_queue ch_senders;
 	struct uwait_queue ch_receivers;
 	char               ch_buffer[];
 };
 
-/* What a waiter needs after the grant, when the channel may be gone. */
+/* A place has all that its waiter needs after the grant: the channel may be gone then. */
 struct chan_place {
 	struct net_place   cp_place;    /* first */
-	_Alignas(8) const void *cp_chan; /* for reports; NULL: a descriptor's. Aligned so
-					   that values follow on 32 bits, too */
-	uint32_t           cp_size;     /* bytes of the value */
-	uint16_t           cp_case;
+	_Alignas(8) const void *cp_chan; /* NULL: the case is for a descriptor. The
+					   alignment is for cp_value with 32 bits */
+	uint32_t           cp_size;     /* bytes of cp_value */
+	uint16_t           cp_case;     /* index of the case in the select, or 0 */
 	bool               cp_sends  : 1;
-	bool               cp_last   : 1;
-	uint8_t            cp_closed;   /* the outcome: 1: nothing was transferred */
+	bool               cp_last   : 1;       /* no place follows in the room */
+	uint8_t            cp_closed;   /* 1: closed, so no value was transferred */
 	char               cp_value[];
 };
 
@@ -101,19 +102,23 @@ static inline void fill_place(struct uwaiter *w, struct chan_place *p,
 		copy_value(p->cp_value, value, p->cp_size);
 }
 
-/* Checks a sent value, in debug builds: the receiver may follow its pointers. */
+/* In debug builds, checks a value before it is sent: the receiver may follow a pointer in
+   the value, so no such pointer may be to a stack. */
 CHAN_PRIVATE void usync__check_value(const struct usync_chan *c, const void *value,
 				     const char *call, const void *where);
 
 /*
- * Sends or receives, if possible at once. `counts': this is the first attempt of a call.
- * 0; -EPIPE: closed; SELECT_BUSY: the call has to wait, and ch_lock is held;
- * SELECT_TIRED, if `counts': the thread must yield, and nothing was tried.
+ * Sends or receives, if that needs no wait. The first attempt of a call sets `counts', so
+ * that the budget counts the call.
+ * Returns 0; -EPIPE: the channel is closed; SELECT_BUSY: the call has to wait, and
+ * ch_lock is held; SELECT_TIRED, only if `counts': the thread must yield, and nothing was
+ * tried.
  */
 CHAN_PRIVATE int usync__try(struct usync_chan *c, enum usync_op op, void *value,
 			    bool counts);
 
-/* Ends a wait that was granted. Returns the outcome; a receiver gets *value. */
+/* Ends a wait that was granted through `p', and copies a received value to *value.
+   Returns 0; -EPIPE: the channel was closed. */
 CHAN_PRIVATE int usync__end(const struct chan_place *p, void *value);
 
 #endif /* USCHED_CHAN_H */

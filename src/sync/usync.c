@@ -6,19 +6,21 @@
  * Each object is a spin lock, a few words of state, and a queue of waiters. The thread
  * that releases an object changes the state for the first waiter: an unlock makes the
  * waiter the owner of the mutex, for example. So a thread that wakes up does not try
- * again, except for a mutex between processors: see "Mutex" below. The order is always
+ * again. The exception is a waiter for a mutex on another processor: see "Mutex" below.
+ * The order of a release is always
  *
  * 	lock; pop the first waiter that can be claimed; give; unlock; finish
  *
  * uwait_finish() comes last, since the waiter may free the object.
  *
- * Where the object is busy:
+ * A call that finds the object busy ends with
  *
  * 	rc = uwait_queue_up(w, lock, queue);    unlocks, blocks
  *
  * After an error uwait_queue_up() takes the waiter out of the queue, and kd_left looks
- * whether the next waiter can go on. So a wait may fail for lack of memory, and reserves
- * no image. Only a condition reserves one, since the mutex has to be taken again.
+ * whether the next waiter can go on. So a wait may fail for lack of memory, and no image
+ * is reserved before. Only usync_cond_wait() reserves an image, since it has to take the
+ * mutex again in any case.
  */
 #include "../../usync.h"
 
@@ -32,10 +34,10 @@
 #include "../base/check.h"
 
 enum {
-	AGAIN       = 1,                /* the result of a wait: see again() */
-	BUSY        = 1,                /* the result of take() in take_or_wait() */
-	MUTEX_LOOKS = 4,                /* looks at a mutex before a wait */
-	MUTEX_GAP   = 1000,             /* ns between these looks */
+	AGAIN       = 1,                /* result of a wait that again() goes on with */
+	BUSY        = 1,                /* result of take() in take_or_wait(): wait */
+	MUTEX_LOOKS = 4,                /* times that m_owner is read before a wait */
+	MUTEX_GAP   = 1000,             /* ns between two of these reads */
 };
 
 /* Not inlined, so that the callers' frames are small. */
@@ -48,7 +50,7 @@ enum { COND_ROOM = 64 };
 enum { COND_ROOM = 512 };
 #endif
 
-/* Bits of m_owner. They are 0 in names, and readers of kd_held mask them. */
+/* Bits of m_owner, which are 0 in a name. Code that reads a kd_held object masks them. */
 #define WAITED   ((uintptr_t)1)
 #define WOKEN    ((uintptr_t)2)
 #define BITS     (WAITED | WOKEN)
@@ -57,8 +59,8 @@ enum { COND_ROOM = 512 };
 _Static_assert(offsetof(struct usync_mutex, m_owner) == 0
 	       && offsetof(struct usync_rwlock, rw_owner) == 0, "see kd_held");
 
-/* Describe waits for reports: kd_tell. If the lock is taken, members that are not atomic
-   are left out. */
+/* The functions tell_*() are the kd_tell of kinds: they describe waits for reports. If
+   the object's lock is taken, members that are not atomic are left out. */
 
 static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 {
@@ -69,7 +71,8 @@ static void tell_mutex(const struct uwaiter *w, struct ustack_why *why)
 	why->wy_holder = holder != KEPT ? holder : 0;
 }
 
-/* Takes `m' for the waiter that was woken, if `m' is free or kept. True: taken. */
+/* Takes `m' for the waiter that was woken, if `m' is free or kept for that waiter.
+   Returns whether the waiter now has `m'. */
 static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t self)
 {
 	while (!(*owner & ~(BITS | KEPT)))
@@ -82,7 +85,7 @@ static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t sel
 	return false;
 }
 
-/* Spins for MUTEX_GAP, since each look takes the cache line away from the owner. */
+/* Spins for MUTEX_GAP, since each read of m_owner takes the cache line from the owner. */
 static void pass_time(void)
 {
 	int64_t end = uevents_now() + MUTEX_GAP;
@@ -91,7 +94,8 @@ static void pass_time(void)
 		;
 }
 
-/* Takes the mutex for `w', which was the first waiter and was woken: kd_again. */
+/* The kd_again of a mutex: takes the mutex for `w', which was woken as the first waiter,
+   or waits once more. */
 static int again(struct uwaiter *w, const void *object)
 {
 	struct usync_mutex *m = (struct usync_mutex *)(uintptr_t)object;
@@ -140,8 +144,8 @@ static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 }
 
 /*
- * Returns the waiters that have `l' now, for finish_all(): the first writer, or the
- * readers before the first writer.
+ * Gives `l', if possible, to the first writer, or to the readers before the first writer.
+ * Returns the queue of these waiters, for finish_all().
  */
 static struct uwait_queue admit(struct usync_rwlock *l)
 {
@@ -163,7 +167,7 @@ static struct uwait_queue admit(struct usync_rwlock *l)
 	return admitted;
 }
 
-/* Finishes the waiters in a queue of the caller's own, which has no lock. */
+/* Finishes all waiters of a queue that only the caller uses, so without a lock. */
 static void finish_all(struct uwait_queue *q)
 {
 	struct uwait_node *n;
@@ -174,7 +178,8 @@ static void finish_all(struct uwait_queue *q)
 	}
 }
 
-/* Admits the readers behind a writer that has given up: kd_left. */
+/* The kd_left of a reader-writer lock: after a writer has given up, admits the readers
+   behind that writer. */
 static void readmit(const void *object)
 {
 	struct usync_rwlock *l = (struct usync_rwlock *)(uintptr_t)object;
@@ -233,7 +238,8 @@ UWAIT_CALL int usync_sleep_until(int64_t deadline)
 	return uwait_block(w);
 }
 
-/* Takes `m' if `owner', the value of m_owner, says that `m' is free. True: taken. */
+/* Takes `m' if `owner', the value of m_owner, says that `m' is free. Returns whether the
+   caller now has `m'. */
 static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t self)
 {
 	while (!(owner & ~BITS))
@@ -243,7 +249,8 @@ static inline bool overtake(struct usync_mutex *m, uintptr_t owner, uintptr_t se
 	return false;
 }
 
-/* Looks at `m', whose owner is on another processor, MUTEX_LOOKS times. True: taken. */
+/* Tries MUTEX_LOOKS times to take `m', whose owner may be on another processor. Returns
+   whether the caller now has `m'. */
 APART static bool look_longer(struct usync_mutex *m, uintptr_t self)
 {
 	for (int i = 0; i < MUTEX_LOOKS; i++) {
@@ -276,22 +283,24 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 }
 
 /*
- * Mutex. m_owner is a name with bits, and changes by compare-and-swap; WAITED is set
- * under m_lock.
+ * Mutex. m_owner is the name of the owner, or 0, with bits. It changes by
+ * compare-and-swap, or under m_lock by the owner. WAITED is set only under m_lock.
  *
  *	name            held
  *	name | WAITED   held, there are waiters
  *	WOKEN           free; the first waiter was woken, and is in no queue
- *	name | WOKEN    held by a thread that overtook this waiter
- *	KEPT            kept for this waiter, after USYNC_OVERTAKES overtakes
+ *	name | WOKEN    held by a thread that overtook the woken waiter
+ *	KEPT            kept for the woken waiter, after USYNC_OVERTAKES overtakes
  *
- * WAITED may be set in each state. An unlock hands the mutex to a waiter on the caller's
- * processor, which cannot run before a thread there blocks. A waiter on another processor
- * is woken with AGAIN, and tries in again(). If that fails, the waiter waits once more,
- * first in the queue and with w_tag set; then an unlock hands over the mutex.
+ * WAITED may be set in each state. If the first waiter is on the caller's processor, an
+ * unlock hands the mutex to the waiter, which cannot run before a thread there blocks. A
+ * waiter on another processor is woken with AGAIN, and again() tries to take the mutex.
+ * If the mutex is not free then, the waiter waits once more, first in the queue and with
+ * w_tag set, so that the next unlock hands over the mutex.
  */
 
-/* Takes `m' if `m' is free. 0; -EDEADLK: the caller has `m'; -ETIMEDOUT: not free. */
+/* Takes `m' if `m' is free. Returns 0; -EDEADLK: the caller has `m'; -ETIMEDOUT: `m' is
+   not free. */
 static inline int take_mutex(struct usync_mutex *m, uintptr_t self)
 {
 	uintptr_t owner = 0;
@@ -329,7 +338,8 @@ UWAIT_CALL int usync_mutex_lock(struct usync_mutex *m, int64_t deadline)
 	return mutex_wait(w, m);
 }
 
-/* Hands `m' to the first waiter. False: no thread waits, and WAITED is clear. */
+/* Hands `m' to the first waiter, or frees `m' and wakes a waiter on another processor.
+   Returns false if no thread waits: the caller still has `m', and WAITED is clear. */
 static bool pass_mutex(struct usync_mutex *m, uintptr_t self)
 {
 	struct uwaiter *w;
@@ -373,8 +383,9 @@ APART static int unlock_waited(struct usync_mutex *m, uintptr_t self, uintptr_t 
 }
 
 /*
- * A waiter that gave up may leave WAITED set. The unlock then clears WAITED, and unlocks
- * the mutex by one access, after which another thread may free the mutex.
+ * A waiter that gave up may leave WAITED set. The unlock then clears WAITED first. The
+ * last access is the one that unlocks the mutex, since another thread may then free the
+ * mutex.
  */
 int usync_mutex_unlock(struct usync_mutex *m)
 {
@@ -388,7 +399,7 @@ int usync_mutex_unlock(struct usync_mutex *m)
 }
 
 /*
- * Calls take(object, how) under the lock, and waits in the queue if that returns BUSY.
+ * Calls take(object, how) under the lock, and waits in the queue if take() returns BUSY.
  * The thread that ends the wait has taken the object for the waiter. `how' is true for a
  * writer, and is in w_tag during the wait. Inlined, so that the wait is in the frame of
  * the public call.
@@ -422,7 +433,7 @@ static inline int take_or_wait(void *object, struct uwait_lock *lock,
 	return rc;
 }
 
-/* Takes the lock `object' if it is free, to read or to write. */
+/* The take() of a reader-writer lock, to read or to write. */
 static int take_rwlock(void *object, bool write)
 {
 	struct usync_rwlock *l = (struct usync_rwlock *)object;
@@ -447,7 +458,7 @@ static int lock_rwlock(struct usync_rwlock *l, bool write, int64_t deadline,
 			    where, deadline);
 }
 
-/* Reader-writer lock: all under rw_lock. w_tag: 1 for a writer. */
+/* Reader-writer lock. All members are under rw_lock. The w_tag of a writer is true. */
 
 UWAIT_CALL int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline)
 {
@@ -481,7 +492,7 @@ int usync_rwlock_unlock(struct usync_rwlock *l)
 	return 0;
 }
 
-/* Returns all waiters of `q', claimed, for finish_all(). */
+/* Claims all waiters of `q', and returns a queue of them for finish_all(). */
 static struct uwait_queue pop_all(struct uwait_queue *q)
 {
 	struct uwait_queue popped = { NULL, NULL };
@@ -492,7 +503,7 @@ static struct uwait_queue pop_all(struct uwait_queue *q)
 	return popped;
 }
 
-/* Takes the mutex, without a deadline and shielded, and returns rc. */
+/* Takes the mutex after a wait for a condition, whatever happens, and returns rc. */
 APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 {
 	uintptr_t owner = 0;
@@ -521,7 +532,8 @@ APART static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync
 /* Condition. */
 
 /*
- * Reserves an image with room for the frames of retake(), which then cannot fail: R4.
+ * Reserves an image with room for the frames of retake(), so that retake() cannot fail
+ * for lack of memory: R4 in usched.c.
  */
 UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 			       int64_t deadline)
@@ -656,7 +668,7 @@ UWAIT_CALL int usync__scope_wait(struct usync_group *g, const void *where,
 			    &scope_wait, where, deadline);
 }
 
-/* Keys: a thread has few values, and so a list of them. */
+/* Keys. The values of a thread are in a list, since a thread has few. */
 
 static struct uwait_value *find_value(const struct uwaiter *w,
 				      const struct usync_key *key)

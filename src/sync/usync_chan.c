@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * usync_chan.c: channels, as chan.h draws them. Most waits are sends and receives, so
- * functions that wait are apart from the others, with small frames.
+ * functions that wait are not inlined into others, and have small frames.
  */
 #include <stdlib.h>
 
@@ -9,11 +9,11 @@
 #include "../base/check.h"
 #include "../wait/wait.h"
 
-#define CHAN_MAX ((size_t)1 << 30)      /* bytes */
+#define CHAN_MAX ((size_t)1 << 30)      /* the most bytes, or values, of a buffer */
 
 _Static_assert((int)USYNC_BUDGET == BUDGET_MAX, "calls of a channel");
 
-/* Not inlined, so that its frame is small. */
+/* Not inlined, so that the frames of a wait are small. */
 #define APART __attribute__((noinline))
 
 static const struct uwait_kind channel_waits[] = {
@@ -21,7 +21,7 @@ static const struct uwait_kind channel_waits[] = {
 	[USYNC_SEND] = { .kd_name = "channel", .kd_how = " to send" },
 };
 
-/* Returns the i-th place of the buffer, counted from the oldest value. */
+/* Returns the address in the buffer of value `i', counted from the oldest value. */
 static char *slot(struct usync_chan *c, size_t i)
 {
 	return c->ch_buffer + (c->ch_first + i) % c->ch_capacity * c->ch_size;
@@ -68,7 +68,8 @@ void usync__check_value(const struct usync_chan *c, const void *value,
 	check(pointer, CHECK_VALUE, call);
 }
 
-/* Sends, under ch_lock. The caller finishes *peer, unless NULL, after the unlock. */
+/* Sends if possible, under ch_lock. Sets *peer to the place of a receiver that has got
+   the value, or to NULL. After the unlock the caller finishes that receiver. */
 static int try_send(struct usync_chan *c, const void *value, struct chan_place **peer)
 {
 	if (c->ch_closed)
@@ -159,9 +160,10 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 }
 
 /*
- * Waits with one place, which says whether `w' sends or receives. After a grant to
- * another processor the partner is likely to come at once: then the waiter lingers, and
- * needs neither mail nor a block. Such a wait does not begin a new budget.
+ * Waits with one place, whose cp_sends says whether `w' sends or receives. If ch_far is
+ * set, a partner on another processor is likely to come soon: then the waiter first
+ * lingers, and needs neither mail nor a block if the partner comes meanwhile. A wait that
+ * lingers does not renew the budget.
  */
 APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 {
@@ -187,7 +189,8 @@ APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 	return block_one(w, c, value);
 }
 
-/* Goes on after a first attempt that returned `rc', SELECT_BUSY or SELECT_TIRED. */
+/* Does the rest of a call whose first usync__try() returned `rc', which is SELECT_TIRED,
+   or SELECT_BUSY with ch_lock held. */
 APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 		      int64_t deadline, const void *where, int rc)
 {

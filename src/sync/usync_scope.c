@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * usync_scope.c: the tree of scopes, and threads that are started in a scope.
- * uwait_scope.c ends waits.
+ * uwait_scope.c has how a scope ends the waits of its threads.
  *
  * A scope has no timer. A wait in a scope has a timer, which is set to the scope's
  * deadline if that is earlier than the wait's. So a scope costs nothing until a thread in
  * the scope waits, and a scope belongs to no processor.
  *
- * The end of a scope goes down the tree without recursion. The caller that sets ws_ended
- * ends the waits of members, takes the scopes within out of sc_inner, ends each, and puts
- * the scopes that this caller has ended on a list of work. At most one lock is held at a
- * time, and only for TOLD_AT_ONCE members. A thread that enters, or a scope that is
- * created within, after ws_ended was set, finds ws_ended set: both take the lock that the
- * caller takes after setting ws_ended.
+ * When a scope ends, the scopes within end, too, without recursion. The caller that sets
+ * ws_ended of a scope ends the waits of the scope's members. Then the caller takes the
+ * scopes within out of sc_inner, sets their ws_ended, and puts them on a list (sc_work)
+ * of scopes to be treated in the same way, except those that had ended before. At most
+ * one lock is held at a time, for at most TOLD_AT_ONCE members. A thread that enters
+ * later, or a scope created within later, sees ws_ended set, since each of these takes
+ * ws_lock after the caller has taken it.
  */
 #include "../../usync.h"
 
@@ -25,30 +26,30 @@
 #include "../core/core.h"
 #include "../base/check.h"
 
-/* Members that are told before the lock is released. */
+/* The most members whose waits are ended before the lock is released. */
 enum { TOLD_AT_ONCE = 16 };
 
 struct usync_scope {
 	struct usync_group  sc_group;   /* threads of usync_scope_start(); first, so that
 					   reports name the scope */
 	struct uwait_scope  sc_waits;   /* ws_lock is also the lock of sc_inner */
-	uint32_t            sc_holds;   /* atomic */
-	int32_t             sc_error;   /* atomic: that of usync_scope_cancel(); or 0 */
+	uint32_t            sc_holds;   /* atomic; at 0 the scope is freed */
+	int32_t             sc_error;   /* atomic: given to usync_scope_cancel(); or 0 */
 	struct usync_scope *sc_outer;   /* the scope around, held; or NULL */
 	struct uwait_node   sc_node;    /* in sc_inner of sc_outer */
 	struct uwait_queue  sc_inner;   /* the scopes within that have not ended */
-	struct usync_scope *sc_work;    /* the next scope to be ended */
-	struct usched      *sc_on;      /* where native threads start, or NULL */
+	struct usync_scope *sc_work;    /* the next scope in the list of work */
+	struct usched      *sc_on;      /* where native threads start members, or NULL */
 	bool                sc_limited; /* constant */
-	struct usync_sem    sc_room;    /* if sc_limited: threads that may start */
+	struct usync_sem    sc_room;    /* if sc_limited: how many more may start */
 };
 
-/* A thread in a scope. Members from mb_wrap on are for threads that the scope starts. */
+/* A thread in a scope. From mb_wrap on, all is for threads that the scope has started. */
 struct scope_member {
 	struct uwait_member mb_base;    /* first */
-	struct usched__wrap mb_wrap;    /* wr_begin is NULL: the thread entered */
+	struct usched__wrap mb_wrap;    /* wr_begin is NULL if the thread entered */
 	int               (*mb_func)(void *arg);
-	/* Called in place of the function, if not NULL. */
+	/* Called in place of mb_func, if not NULL. */
 	void              (*mb_serve)(int fd, void *arg);
 	int                 mb_fd;
 	void               *mb_arg;
@@ -82,7 +83,7 @@ void usync_scope_release(struct usync_scope *scope)
 	}
 }
 
-/* Frees a member that has left a scope: ws_left. */
+/* The ws_left of scopes: frees a member that has left its scope. */
 static void left(struct uwait_member *m)
 {
 	struct usync_scope *c = scope_of(m->wm_scope);
@@ -158,7 +159,8 @@ int usync_scope_leave(void)
 	return uwait__leave();
 }
 
-/* Ends `c'. False: `c' had ended, or the deadline has come, and ends each wait. */
+/* Ends `c' at the time `when'. Returns false if `c' had ended before, or if the deadline
+   has come: then the timer of each wait ends the wait. */
 static bool end_scope(struct usync_scope *c, int64_t when)
 {
 	int64_t never = USCHED_NEVER;
@@ -180,7 +182,7 @@ static bool hold_live(struct usync_scope *c)
 	return false;
 }
 
-/* Takes a scope out of sc_inner and holds that scope. NULL: sc_inner is empty. */
+/* Takes a scope out of sc_inner of `c', and returns it, held. NULL: sc_inner is empty. */
 static struct usync_scope *take_inner(struct usync_scope *c)
 {
 	struct usync_scope *inner = NULL;
@@ -196,7 +198,8 @@ static struct usync_scope *take_inner(struct usync_scope *c)
 	return inner;
 }
 
-/* Ends the waits in `c', which the caller has ended and holds, and in scopes within. */
+/* Ends the waits in `c', which the caller has ended, and ends the scopes within. Releases
+   `c', which the caller holds. */
 static void spread_end(struct usync_scope *c, int64_t when)
 {
 	struct usync_scope *work, *inner;
@@ -230,7 +233,7 @@ void usync_scope_cancel(struct usync_scope *scope, int error)
 		spread_end(usync_scope_hold(scope), when);
 }
 
-/* The first function of a thread that a scope has started. */
+/* The wr_begin of a thread that a scope has started. */
 static void run_member(struct usched__wrap *w)
 {
 	struct scope_member *b = (struct scope_member *)(void *)
@@ -240,7 +243,7 @@ static void run_member(struct usched__wrap *w)
 	int rc = uwait__enter(m->wm_scope, m);
 	bool in = rc == 0;
 
-	if (b->mb_serve)        /* also if the enter failed: mb_serve closes mb_fd */
+	if (b->mb_serve)        /* even if not `in', since mb_serve closes mb_fd */
 		b->mb_serve(b->mb_fd, b->mb_arg);
 	else if (in)
 		rc = b->mb_func(b->mb_arg);
@@ -252,7 +255,8 @@ static void run_member(struct usched__wrap *w)
 		left(m);
 }
 
-/* Makes a member. `where' is the return address in the program. NULL: no memory. */
+/* Makes a member for a thread to be started. `where' is the return address in the
+   program. Returns NULL if there is no memory. */
 static struct scope_member *new_member(struct usync_scope *scope,
 				       const struct ustack_how *how,
 				       int (*func)(void *arg), void *arg,
