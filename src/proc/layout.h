@@ -5,8 +5,8 @@
  * information of the library. Private.
  *
  * A reader finds the constant by name or, in stripped programs, by the first 16 bytes, at
- * a multiple of 16 in what the file maps. The pointers are relocated in memory; l_self is
- * the address of the constant then, which a copy does not have.
+ * a multiple of 16 in what the file maps. In memory the pointers are relocated. Then
+ * l_self is the address of the constant, so that a reader can tell it from a copy.
  *
  *	offset  0  16 bytes, L_MAGIC
  *	       16  uint32_t, L_VERSION: the version of these rules; 12 bytes unused
@@ -17,19 +17,20 @@
  * A name is that of a struct's member, with its offset and size; or of a struct or
  * another number, with size 0. Readers look names up, so a version can have more of them.
  *
- * The rules. Schedulers are linked by r_other, from *l_list on. Each has c_processors
- * processors, from r_proc on and r_stride bytes apart, which begin with their struct
- * usched, and r_moving, to which threads on their way belong; and arenas of records,
- * linked by ar_next, with what uimage_pool_walk() and uimage_rest() say inside of them. A
- * record whose u_func is NULL is free. The stack of a new thread is s_new. A blocked
- * thread goes on at u_pc, with u_top without its lowest bit as its SP, and u_fp and u_bp
- * as rbp and rbx, or x29 and x19. If u_pc is l_resumed, the other registers are at that
- * SP, as unwinding information says; or, if *l_return_at is -1, a jmp_buf is where the
- * pointer there points to. Its frames, from that SP up to k_bottom of u_stack, are in
- * place if it is k_resident there; else they are at u_image or, with USTACK_OUTSIDE in
- * u_deep, at i_frames. A processor is parked if its p_inbox is l_parked. An attachment
- * is a waiter if w_thread is its thread. Names are linked by nm_next, in as many lists as
- * UPROC_NAME_LISTS says, from the pointers at l_names on.
+ * The rules. Schedulers are linked by r_other, from *l_list on. A scheduler has
+ * c_processors processors, from r_proc on and r_stride bytes apart, each of which begins
+ * with a struct usched. Threads that are moving belong to r_moving. The records are in
+ * arenas, linked by ar_next; uimage_pool_walk() and uimage_rest() say where. A record
+ * whose u_func is NULL is free. The u_stack of a new thread is s_new. A blocked thread
+ * goes on at u_pc. The thread's SP is u_top without the lowest bit; u_fp and u_bp are its
+ * rbp and rbx, or x29 and x19. If u_pc is l_resumed, the other registers are at that SP,
+ * as unwinding information says; but if *l_return_at is -1, they are in a jmp_buf, to
+ * which a pointer at that SP points. The frames of the thread are the bytes from that SP
+ * up to k_bottom of u_stack. If k_resident of u_stack is the thread, the frames are in
+ * place. Otherwise they are at u_image or, with USTACK_OUTSIDE in u_deep, at i_frames. A
+ * processor is parked if its p_inbox is l_parked. A thread's attachment is a struct
+ * uwaiter if w_thread is that thread. Names are linked by nm_next, in UPROC_NAME_LISTS
+ * lists, whose first pointers are at l_names.
  *
  * l_trace points to a pointer, which is NULL in programs without debug/utrace.c; else it
  * points to a struct usched__trace_layout: 8 bytes for a pointer to the control word, 8
@@ -43,7 +44,7 @@
 
 #define L_MAGIC "usched layout\xa7\x1d"
 
-/* The numbers of names, or fewer: zeros are the end. */
+/* The LAYOUT_NAMES and TRACE_NAMES have room for more names; an empty one is the end. */
 enum { L_VERSION = 2, LAYOUT_NAMES = 104, TRACE_NAMES = 24 };
 
 union layout_pointer {

@@ -2,10 +2,11 @@
 /*
  * policy.h: where threads are placed, and how many move to which processor. The numbers
  * and the time come from the caller, so these functions can be simulated for more
- * processors than a machine has: doc/moving.md has results, and the protocol.
+ * processors than a machine has. doc/moving.md has the results, and the protocol.
  *
- * Work is what a processor has to do now: the threads in its run queue, and the one that
- * it runs. Threads that wait do not count.
+ * A gift is a number of threads that move from a busy processor to an idle one, which has
+ * asked for them. A processor draws a thread if a wake from there has the thread move to
+ * that processor, which is the waker's.
  */
 #ifndef USCHED_POLICY_H
 #define USCHED_POLICY_H
@@ -17,20 +18,20 @@
 #include "../../uproc.h"
 
 enum {
-	POLICY_RUN    = 32,     /* starts in a row on one processor share a cache */
+	POLICY_RUN    = 32,     /* starts in a row that share a cache: policy_run() */
 	POLICY_RUNS   = 1024,   /* the most starts in a row: see policy_run() */
 	POLICY_LOOKS  = 16,     /* processors that a search for threads looks at */
-	POLICY_PLACES = 16,     /* the most threads that have run in one gift */
-	POLICY_AGAIN  = 10000,  /* ns between searches of a processor that is awake */
-	POLICY_NOTICE = 64,     /* wakes of other processors until a measurement */
+	POLICY_PLACES = 16,     /* the most threads in a gift of threads that ran */
+	POLICY_AGAIN  = 10000,  /* ns between searches of an idle, awake processor */
+	POLICY_NOTICE = 64,     /* wakes of threads elsewhere until a measurement */
 	POLICY_SPAN   = 50000,  /* ns: the shortest span of a measurement */
-	POLICY_HOP    = 500,    /* ns: about what a wake of another processor takes */
+	POLICY_HOP    = 500,    /* ns: about what a wake on another processor takes */
 	POLICY_LIGHT  = 240,    /* 256ths of a processor: work that fits on one. With
 				   more than 256 all stages of a pipeline would gather
-				   on one processor: its slowest stage holds up all */
+				   on one, since the slowest one holds up the others */
 	POLICY_GAIN   = 1000000,        /* ns: a gift that keeps the processor busy for
 					   less time was in vain */
-	POLICY_HOLD   = 64000000,       /* ns: the longest pause after gifts in vain */
+	POLICY_HOLD   = 64000000,       /* ns: the longest pause after such gifts */
 };
 
 /*
@@ -51,8 +52,8 @@ static inline uint32_t policy_run(uint32_t threads)
 
 /*
  * Returns how many threads a processor that has `ready' in the queue, and runs no thread,
- * gives to each of `asking' processors. All get the same number; at least one thread
- * stays.
+ * gives to each of `asking' processors. All these get the same number, and at least one
+ * thread stays.
  */
 static inline uint32_t policy_share(uint32_t ready, uint32_t asking)
 {
@@ -65,14 +66,14 @@ static inline uint32_t policy_share(uint32_t ready, uint32_t asking)
 }
 
 /*
- * Returns how many new threads a processor with `ours' threads gives to one with
- * `theirs'; both numbers include waiting threads. A thread on a shared stack cannot move
- * back after its first run, so at most half of the difference is given. Without this
- * bound the connections of a server gather where the load was low when they came:
- * simulated, one of 16 processors got 1.46 times the average, for good. Threads that were
- * started in a row often belong together, so fewer than one run of starts are given only
- * if threads have `waited' from one look to the next. So threads that begin and block at
- * once stay, however many are started.
+ * Returns how many new threads, up to `share', a processor with `ours' threads gives to
+ * one with `theirs'; both numbers include waiting threads. A thread on a shared stack
+ * cannot move back after its first run, so at most half of the difference is given.
+ * Without this bound the connections of a server gather where the load was low when they
+ * came: in a simulation one of 16 processors got 1.46 times the average, for good.
+ * Threads that were started in a row often belong together, so a gift has at least one
+ * run of starts, unless threads have `waited' in the queue from one look for events to
+ * the next. So threads that begin and block at once stay, however many are started.
  */
 static inline uint32_t policy_new(uint32_t share, uint32_t ours, uint32_t theirs,
 				  int waited)
@@ -107,10 +108,10 @@ static inline bool policy_is_fresh(struct uproc_load *l, const void *thread)
 /*
  * Measures what the processor did in the span from the last measurement to `now', if the
  * span is long enough. `switches' counts all switches so far. The mean run is the busy
- * time divided by the switches, or by the wakes of other processors' threads if these are
- * more: a thread that wakes others and never waits has no switches. The shorter run of
- * the last two spans counts, since in one of the spans another process may have had the
- * CPU.
+ * time divided by the switches, or by the wakes of other processors' threads if there are
+ * more of these, because a thread that wakes others and never waits has no switches.
+ * ld_run is the shorter mean run of the last two spans, since in one of these another
+ * process may have had the CPU.
  */
 static inline void policy_measure(struct uproc_load *l, int64_t now, uint64_t switches)
 {
@@ -133,13 +134,14 @@ static inline void policy_measure(struct uproc_load *l, int64_t now, uint64_t sw
 	l->ld_woken = 0;
 }
 
-/* Why a wake of a thread of another processor may draw it. */
+/* Reasons to draw a thread of another processor that is woken. */
 enum { POLICY_FRESH = 1, POLICY_DUE = 2 };
 
 /*
  * Counts that `waker' wakes a thread of another processor. Returns reasons to draw that
- * thread: POLICY_FRESH if the waker has just come here, POLICY_DUE after POLICY_NOTICE
- * such wakes, or the time that so many take. With POLICY_DUE the caller measures.
+ * thread: POLICY_FRESH if the waker has just moved here; POLICY_DUE after POLICY_NOTICE
+ * such wakes, or after the time that so many take. With POLICY_DUE the caller calls
+ * policy_measure().
  */
 static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 {
@@ -155,9 +157,10 @@ static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 
 /*
  * Decides which of two processors draws threads when either could, so that threads do not
- * pass each other. True: the processor of `l', with `ready' threads in its queue. If the
- * other processor has threads queued, the one with the shorter queue draws; otherwise the
- * one where most of the group is; `first' decides between equals.
+ * pass each other. Returns true if it is that of `l', with `ready' threads in its queue.
+ * If the other processor has threads queued, the one with the shorter queue draws.
+ * Otherwise the busier one draws, where most of the group is. `first' decides between
+ * equals.
  */
 static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
 				  const struct uproc_load *other, uint32_t other_ready,
@@ -172,8 +175,9 @@ static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
 
 /*
  * Returns whether the processor of `l' draws a thread of the `other' processor that is
- * woken here. Apart, each wake takes a hop, which is too long for threads that run for
- * less than a hop between wakes. Threads that fit on one processor gain nothing by two.
+ * woken here. If that thread stays there, each wake takes POLICY_HOP, which is too long
+ * for threads that run for less time between wakes. Threads that fit on one processor
+ * gain nothing by a second one.
  */
 static inline bool policy_draws(const struct uproc_load *l,
 				const struct uproc_load *other)
@@ -188,10 +192,10 @@ static inline bool policy_draws(const struct uproc_load *l,
 }
 
 /*
- * Decides how long the processor does not ask for threads. The threads that it was given
- * kept the processor busy for `busy' ns, and `drew' threads followed, or were drawn away.
- * If the time was short the move was in vain, since one of two processors is idle again;
- * the pause doubles each time.
+ * Decides for how long the processor does not ask for threads. A gift has kept the
+ * processor busy for `busy' ns; then `drew' threads were drawn here, or drawn away. If
+ * that time was short the gift was in vain, since one of two processors is idle again.
+ * The pause doubles with each gift in vain.
  */
 static inline void policy_hold(struct uproc_load *l, int64_t now, int64_t busy,
 			       uint32_t drew)
@@ -222,7 +226,7 @@ static inline void policy_judge(struct uproc_load *l, int64_t now)
 	l->ld_given = 0;
 }
 
-/* Begins a pause without asking: the processor's last thread was drawn away. */
+/* Begins a pause without asking, since the processor's last thread was drawn away. */
 static inline void policy_lose(struct uproc_load *l, int64_t now)
 {
 	if (now < l->ld_hold)

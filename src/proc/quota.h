@@ -2,11 +2,11 @@
 /*
  * quota.h: the CPU time that control groups of Linux allow (cgroups(7), version 2).
  * ROOT/GROUP/cpu.max has the time and a period, in microseconds: "50000 100000", or "max
- * 100000". The least limit of a group and of the groups above counts. Private to
- * uprocs.c.
+ * 100000". The limit of a process is the least one of its group and of the groups above.
+ * Private to uprocs.c.
  *
- * Inside a container the name of the group may be the host's, of which only the end, or
- * nothing, is below ROOT. A file that cannot be read sets no limit.
+ * Inside a container the group may have the name that it has outside. Then only the end
+ * of the name, or nothing, is below ROOT. A file that cannot be read sets no limit.
  */
 #ifndef USCHED_QUOTA_H
 #define USCHED_QUOTA_H
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns the CPUs, rounded up, of the group in `directory'; UINT_MAX: no limit. */
+/* Returns how many CPUs, rounded up, `directory' allows its group; UINT_MAX: no limit. */
 static inline unsigned quota__of(const char *directory)
 {
 	long long quota = 0, period = 0;
@@ -34,7 +34,8 @@ static inline unsigned quota__of(const char *directory)
 	return (unsigned)((quota + period - 1) / period);
 }
 
-/* Returns the least limit from `top' down to `group', which begins with a slash. */
+/* Returns the least limit in the directories from `top' down to `group', which begins
+   with a slash. */
 static inline unsigned quota__along(const char *top, const char *group)
 {
 	char directory[PATH_MAX];
@@ -57,7 +58,7 @@ static inline unsigned quota__along(const char *top, const char *group)
 }
 
 /*
- * Returns the CPUs that the groups named in `file' allow; UINT_MAX: no limit. In a
+ * Returns how many CPUs the groups named in `file' allow; UINT_MAX: no limit. In a
  * process `file' is /proc/self/cgroup, and `root' is /sys/fs/cgroup.
  */
 static inline unsigned quota_cpus(const char *file, const char *root)

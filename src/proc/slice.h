@@ -16,17 +16,17 @@
 #include "../../arch/arch.h"
 #include "../base/lock.h"
 
-/* Not inlined, for the reason in uabi.h. */
+/* Not inlined, so that each call of a thread reads usched__current anew. */
 #define BY_THREADS __attribute__((noinline))
 
 struct slice {
 	struct upreempt sl_head;        /* first */
-	struct usched   sl_blind;       /* the stand-in */
+	struct usched   sl_blind;       /* the stand-in: usched__current in a region */
 	struct ustack   sl_none;        /* the stand-in's thread, in check builds: a wait
 					   then calls s_pick, which reports the wait */
-	int64_t         sl_length;      /* ns; constant */
+	int64_t         sl_length;      /* ns of a slice; constant */
 	bool            sl_monitored;   /* a monitor ends slices; constant */
-	int64_t         sl_stall;       /* ns; 0: no stall is reported; constant */
+	int64_t         sl_stall;       /* ns: the stall to report; 0: none; constant */
 	struct ustall  *sl_reporter;    /* the monitor's reporter of stalls, or NULL;
 					   constant */
 	clockid_t       sl_clock;       /* measures the CPU time of the native thread;
@@ -35,30 +35,30 @@ struct slice {
 
 	/* The region that the running thread is in. */
 	uint32_t        sl_region;      /* atomic: 1: the thread is in a region */
-	sigset_t        sl_mask;        /* the signal mask at the beginning */
-	uint64_t        sl_words;       /* the control words at the beginning */
+	sigset_t        sl_mask;        /* the signal mask when the region began */
+	uint64_t        sl_words;       /* the control words when the region began */
 
-	/* The program's code, written when the first region begins. */
+	/* The addresses of the program's code, written when the first region begins. */
 	uintptr_t       sl_text, sl_text_end;
 
 	/* The monitor writes these; without a monitor, the dispatcher's native thread. */
 	uint64_t        sl_seen;        /* the count() of the last look */
-	int64_t         sl_since;       /* ns: the time of the look that saw it first */
-	int64_t         sl_longest;     /* atomic, ns: the longest without a change */
+	int64_t         sl_since;       /* ns: since when count() has been sl_seen */
+	int64_t         sl_longest;     /* atomic, ns: the longest for one count() */
 	uint64_t        sl_over;        /* atomic: the count() when the slice was over */
 	uint64_t        sl_gave;        /* atomic: the count() when a thread gave way */
-	int64_t         sl_gave_at;     /* ns: the time when it gave way */
+	int64_t         sl_gave_at;     /* ns: the time when that thread gave way */
 	int64_t         sl_looked;      /* ns: the last look at the clock */
-	unsigned        sl_calls;       /* calls of ustack_check() since that look */
-	unsigned        sl_skip;        /* calls from a look to the next */
+	unsigned        sl_calls;       /* calls of ustack_check() since sl_looked */
+	unsigned        sl_skip;        /* calls from a look at the clock to the next */
 };
 
 #pragma GCC visibility push(hidden)
 
-/* s_preempt of processors: whether the slice that the monitor found over still runs. */
+/* The s_preempt of processors: returns whether `u' still runs in the slice of sl_over. */
 int slice__is_over(struct usched *s, struct ustack *u, void *context);
 
-/* Gives slices to `s', which has none. 0; -ENOMEM. */
+/* Makes a struct slice for `s', which has none. Returns 0 or -ENOMEM. */
 int slice__begin(struct usched *s, struct slice **slice);
 
 /* Counts that the running thread gives way, and notes the time. */
@@ -77,7 +77,7 @@ static inline uint64_t count(const struct usched *s)
 	return GET(s->s_stats.st_switches) + GET(s->s_stats.st_preempted);
 }
 
-/* Memcheck does not know the frames of signals. */
+/* Returns whether the program runs under Valgrind, which does not know signal frames. */
 static inline bool slice_on_valgrind(void)
 {
 	enum { ON_VALGRIND = 0x1001 };

@@ -21,16 +21,17 @@ struct upreempt_all {
 	size_t               ua_count;  /* dispatchers */
 	upreempt__state_fn  *ua_state;
 	upreempt__log_fn    *ua_log;
-	int64_t              ua_limit;  /* ns: of c_stall */
+	int64_t              ua_limit;  /* ns: c_stall */
 };
 
 struct upreempt_stalls {
-	/* Makes *w, for ts_free to free; `all' must outlive *w. 0; -ENOMEM; -EAGAIN. */
+	/* Makes *w, which ts_free frees. `all' must outlive *w. Returns 0, -ENOMEM or
+	   -EAGAIN. */
 	int  (*ts_make)(struct ustall **w, const struct upreempt_all *all);
 
 	/*
-	 * Stops the reporter's native thread, while those of the processors exist; frees
-	 * the reporter.
+	 * ts_stop stops the reporter's native thread, while the native threads of the
+	 * processors still exist. ts_free frees the reporter.
 	 */
 	void (*ts_stop)(struct ustall *w);
 	void (*ts_free)(struct ustall *w);

@@ -4,19 +4,20 @@
  * regions that a signal interrupts. The monitor also has debug/ustall.c look at threads
  * that keep their processor for too long: src/proc/stall.h.
  *
- * The monitor. No switch notes the time, as that would make each switch slower. But each
- * switch is counted, and each time that a thread gives way. The monitor looks at these
- * counts once in a slice, and notes since when a count has not changed. Between one and
- * two slices after the last change the monitor sets s_over, and sl_over to the count: a
- * later thread finds another count, and goes on. A thread that gives way notes the time,
- * so the next thread has one slice. After some looks at idle processors in a row the
- * monitor sets mo_asleep, and sleeps if all inboxes still have the mark PARKED. A
- * processor removes the mark before it reads mo_asleep, so the monitor or the processor
- * sees what the other has done.
+ * The monitor. No switch notes the time, as that would make each switch slower. But
+ * count() is the number of switches, plus the times that a thread gave way. The monitor
+ * looks at the count of each processor once in a slice, and notes since when the count
+ * has not changed. Between one and two slices after the last change the monitor sets
+ * s_over, and stores the count in sl_over. If another thread runs by then, that thread
+ * finds another count, and goes on. A thread that gives way notes the time, so the next
+ * thread has one slice. If all processors are idle in some looks in a row, the monitor
+ * sets mo_asleep, and sleeps if all inboxes still have the mark PARKED. A processor
+ * removes the mark before it reads mo_asleep. So the monitor finds the mark gone, or the
+ * processor sees mo_asleep and wakes the monitor.
  *
  * Without a monitor s_over is always 1, and ustack_check() keeps the same notes. Without
- * c_slice there is no monitor of slices: a slice is BUDGET_SPELL then, as for calls that
- * never wait (src/wait/budget.h).
+ * c_slice no monitor ends slices. A slice is then BUDGET_SPELL, as for calls that never
+ * wait (src/wait/budget.h).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -52,7 +53,7 @@ enum {
 				   clock to the next: then a look costs each call 1 ns */
 	OFTEN       = 32,       /* the most looks at the clock in a slice */
 	SELDOM      = 8,        /* the fewest looks at the clock in a slice */
-	STALL_LOOKS = 2,        /* looks in the time of a stall */
+	STALL_LOOKS = 2,        /* looks of the monitor in the time c_stall */
 };
 
 #ifdef USCHED_TSAN
@@ -65,7 +66,7 @@ extern inline int ustack_check(void);
 
 /* ---- Slices of a dispatcher ---- */
 
-/* The table of ustall_install(), or NULL. */
+/* The table that ustall_install() has registered, or NULL. */
 static const struct upreempt_stalls *stalls;
 
 void upreempt__report(const struct upreempt_stalls *table)
@@ -73,7 +74,6 @@ void upreempt__report(const struct upreempt_stalls *table)
 	__atomic_store_n(&stalls, table, __ATOMIC_RELEASE);
 }
 
-/* s_preempt of processors: whether the slice that the monitor found over still runs. */
 int slice__is_over(struct usched *s, struct ustack *u, void *context)
 {
 	(void)u;
@@ -179,7 +179,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, bool monito
 	struct slice *l;
 	int rc;
 
-#ifdef USCHED_WHOLE             /* libusched-check.a: links the function */
+#ifdef USCHED_WHOLE             /* libusched-check.a: links ustall.o, too */
 	extern void ustall_install(void);
 
 	__asm__ volatile("" : : "r"(ustall_install));
@@ -196,7 +196,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, bool monito
 		l->sl_stall = stall;
 	l->sl_monitored = MONITORED && monitored && length && usched__probe() > 0;
 	l->sl_length = length ? length : BUDGET_SPELL;
-	l->sl_since = when_now();       /* the count has been 0 since now */
+	l->sl_since = when_now();       /* since now the count has been 0 */
 	l->sl_skip = 1;
 	if (!l->sl_monitored)
 		s->s_over = 1;
@@ -216,16 +216,17 @@ struct upreempt_monitor {
 	pthread_cond_t     mo_changed;
 	pthread_t          mo_native;
 	bool               mo_stop;     /* mo_lock */
-	uint32_t           mo_asleep;   /* atomic: 1: sleeps until a processor runs */
+	uint32_t           mo_asleep;   /* atomic: 1: sleeps until upreempt__wake() */
 	struct upreempt_all mo_all;
-	struct ustall     *mo_reporter; /* reports stalls; or NULL */
-	int64_t            mo_period;   /* ns from look to look */
+	struct ustall     *mo_reporter; /* the reporter of stalls, or NULL */
+	int64_t            mo_period;   /* ns from a look to the next */
 };
 
 /* The handler that the process had before install(). */
 static struct sigaction previous;
 
-/* What the monitor wants by a signal; no other sender knows these addresses. */
+/* The values of the monitor's signals, which say what is wanted. No other sender knows
+   these addresses. */
 static const char marks[2] = { 0 };
 #define YIELD (&marks[0])
 #define SNAP  (&marks[1])
@@ -261,7 +262,7 @@ void upreempt__ask(const struct usched *s)
 	interrupt_slice(slice_of(s), SNAP);
 }
 
-/* Answers upreempt__ask(), in the handler, on a processor's native thread. */
+/* Answers upreempt__ask(), in the signal handler, on a processor's native thread. */
 static void answer(const void *context)
 {
 	struct slice *l = slice_of(usched__current);
@@ -272,7 +273,8 @@ static void answer(const void *context)
 	errno = error;
 }
 
-/* Hands a signal of the program to the previous handler. SIGURG is ignored by default. */
+/* Hands a SIGURG of another sender to the previous handler. Without one the signal is
+   ignored, as by default. */
 static void chain(int signal, siginfo_t *info, void *context)
 {
 	if (previous.sa_flags & SA_SIGINFO)
@@ -295,8 +297,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 
 /*
  * Installs the handler, unless it is installed. The handler stays for ever, since signals
- * may still be on their way. Slices need a handler on the thread's stack: without
- * SA_ONSTACK.
+ * may still be on their way. For slices the handler is installed without SA_ONSTACK, so
+ * that the handler runs on the thread's stack.
  */
 static void install(int flags)
 {

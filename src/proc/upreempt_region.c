@@ -3,8 +3,8 @@
  * upreempt_region.c: threads that are interrupted by a signal. upreempt.h has the
  * picture, upreempt.c sends the signal.
  *
- * In a region usched__current is the stand-in, sl_blind. The handler does nothing
- * elsewhere, so code of usched is never interrupted, wherever the text of that code is.
+ * In a region usched__current is the stand-in, sl_blind. Outside of regions the handler
+ * does nothing. So code of usched is never interrupted, wherever that code is linked.
  * The handler yields if
  *
  *  - the interrupted instruction is in the main program, which is linked dynamically:
@@ -14,10 +14,10 @@
  *  - SP is in the thread's stack, and the thread's image has room (R4): nothing is
  *    allocated for the thread.
  *
- * The kernel sets control words and a signal mask for the handler, both of the native
- * thread. So give_way() restores the values of the beginning of the region before other
- * threads run. When the thread runs again the signal is blocked until the handler
- * returns: there is one signal frame at most.
+ * The kernel sets control words and a signal mask for the handler. Both belong to the
+ * native thread, and so would hold for other threads. So give_way() restores the values
+ * of the beginning of the region before other threads run. When the thread runs again the
+ * signal is blocked until the handler returns, so there is one signal frame at most.
  *
  * Only the running thread can be in a region, so each dispatcher has one place for the
  * state of a region. give_way() keeps the state in its frame while other threads run.
@@ -52,7 +52,7 @@ enum {
 	MASK_BYTES = 8,         /* bytes of a sigset_t that the kernel knows */
 };
 
-/* Why regions cannot be interrupted in this build, whatever the program is. */
+/* BY_SIGNAL is 0 in builds in which no region can be interrupted. */
 #if defined(USCHED_TSAN) || USCHED_HAS(memory_sanitizer) \
 	|| USCHED_HAS(address_sanitizer)        /* clang's: linked into the program */
 enum { BY_SIGNAL = 0 };
@@ -67,7 +67,7 @@ static bool is_blind(const struct usched *s)
 	return l && s == &l->sl_blind;
 }
 
-/* In check builds: aborts if `call', which no region may contain, is made in a region. */
+/* In check builds, aborts if the caller is in a region, which may not contain `call'. */
 static void called(const char *call)
 {
 	const struct usched *s = usched__here();
@@ -82,7 +82,8 @@ static void called(const char *call)
 	abort();
 }
 
-/* ustack_wait() is inlined into programs, which were compiled without checks. */
+/* The s_pick of the stand-in: reports ustack_wait(), which is inlined into programs that
+   were compiled without checks. */
 static struct ustack *called_wait(struct usched *s, struct ustack *self)
 {
 	(void)s;
@@ -100,7 +101,7 @@ static bool may_give_way(const struct slice *l, const ucontext_t *context)
 				(char *)__builtin_frame_address(0) - HANDLER);
 }
 
-/* Keeps compilers from moving accesses of the program across. */
+/* Keeps compilers from moving the program's accesses to memory across this line. */
 #define BARRIER() __asm__ volatile("" : : : "memory")
 
 static void enter_region(struct slice *l)
@@ -111,7 +112,7 @@ static void enter_region(struct slice *l)
 	BARRIER();
 }
 
-/* Ends the region. Also s_leave of the stand-in, for threads that end in a region. */
+/* Ends the region. The stand-in has this as its s_leave, for threads that end there. */
 static void leave_region(struct usched *s)
 {
 	struct slice *l = slice_of(s);
@@ -122,7 +123,7 @@ static void leave_region(struct usched *s)
 	SET(l->sl_region, 0);
 }
 
-/* Yields in the signal handler. Returns in the thread's next turn. */
+/* Yields in the signal handler. Returns when the thread runs again. */
 static void give_way(struct slice *l)
 {
 	struct usched *s = l->sl_head.pr_sched;
@@ -166,8 +167,8 @@ BY_THREADS int upreempt(void *context)
 /*
  * Finds the code of the main program, without dl_iterate_phdr(), whose lock may stay
  * closed in the child of a fork. The range may include parts that are not code, where no
- * instruction is interrupted. A program without an interpreter is static, and contains
- * libc, which cannot be told from the program. False: the program is static.
+ * instruction is interrupted. Returns false for a program without an interpreter. Such a
+ * program is static: it contains libc, which cannot be told from the program.
  */
 static bool find_text(struct slice *l)
 {
@@ -179,21 +180,21 @@ static bool find_text(struct slice *l)
 		const ElfW(Phdr) *part = &parts[i];
 		uintptr_t from = at + part->p_vaddr;
 
-		if (part->p_type == PT_PHDR)            /* before every PT_LOAD */
+		if (part->p_type == PT_PHDR)            /* comes before each PT_LOAD */
 			at = (uintptr_t)parts - part->p_vaddr;
 		dynamic |= part->p_type == PT_INTERP;
 		if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
 			continue;
 		if (end == 0)
 			first = from;
-		end = from + part->p_memsz;             /* in order */
+		end = from + part->p_memsz;             /* addresses increase */
 	}
 	l->sl_text = first;
 	l->sl_text_end = dynamic ? end : 0;
 	return dynamic;
 }
 
-/* Makes what the stand-in needs, before the first region. 0; -ENOMEM. */
+/* Makes the stand-in, before the first region. Returns 0, -ENOMEM, or -ENOTSUP. */
 static int begin_stand_in(struct usched *s)
 {
 	struct slice *l = slice_of(s);
@@ -211,7 +212,7 @@ static int begin_stand_in(struct usched *s)
 	return find_text(l) ? 0 : -ENOTSUP;
 }
 
-/* Does the part of ustack_preemptible() that can fail. */
+/* Does the part of ustack_preemptible() that can fail, and returns its error or 0. */
 static int prepare_region(struct usched *s)
 {
 	size_t frame = getauxval(AT_MINSIGSTKSZ);
