@@ -4,45 +4,51 @@
  * groups, channels; scopes; sleep; and values that each thread has for itself.
  *
  * Threads of any scheduler may use these objects, on one processor or several, and so may
- * native threads outside of all schedulers, which block natively. Objects belong to the
- * program. They are on the heap or static, never on a thread's stack, since other threads
- * follow pointers to them. An object of zeros is new, and needs no call at its end;
- * channels and scopes are created and freed by calls. A thread must unlock all its locks
- * before it ends: no other thread can. After a thread was aborted in a wait, do not use
- * the object any more.
+ * native threads outside of all schedulers, which block natively. The program keeps the
+ * objects on the heap or in static memory, never on a thread's stack, since other threads
+ * follow pointers to them. An object of zeros can be used at once, and needs no call at
+ * its end. Only channels and scopes are created and freed by calls. A thread must unlock
+ * all its locks before it ends, since no other thread can unlock them. If a thread was
+ * aborted while it waited for an object, do not use that object any more.
  *
- * Queues are first in, first out. What is released is handed to the first waiter, so no
- * other thread gets in before, and no thread starves. Only a mutex may be overtaken, by
- * threads of other processors and within a bound: USYNC_OVERTAKES.
+ * Threads wait in queues, first in, first out. What is released is handed to the first
+ * waiter, so that no other thread can take it before, and no thread starves. The
+ * exception is a mutex whose first waiter is on another processor: other threads may
+ * overtake that waiter, but at most USYNC_OVERTAKES times in a row.
  *
  * Each call that may wait has a deadline as its last argument: a time of CLOCK_MONOTONIC
- * in ns, such as usync_after() returns. Since it is a point in time, it can be handed
- * down through several calls. USCHED_NEVER is no deadline; with 0 the call does not wait.
- * A call that waits switches threads. A call that does not wait yields if the thread has
- * run for a millisecond without a wait, whatever the thread has called meanwhile; a call
- * for a channel also yields by USYNC_BUDGET; a send with deadline 0 never yields. Threads
- * and native threads may make these calls, call-backs and signal handlers may not. The
- * calls return 0 or
+ * in ns, such as usync_after() returns. Since a deadline is a point in time, several
+ * calls in turn can have the same one. USCHED_NEVER stands for no deadline. With deadline
+ * 0 a call does not wait.
  *
- *   -ETIMEDOUT  The deadline has come, or is 0 and the call had to wait.
- *   -ECANCELED  The calling thread was cancelled (ustack_cancel()) and had to wait; a
- *               sleep always has to wait.
- *   -ENOMEM     No memory to wait with.
- *   -ENOTSUP    There is a deadline, and the scheduler has no timers (s_polls).
- *   -EFAULT     The caller cannot block where it is: see ustack_block().
+ * A call that has to wait switches threads. A call that need not wait yields if the
+ * thread has run for a millisecond without a wait, whatever calls were made in that time.
+ * A call for a channel also yields after USYNC_BUDGET calls without a wait. Only a send
+ * with deadline 0 never yields. Threads and native threads may make these calls,
+ * call-backs and signal handlers may not. The calls return 0 or
+ *
+ *   -ETIMEDOUT  The deadline has come; or the deadline is 0, and the call would have to
+ *               wait.
+ *   -ECANCELED  The calling thread was cancelled (ustack_cancel()), and the call would
+ *               have to wait. A sleep always has to wait.
+ *   -ENOMEM     There is no memory for the wait.
+ *   -ENOTSUP    There is a deadline, and the scheduler has no timers (s_polls is 0).
+ *   -EFAULT     The caller cannot block at this place: see ustack_block().
  *
  * After an error nothing has changed. All other calls neither wait nor switch, and may be
- * made from any native thread, except that usync_scope_create() may yield by the same
- * rule. A thread that loops over calls which never switch, such as usync_cond_signal(),
- * keeps its processor, as a thread that computes does: call ustack_check() there.
+ * made from any native thread; the exceptions are usync_scope_create(), which yields like
+ * a call that need not wait, and usync_scope_start() with sh_limit, which may wait. A
+ * thread that makes only such calls in a loop, for example usync_cond_signal(), keeps its
+ * processor, as a thread that computes does. So call ustack_check() in such a loop.
  *
- * After ustack_cancel() each call of the thread that has to wait returns -ECANCELED,
- * until the thread ends, and so does the call in which the thread waits. Calls that need
- * not wait succeed. A scope cancels a part of a thread.
+ * ustack_cancel() ends the wait of a thread: the call in which the thread waits returns
+ * -ECANCELED. From then on until the thread ends, each call that has to wait returns
+ * -ECANCELED at once, and calls that need not wait succeed. To cancel one job of a
+ * thread, and not the whole thread, use a scope.
  *
- * Schedulers find deadlocks among threads. A native thread that will release what threads
- * wait for has to announce that by uprocs_hold(), and so have threads of another
- * scheduler.
+ * A scheduler finds deadlocks among its threads. So a native thread, or a thread of
+ * another scheduler, that will release what these threads wait for has to announce that
+ * by uprocs_hold().
  *
  * No call of the library is a cancellation point: if a native thread is in a call,
  * pthread_cancel() takes effect at the first cancellation point after the call.
@@ -66,9 +72,9 @@ extern "C" {
 #define USYNC_SECOND ((int64_t)1000000000)      /* ns */
 
 /*
- * Returns the deadline `ns' from now; with a negative `ns' the time now. For a second or
- * more the time is read from a faster clock, and the deadline is late by up to one tick
- * of that clock, at most 10 ms.
+ * Returns the deadline that comes `ns' from now, or the time now if `ns' is negative. If
+ * `ns' is a second or more, a coarser clock is read, which is faster, and the deadline is
+ * late by up to one tick of that clock, at most 10 ms.
  */
 int64_t usync_after(int64_t ns);
 
@@ -82,37 +88,38 @@ int usync_sleep_until(int64_t deadline);
 
 /*
  * An unlock hands the mutex to the first waiter, if the waiter is on the caller's
- * processor. A waiter of another processor, or a native thread, is woken instead, and the
- * mutex is free until the waiter comes: other threads may overtake the waiter, up to
- * USYNC_OVERTAKES times in a row; then the mutex is kept for the waiter. A woken waiter
- * looks for some microseconds; if the mutex is not free then, the next unlock hands the
- * mutex over. Waiters keep their order. Once a waiter was on another processor, a lock
- * looks for some microseconds before it waits, and may overtake meanwhile.
+ * processor. A waiter on another processor, or a native thread, is woken instead, and the
+ * mutex is free until the waiter runs. Meanwhile other threads may lock the mutex, and so
+ * overtake the waiter, up to USYNC_OVERTAKES times in a row; then the mutex is kept for
+ * the waiter. The woken waiter tries for some microseconds to lock the mutex. If another
+ * thread has the mutex all that time, the next unlock hands the mutex to the waiter.
+ * Waiters keep their order. Once a waiter was on another processor, usync_mutex_lock()
+ * tries for some microseconds before it waits, and may overtake waiters in that time.
  */
 enum { USYNC_OVERTAKES = 4096 };
 
-/* 32 bytes, with pointers of 64 bits. */
+/* The size is 32 bytes if pointers have 64 bits. */
 struct usync_mutex {
-	uintptr_t          m_owner;     /* a name, with bits: see usync.c */
+	uintptr_t          m_owner;     /* w_name of the owner, and bits: see usync.c */
 	struct uwait_lock  m_lock;
-	uint16_t           m_passed;    /* overtakes so far; owned by the owner */
-	uint8_t            m_far;       /* 1: a call looks before it waits; atomic */
+	uint16_t           m_passed;    /* overtakes in a row; for the owner only */
+	uint8_t            m_far;       /* 1: a lock tries before it waits; atomic */
 	struct uwait_queue m_queue;
 };
 
 /*
  * Locks `m'.
- * 0, or an error as above; -EDEADLK: the caller has `m' already: a mutex is not
- * recursive.
+ * 0, or an error as above; -EDEADLK: the caller has locked `m' already, and a mutex is
+ * not recursive.
  */
 int usync_mutex_lock(struct usync_mutex *m, int64_t deadline);
 
-/* Private: with deadline 0, and without a yield. */
+/* Private: as usync_mutex_lock() with deadline 0, but never yields. */
 int usync__mutex_try(struct usync_mutex *m);
 
 /*
  * Unlocks `m', or hands it to the first waiter.
- * 0; -EPERM: `m' is not the caller's.
+ * 0; -EPERM: the caller has not locked `m'.
  */
 int usync_mutex_unlock(struct usync_mutex *m);
 
@@ -127,17 +134,17 @@ struct usync_rwlock {
 
 /*
  * Lock `l' to read, together with other readers, or to write, alone. A thread that has
- * `l' to read must not lock `l' again: to write it would wait for itself, and to read,
- * too, if a writer waits.
- * 0, or an error as above; -EDEADLK: the caller has `l' to write; -EOVERFLOW: there are
- * 2^32 - 1 readers.
+ * locked `l' to read must not lock `l' again, since the thread could wait for itself:
+ * always if it locks to write, and if a writer waits, also if it locks to read.
+ * 0, or an error as above; -EDEADLK: the caller has locked `l' to write; -EOVERFLOW:
+ * there are 2^32 - 1 readers.
  */
 int usync_rwlock_read(struct usync_rwlock *l, int64_t deadline);
 int usync_rwlock_write(struct usync_rwlock *l, int64_t deadline);
 
 /*
- * Unlocks `l', whichever way the caller has it.
- * 0; -EPERM: `l' has no readers, and the caller does not have `l' to write.
+ * Unlocks `l', which the caller has locked to read or to write.
+ * 0; -EPERM: `l' has no readers, and the caller has not locked `l' to write.
  */
 int usync_rwlock_unlock(struct usync_rwlock *l);
 
@@ -149,11 +156,11 @@ struct usync_cond {
 };
 
 /*
- * Releases `m', waits for a signal, and takes `m' again. Neither a deadline nor a cancel
- * ends the wait for `m', so the caller has `m' after any result except -EPERM. There are
- * no spurious wakes: 0 is a signal. But other threads may have had `m' before the caller,
- * so test the condition again.
- * 0, or an error as above; -EPERM: `m' is not the caller's.
+ * Unlocks `m', waits for a signal, and locks `m' again. Neither a deadline nor a cancel
+ * ends the wait for `m', so the caller has locked `m' after any result except -EPERM.
+ * There are no spurious wakes: the call returns 0 only after a signal. But other threads
+ * may have locked `m' since the signal, so test the condition again.
+ * 0, or an error as above; -EPERM: the caller has not locked `m'.
  */
 int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m, int64_t deadline);
 
@@ -164,50 +171,50 @@ void usync_cond_broadcast(struct usync_cond *c);
 /* Semaphore. */
 
 struct usync_sem {
-	uint32_t           sm_count;    /* may be set before use */
+	uint32_t           sm_count;    /* may be set before the first use */
 	struct uwait_lock  sm_lock;
 	struct uwait_queue sm_queue;
 };
 
 /*
- * Takes one from `s', and waits while the count is 0.
+ * Waits until the count of `s' is not 0, and takes one from the count.
  * 0, or an error as above.
  */
 int usync_sem_wait(struct usync_sem *s, int64_t deadline);
 
 /*
- * Adds one to `s', or hands it to the first waiter.
- * 0; -EOVERFLOW: `s' has 2^32 - 1.
+ * Adds one to the count of `s' or, if a thread waits, lets the first waiter go on.
+ * 0; -EOVERFLOW: the count is 2^32 - 1.
  */
 int usync_sem_post(struct usync_sem *s);
 
-/* Group: a count of things that are not done. */
+/* Group: a count of jobs that are not done. */
 
 struct usync_group {
-	uint32_t           g_count;     /* things not done */
+	uint32_t           g_count;     /* jobs not done */
 	struct uwait_lock  g_lock;
 	struct uwait_queue g_queue;
 };
 
 /*
- * Adds `n' things, before the threads that do them are started.
- * 0; -EOVERFLOW: there would be 2^32 or more.
+ * Adds `n' jobs. Make this call before the threads that do the jobs are started.
+ * 0; -EOVERFLOW: there would be 2^32 jobs or more.
  */
 int usync_group_add(struct usync_group *g, uint32_t n);
 
 /*
- * Counts one thing as done.
- * 0; -EINVAL: nothing is left.
+ * Counts one job as done.
+ * 0; -EINVAL: all jobs are done already.
  */
 int usync_group_done(struct usync_group *g);
 
 /*
- * Waits until nothing is left.
+ * Waits until all jobs are done.
  * 0, or an error as above.
  */
 int usync_group_wait(struct usync_group *g, int64_t deadline);
 
-/* Private: usync_group_wait() for usync_scope_wait(), which was called at `where'. */
+/* Private: usync_group_wait() for usync_scope_wait(), which returns to `where'. */
 int usync__scope_wait(struct usync_group *g, const void *where, int64_t deadline)
 	__attribute__((visibility("hidden")));
 
@@ -219,25 +226,26 @@ int usync__scope_wait(struct usync_group *g, const void *where, int64_t deadline
 struct usync_chan;
 
 /*
- * A thread yields after so many sends, or so many receives, for one channel without a
- * wait, so that a channel that is never empty or full does not hold up other threads; and
- * after a millisecond of such calls. A cancelled thread gets -ECANCELED from the call
- * that would yield, unless the deadline is 0. A send with deadline 0, or a select with
- * deadline 0 that may send, does not count, and never switches: other threads may share
- * what is sent.
+ * If a channel is never empty or full, its calls need not wait, and other threads would
+ * not run. So after this number of sends to a channel without a wait the next send
+ * yields, and receives do the same. If the thread was cancelled, the call that would
+ * yield returns -ECANCELED, unless the deadline is 0. A send with deadline 0, or a select
+ * with deadline 0 that may send, is not counted and never switches, so that threads on
+ * one processor can share the buffer of the value.
  */
 enum { USYNC_BUDGET = 128 };
 
 /*
- * Makes a channel of values of `size' bytes in *c. The channel holds up to `capacity'
- * values; with 0, a sender waits until its value is received.
+ * Makes a channel for values of `size' bytes, and sets *c to the channel. The channel
+ * holds up to `capacity' values. If `capacity' is 0, a sender waits until its value is
+ * received.
  * 0; -ENOMEM: no memory; -EINVAL: `size', `capacity' or their product is over 1 GiB.
  */
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c);
 
 /*
- * Frees the channel and the values in it. No thread may wait there, or use the channel
- * any more.
+ * Frees the channel and the values in it. No thread may wait for the channel, or use it
+ * later.
  */
 void usync_chan_destroy(struct usync_chan *c);
 
@@ -254,7 +262,8 @@ int usync_chan_send(struct usync_chan *c, const void *value, int64_t deadline);
 int usync_chan_recv(struct usync_chan *c, void *value, int64_t deadline);
 
 /*
- * Closes the channel: nothing more can be sent, and waiting senders get -EPIPE.
+ * Closes the channel, so that nothing more can be sent. Waiting senders get -EPIPE.
+ * Values in the channel can still be received.
  * 0; -EPIPE: the channel is closed already.
  */
 int usync_chan_close(struct usync_chan *c);
@@ -266,22 +275,22 @@ enum usync_op { USYNC_RECV, USYNC_SEND, USYNC_READABLE, USYNC_WRITABLE };
  * descriptor.
  */
 struct usync_case {
-	struct usync_chan *cs_chan;     /* NULL: cs_fd counts, or nothing does */
+	struct usync_chan *cs_chan;     /* NULL: the case is for cs_fd */
 	enum usync_op      cs_op;
 	void              *cs_value;    /* the value; may be on the caller's stack */
-	int                cs_rc;       /* set in the case that was done: 0; -EPIPE as
-					   above; -EBADF: cs_fd is not open, or its use
-					   here has ended */
-	int                cs_fd;       /* to be readable or writable; negative: never */
+	int                cs_rc;       /* the result, set in the case that was done: 0;
+					   -EPIPE as above; -EBADF: cs_fd is not open, or
+					   unet_close() or unet_forget() ended its use */
+	int                cs_fd;       /* a descriptor; negative: never done */
 };
 
 /*
- * Does one of `n' cases, the first that can be done. If several cases can be done at
- * once, a random one is done. A channel may be in several cases.
+ * Waits until one of `n' cases can be done, and does that case. If several cases can be
+ * done, one of these is chosen at random. A channel may be in several cases.
  *
- * The case of a descriptor has cs_chan NULL, and is done when unet_wait() would return.
- * The case transfers nothing, and a call after the select may have to wait. The first
- * select makes cs_fd non-blocking, as calls of unet.h do.
+ * A case with cs_chan NULL is for the descriptor cs_fd, and is done when unet_wait()
+ * would return. Such a case transfers nothing, and a read or write after the select may
+ * still have to wait. The first select makes cs_fd non-blocking, as calls of unet.h do.
  *
  * Returns the index of the case, or an error as above; -EINVAL: `n' is over 65,536; with
  * descriptors also errors of unet.h.
@@ -289,22 +298,24 @@ struct usync_case {
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 
 /*
- * A scope is a job in several threads, or one of the jobs of a thread, such as a request.
- * Threads and native threads enter and leave the scope. At the end of the scope all waits
- * of threads in the scope end, with -ECANCELED, or -ETIMEDOUT if the deadline of the
- * scope has come: calls that return -ECANCELED to cancelled threads, sleeps, yields and
- * joins. After a thread has left the scope its waits are as before: a worker goes on with
- * its next job, and a late cancel of the scope does not reach other jobs.
+ * A scope stands for a job in several threads, or for one of the jobs of a thread, such
+ * as a request. Threads and native threads enter and leave the scope. When the scope
+ * ends, all waits of threads in the scope return -ECANCELED, or -ETIMEDOUT if the
+ * deadline of the scope has come. That goes for each call that returns -ECANCELED to a
+ * cancelled thread, also for sleeps, yields and joins. After a thread has left the scope
+ * its waits are as before. So a worker can go on with its next job, and a late cancel of
+ * the scope does not reach other jobs.
  *
- * A thread may be in several scopes. The first scope that ends counts, or a cancel of the
- * thread if that came first. If a lock, token or value was handed over before the end,
- * the call succeeds. ustack_shield() shields from scopes, too. Scopes do not end the lock
- * that usync_cond_wait() takes again, a call of uoffload() that runs, and ustack_join()
- * of a native thread.
+ * A thread may be in several scopes. If more than one of them ends, or the thread was
+ * cancelled, too, waits return the error of what came first. If a lock, token or value
+ * was handed over before the end, the call succeeds. ustack_shield() has waits go on
+ * after the end of a scope, too. The end of a scope does not stop a function that
+ * uoffload() runs, and does not end two waits: that of usync_cond_wait() for the mutex,
+ * and that of a native thread in ustack_join().
  *
- * Scopes are counted: each create and each hold needs a release. Each thread in a scope
- * holds the scope, and so does each scope within. Only usync_scope_wait() waits, and a
- * start with sh_limit.
+ * Each create and each hold of a scope needs a release, and the last release frees the
+ * scope. Each thread in a scope holds the scope, and so does each scope within. Of the
+ * calls for scopes only usync_scope_wait() waits, and a start with sh_limit.
  */
 
 /* A scope. Its members are private. */
@@ -315,18 +326,18 @@ struct usync_scope_how {
 	/* The scope around the new scope, or NULL. Its end ends the new scope, too. */
 	struct usync_scope *sh_parent;
 
-	/* The scheduler on which native threads start threads of the scope:
-	   uprocs_sched(); with rr on any processor, with ll on the first. NULL: native
-	   threads cannot start any. */
+	/* What uprocs_sched() returns for the scheduler on which native threads start
+	   threads of the scope: with rr on any processor, with ll on the first. NULL:
+	   native threads cannot start threads of the scope. */
 	struct usched      *sh_on;
 
-	/* The most threads of usync_scope_start() at a time. 0: any number. */
+	/* The most threads of usync_scope_start() that run at a time. 0: any number. */
 	uint32_t            sh_limit;
 };
 
 /*
  * Makes a scope with the properties in `how', or the defaults if `how' is NULL. The scope
- * ends at the deadline. The caller is not in the scope, and must release the scope.
+ * ends at the deadline. The call does not enter the scope. Release the scope later.
  * 0; -ENOMEM: no memory; -ETIMEDOUT: the deadline is 0 or less.
  */
 int usync_scope_create(const struct usync_scope_how *how, struct usync_scope **scope,
@@ -342,23 +353,24 @@ struct usync_scope *usync_scope_hold(struct usync_scope *scope);
 void usync_scope_release(struct usync_scope *scope);
 
 /*
- * Has the caller, a thread or native thread, enter the scope, perhaps not for the first
- * time. If the scope has ended, waits fail.
+ * Has the caller, a thread or native thread, enter the scope. A thread may enter a scope
+ * several times. If the scope has ended already, waits of the caller fail from now on.
  * 0; -ENOMEM: no memory; -ENOTSUP: there is a deadline, and the scheduler has no timers
  * (s_polls).
  */
 int usync_scope_enter(struct usync_scope *scope);
 
 /*
- * Has the caller leave the scope that it entered last. A thread that ends leaves all.
- * 0; -EPERM: the caller is in no scope: each leave needs an enter by the same thread.
+ * Has the caller leave the scope that the caller has entered last. A thread that ends
+ * leaves all its scopes.
+ * 0; -EPERM: the caller is in no scope.
  */
 int usync_scope_leave(void);
 
 /*
  * Ends the scope and all scopes within, unless the scope has ended already. `error', a
  * negative errno value, is the reason, which usync_scope_error() returns; 0 stands for
- * -ECANCELED. The call takes time for each thread in the scope.
+ * -ECANCELED. The more threads are in the scope, the longer the call takes.
  */
 void usync_scope_cancel(struct usync_scope *scope, int error);
 
@@ -369,17 +381,18 @@ void usync_scope_cancel(struct usync_scope *scope, int error);
 int usync_scope_error(const struct usync_scope *scope);
 
 /*
- * Starts a thread that calls func(arg) in the scope, on the caller's scheduler, or from a
- * native thread on sh_on (struct usync_scope_how). With sh_limit the call waits while so
- * many threads run, and starts no thread if the scope has ended. If func returns a value
- * below 0, the scope is cancelled with that value: the first error ends the waits of the
- * other threads. If the new thread cannot enter the scope, the scope is cancelled with
- * that error. *thread is as in ustack_start(); with NULL the thread is detached, and
+ * Starts a thread that calls func(arg) in the scope. The thread starts on the caller's
+ * scheduler or, if the caller is a native thread, on sh_on (struct usync_scope_how). With
+ * sh_limit the call waits while so many threads run, and starts no thread if the scope
+ * has ended. If func returns a value below 0, the scope is cancelled with that value, so
+ * that the first error ends the waits of the other threads. If the new thread cannot
+ * enter the scope, the scope is cancelled with the error of usync_scope_enter(). *thread
+ * is as in ustack_start(). If `thread' is NULL the thread is detached, and
  * usync_scope_wait() waits for the thread all the same.
  * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM: the caller is a native thread,
- * and the scope has no sh_on: make it with sh_on; -ENOTSUP as ustack_start(); -EOVERFLOW:
- * there are 2^32 - 1; with sh_limit also that of usync_scope_error(), and errors as
- * above.
+ * and the scope was made without sh_on; -ENOTSUP as ustack_start(); -EOVERFLOW: there are
+ * 2^32 - 1 threads; with sh_limit also the error that usync_scope_error() returns, and
+ * errors as above.
  */
 int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg,
 		      struct ustack **thread);
@@ -387,19 +400,19 @@ int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *a
 /*
  * Starts a thread as usync_scope_start() does, with the properties in `how' (ustack.h). A
  * thread with h_serve returns no value. If such a thread cannot enter the scope it runs
- * h_serve all the same: the scope does not end the waits of that thread, and
- * usync_scope_wait() waits for it.
- * As usync_scope_start(), and errors of ustack_start_with().
+ * h_serve all the same. Then the end of the scope does not end the waits of the thread,
+ * but usync_scope_wait() waits for the thread.
+ * Returns what usync_scope_start() returns, or an error of ustack_start_with().
  */
 int usync_scope_start_with(struct usync_scope *scope, const struct ustack_how *how,
 			   int (*func)(void *arg), void *arg, struct ustack **thread);
 
 /*
  * Waits until the threads of usync_scope_start() have ended. If the caller is in the
- * scope, the end of the scope ends this wait, too. usync_scope_error() has the first
+ * scope, the end of the scope ends this wait, too. usync_scope_error() returns the first
  * error of these threads.
- * 0, or an error as above; -EDEADLK: the caller is such a thread, and would wait for
- * itself: have the thread that made the scope wait.
+ * 0, or an error as above; -EDEADLK: the caller was started by usync_scope_start() in
+ * this scope, and would wait for itself. Have the thread that made the scope wait.
  */
 int usync_scope_wait(struct usync_scope *scope, int64_t deadline);
 
@@ -407,11 +420,12 @@ int usync_scope_wait(struct usync_scope *scope, int64_t deadline);
 
 /*
  * A key. Each thread and each native thread has its own value for the key, NULL at first.
- * When a thread returns from its function, ky_destroy, unless NULL, is called there with
- * each value that is not NULL. ky_destroy may wait, and may set values, which are then
- * destroyed in turn, in up to four rounds. A thread that is aborted loses its values. A
- * key is static, or exists longer than all threads that have values for the key. The more
- * keys a thread has values for, the longer a look-up takes.
+ * When a thread returns from its function, the thread calls ky_destroy with its value,
+ * unless ky_destroy or the value is NULL. ky_destroy may wait. If ky_destroy sets values,
+ * these are destroyed in the same way after that, in up to four rounds. If a thread is
+ * aborted, its values are lost. A key has to exist longer than all threads that have
+ * values for the key; it may be static. The more keys a thread has values for, the longer
+ * a look-up takes.
  */
 struct usync_key {
 	void (*ky_destroy)(void *value);
