@@ -4,10 +4,10 @@
  *
  * THE IDEA. A blocked thread is its frames, and frames are bytes. Threads run on one
  * stack, or a few, all from the same bottom. When a thread blocks, its frames stay where
- * they are until another thread needs the place. Then the frames are copied to the
- * heap, to the byte. The frames come back to the same addresses, so pointers from frames
- * into frames are right again. So a thread costs the memory of the frames, and as long as
- * the running threads fit the stacks nothing is copied.
+ * they are until another thread needs the place. Then the frames are copied to the heap,
+ * byte for byte. The frames come back to the same addresses, so pointers from frames into
+ * frames are right again. So a thread costs the memory of the frames, and nothing is
+ * copied as long as the stacks suffice for the running threads.
  *
  * A stack, through the life of threads A and B that share it (high addresses at the top,
  * SP marked <):
@@ -29,28 +29,32 @@
  *
  *   native stack:  | caller | usched_run | home | bottom: threads ... |
  *
- * With added stacks, threads run on these alone. Each has its book-keeping at its head,
- * above the bottom.
+ * If stacks were added, threads run only on these. Each added stack has its struct
+ * usched_stack above the bottom.
  *
- * Loading the frames of A where B runs is the delicate moment: the code that copies needs
- * a stack, too, and so does a signal handler at any instruction. So SP first moves to A's
- * top, below all that will be written, and only then does the copying start. The
- * functions that move SP are in arch/, see arch/arch.h. They ask this file where to go.
+ * Loading the frames of A where B runs is the delicate moment, because the code that
+ * copies needs a stack, too, and so does a signal handler at any instruction. So SP first
+ * moves to A's top, below all that will be written, and only then does the copying start.
+ * The functions that move SP are in arch/, see arch/arch.h. They ask this file where to
+ * go.
  *
  * THE SWITCH. Most threads block in a statement of assembly that the compiler has put
- * into their code (uswitch.h), or in the same as a function (arch/). It saves four words
- * in the record and loads those of the next thread. usched__go() below is asked only if
- * frames have to move, or s_next has to choose.
+ * into their code (uswitch.h), or in a function that does the same (arch/). Either saves
+ * four words in the record and loads those of the next thread. usched__go() below is
+ * called only if frames have to move, or s_next has to choose.
  *
- * Three things belong to a native thread and are exchanged, so that each thread has its
- * own. errno goes to the record; the address of errno is the same while usched_run()
- * runs, and is looked up once (s_errno). C++'s exceptions in flight are two words, most
- * often zero; where they are not, s_caught tells. While a thread with floating point
- * control words of its own runs, s_caught is `all_long'. Such switches go through
- * switch_caught(), which keeps these in its frame; and so do all switches of builds that
- * look at each one. With s_control_each s_caught is `look_at_words': a switch compares
- * the words, and goes through switch_caught() only where they are not those of the native
- * thread.
+ * Three things belong to a native thread and are exchanged at a switch, so that each
+ * thread has its own. errno is saved in the record. The address of errno is the same
+ * while usched_run() runs, so usched_run() looks the address up, once (s_errno). C++'s
+ * exceptions in flight are two words, most often zero. Floating point control words
+ * matter only if a thread has some of its own.
+ *
+ * A switch looks at the two words to which s_caught points. Unless both are zero, the
+ * switch goes the long way: switch_caught() keeps exceptions and control words in its
+ * frame meanwhile. s_caught points to the exceptions; or to `all_long' while a thread
+ * with own control words runs, with hooks, and in builds that look at each switch; or,
+ * with s_control_each, to `look_at_words': then switch_caught() is left out if the
+ * control words are those of the native thread, and no exceptions are in flight.
  *
  * RULES, cited in the code:
  *
@@ -61,18 +65,19 @@
  *      when usched_run() returns and the place is lost.
  *  R3  s_next runs on the blocking thread's stack, below the top. If s_next returns the
  *      same thread, nothing moved and ustack_block() returns.
- *  R4  Eviction cannot fail: a thread that may be evicted has an image as large as the
- *      frames before s_next hears of the block. Reserving the image may fail, and then
- *      nothing changed.
- *  R5  A stack is never written while SP is above what is written, nor above what is
- *      still needed.
- *  R6  A thread that has ended is never evicted. The image goes back through s_free,
- *      and only in s_done the owner frees the record.
- *  R7  One stack is the native one. Added stacks replace it. A new thread takes a vacant
- *      stack if there is one, preferably one on which no thread lives: so threads that
- *      fit never copy. Other threads share the first 64 stacks: few, so that what is
- *      copied stays in the cache. Each switch costs at most one eviction and one load.
- *      Threads on the rest are alone there, never evicted, and need no image.
+ *  R4  Eviction cannot fail: a thread that may be evicted has an image with room for
+ *      its frames before s_next is called. Reserving the image may fail; then the thread
+ *      does not block, and nothing has changed.
+ *  R5  While bytes of a stack are written, SP is below these bytes, and below all bytes
+ *      that are still needed.
+ *  R6  A thread that has ended is never evicted. The image goes back through s_free, and
+ *      then s_done is called, which is the first chance to free the record.
+ *  R7  At first the one stack is the native one. Added stacks replace the native stack.
+ *      A new thread takes a vacant stack if there is one, preferably one on which no
+ *      thread lives. So nothing is copied while the stacks suffice for all threads.
+ *      Otherwise threads share the first 64 stacks, so few that what is copied stays in
+ *      the cache. Each switch costs at most one eviction and one load. A thread on any
+ *      further stack is alone there, is never evicted, and needs no image.
  *
  * REJECTED: copying at each block (most copies are never needed); loading only the upper
  * frames and the rest on return (callees hold pointers into their callers' frames);
@@ -82,11 +87,11 @@
  * never be called at another depth, for the sake of one stack more).
  *
  * LIMITS. Threads block at most 1 GiB deep, or 64 MiB on the native stack. They are tied
- * to addresses, and on the native stack so to the native thread. Shadow stacks (CET, GCS)
- * are refused. Destructors do not run in ustack_abort().
+ * to addresses, and so, on the native stack, to the native thread. Shadow stacks (CET,
+ * GCS) are refused. Destructors do not run in ustack_abort().
  *
- * No malloc, no pthread, no stdio: this file links with memcpy(), errno, and C++'s
- * exceptions where there are some.
+ * This file uses no malloc, no pthread and no stdio. It needs memcpy(), memset(), errno,
+ * and the state of C++'s exceptions in programs that have C++.
  */
 #include "src/core/dispatch.h"
 
@@ -98,16 +103,17 @@
 #include "src/core/stress.h"
 
 enum {
-	COPY_SHORT   = 512,             /* bytes: longer copies are left to memcpy() */
-	DEEP_MIN     = 1024,            /* bytes: a larger image shrinks if the frames */
-	DEEP_RATIO   = 4,               /* need less than this part of the image */
-	RESERVE_MORE = 128,             /* bytes by which frames of callers may differ */
+	COPY_SHORT   = 512,             /* bytes: a longer copy is one memcpy() */
+	DEEP_MIN     = 1024,            /* bytes: an eviction shrinks a larger image if */
+	DEEP_RATIO   = 4,               /* the frames take less than 1 in 4 bytes of it */
+	RESERVE_MORE = 128,             /* bytes: calls that block may have deeper frames
+					   than ustack_reserve() */
 	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes of frames of the long way */
-	VACATED      = 0xdb,            /* s_stress: each byte of vacated frames */
+	VACATED      = 0xdb,            /* with s_stress: overwrites vacated frames */
 
-	/* Bytes of an image from s_alloc beyond u_deep. The flags in the low bits make
-	   u_deep up to 7 too large, and with 32 bits a stack pointer need not be a
-	   multiple of 8. */
+	/* Bytes of an image from s_alloc beyond u_deep. The flags in its low bits make
+	   u_deep up to 7 too large. That matters only with 32 bits, where a stack pointer
+	   need not be a multiple of 8. */
 	SLACK        = sizeof(void *) < DISPATCH_DEEP_UNIT ? DISPATCH_DEEP_UNIT : 0,
 };
 
@@ -137,35 +143,37 @@ _Static_assert(sizeof(void *) != 8 || WATCHED
 _Static_assert(sizeof(void *) != 8 || WATCHED || offsetof(struct ustack, u_image) == 64,
 	       "a hand-over touches one cache line of a record");
 
-#define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: farther away is another stack */
+#define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: an address beyond is on another stack */
 
 const struct ustack usched__none = { .u_top = NULL };
 
 struct usched_observer usched__observer;
 
-/* The dispatcher of native threads without one. */
+/* usched__current of native threads on which no dispatcher runs. */
 static struct usched no_dispatcher = { .s_inside = DISPATCH_NONE };
 
-/* Values of s_caught: without C++; and to have all switches go the long way. */
+/* Values of s_caught: the first if the program has no C++, the second to have all
+   switches go the long way. */
 static const struct usched_caught none_caught = { .cg_uncaught = 0 };
 static const struct usched_caught all_long = { .cg_uncaught = 1 };
 
-/* The s_caught with s_control_each, and no other reason for the long way. The value
-   differs from all_long's, since linkers may merge equal objects. */
+/* The s_caught with s_control_each, unless there is another reason for the long way. The
+   content differs from all_long's, since linkers may merge equal objects. */
 static const struct usched_caught look_at_words = { .cg_uncaught = 2 };
 
-/* The s_mail of schedulers that have no mail. */
+/* What s_calls.s_mail points to if the scheduler has no mail. */
 static const usched_mail no_mail = 0;
 
-/* C++'s, if linked. */
+/* A function of C++'s run-time library; NULL if the program has no C++. */
 typedef struct usched_caught *globals_fn(void);
 globals_fn __cxa_get_globals __attribute__((weak));
 
-/* libgcc's, where code was compiled with -fsplit-stack. No macro tells of that option. */
+/* A function of libgcc; not NULL if code of the program was compiled with -fsplit-stack,
+   an option that no macro tells of. */
 void __splitstack_getcontext(void *context[10]) __attribute__((weak));
 
-/* The dispatcher that runs here. Used: assembly in other files names usched__current,
-   which LTO does not see. */
+/* The dispatcher that runs on this native thread. Attribute `used' keeps the object for
+   the assembly in other files, which LTO does not see. */
 __attribute__((used)) __thread struct usched *usched__current = &no_dispatcher;
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
@@ -184,8 +192,8 @@ BY_THREADS struct usched *usched__here(void)
 
 /*
  * C++'s headers declare that __cxa_get_globals() returns the same each time, and with
- * -flto compilers rely on that here, too. But a thread may be on another native thread by
- * then, so the function is hidden from them.
+ * -flto compilers rely on that here, too. But between two calls the thread may move to
+ * another native thread, so the function is hidden from compilers.
  */
 struct usched_caught *usched__caught(void)
 {
@@ -202,7 +210,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 	if (s->s_hook || OBSERVER(ob_blocks) || WATCHED || IS_CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
-	if (s->s_owns & USCHED_EACH)    /* another native thread may have other words */
+	if (s->s_owns & USCHED_EACH)    /* another dispatcher may have another s_first */
 		return s->s_moves ? &all_long : &look_at_words;
 	return look ? look : &none_caught;
 }
@@ -226,16 +234,16 @@ void usched__share_control(struct usched *s)
 }
 
 /*
- * In USCHED_CHECK builds: finds a thread that has changed the shared control words,
- * before other threads run with these: the thread blocks, ends, or gets own control
- * words.
+ * In builds with USCHED_CHECK: finds a thread that has changed the shared control words.
+ * Called when the thread blocks, ends, or gets control words of its own, before other
+ * threads run with the changed words.
  */
 void usched__check_control(const struct usched *s)
 {
 	if (!IS_CHECKED || !s->s_current || s->s_owns & (USCHED_OWNS | USCHED_EACH)
 	    || usched__control() == s->s_first)
 		return;
-	DISPATCH_CHECK(s->s_changed);   /* NULL: nothing can tell of the mistake */
+	DISPATCH_CHECK(s->s_changed);   /* NULL: no function reports the mistake */
 	s->s_changed(s, s->s_current);
 }
 
@@ -254,7 +262,8 @@ void usched__tell_all(struct usched *s, enum usched_event event, struct ustack *
 
 /* ---- Stacks ---- */
 
-/* Puts a stack without a resident into the list: stacks without threads come first. */
+/* Makes `k' a stack without a resident, and puts `k' into a list of vacant stacks: in
+   front if no thread lives on `k', else at the rear. */
 void usched__vacate(struct usched *s, struct usched_stack *k)
 {
 	struct usched_stack *prev = s->s_moves && !k->k_shared ? &s->s_vacant_unshared
@@ -277,9 +286,9 @@ static void occupy(struct usched_stack *k, struct ustack *u)
 }
 
 /*
- * Iterates: s_victim, the other shared stacks, the unshared ones, the own stacks of
- * threads; NULL ends. k_stays is valid only for the dispatcher that has the stack now.
- * Own stacks never leave.
+ * Returns the stack after `k', or NULL after the last. s_victim is followed by the other
+ * shared stacks, then by the unshared stacks, then by own stacks. k_stays may be read
+ * only by the dispatcher that has the stack now. Own stacks never leave.
  */
 struct usched_stack *usched__next_stack(const struct usched *s,
 					const struct usched_stack *k)
@@ -327,8 +336,8 @@ APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack 
 }
 
 /*
- * Gives `u' an image for `deep' bytes of frames. The old image holds no frames. `whose'
- * is the thread as the scheduler knows it.
+ * Gives `u' an image for `deep' bytes of frames, and frees the old image, which must hold
+ * no frames. `whose' is the thread as the scheduler knows it.
  */
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			  size_t deep)
@@ -358,8 +367,9 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 
 APART static int make_room(struct usched *s, const char *top, size_t room);
 
-/* Settles the coroutine that runs directly, on another stack than the thread's, and makes
-   room. -EFAULT: the stack is no coroutine's, but a signal handler's, for example. */
+/* Makes room if `top' is not on the thread's stack. If a coroutine runs directly,
+   uco.c makes the records true first. Returns -EFAULT if the stack is no
+   coroutine's, but a signal handler's, for example. */
 static int settle(struct usched *s, const char *top, size_t room)
 {
 	int rc = -EFAULT;
@@ -369,7 +379,7 @@ static int settle(struct usched *s, const char *top, size_t room)
 	return rc ? rc : make_room(s, top, room);
 }
 
-/* Reserves an image for the frames from `top' on, and `room' bytes more. */
+/* Reserves an image for the frames down to `top', and `room' bytes more. */
 static int make_room(struct usched *s, const char *top, size_t room)
 {
 	struct ustack *u = s->s_current;
@@ -377,7 +387,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	bool fits;
 	int rc;
 
-	if (need > u->u_stack->k_size)          /* too deep, or on another stack */
+	if (need > u->u_stack->k_size) /* `top' is too deep, or on another stack */
 		return settle(s, top, room);
 	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
@@ -389,7 +399,7 @@ static int make_room(struct usched *s, const char *top, size_t room)
 	return fits ? 0 : rc;
 }
 
-/* Reserves an image for the running thread, which is deeper than before (R4). */
+/* Reserves an image for the running thread, which is deeper than u_deep (R4). */
 int usched__fit_top(struct usched *s, char *top)
 {
 	struct ustack *u = s->s_current;
@@ -409,16 +419,16 @@ int usched__fits(const struct usched *s, const char *top)
 	const struct ustack *u = s->s_current;
 	size_t need = stack_depth(u->u_stack->k_bottom, top);
 
-	return need <= u->u_stack->k_size       /* else too deep, or on another stack */
-		&& (DISPATCH_STRESS(s) || !u->u_stack->k_shared /* images move there */
+	return need <= u->u_stack->k_size       /* else `top' is too deep, or elsewhere */
+		&& (DISPATCH_STRESS(s) || !u->u_stack->k_shared /* new, or no image */
 		    || usched__has_room(s, u, need));
 }
 
 /* ---- Evict and load ---- */
 
 /*
- * Copies in pieces of a fixed size: for the few cache lines of a shallow thread, memcpy()
- * takes longer to choose a way to copy than to copy.
+ * Copies the frames of a shallow thread in pieces of a fixed size, because for a few
+ * cache lines memcpy() takes longer to choose a way to copy than to copy.
  */
 static inline void copy(char *to, const char *from, size_t n)
 {
@@ -474,7 +484,8 @@ void usched__load_frames(struct usched *s, struct ustack *u)
 	watch_loaded(u);
 }
 
-/* Loads s_current. SP is at the top of that thread, or below (R5). */
+/* Loads the frames of s_current, unless the thread is resident. SP is at the top of that
+   thread, or below (R5). */
 UNWATCHED void usched__load(void)
 {
 	struct usched *s = usched__current;
@@ -498,8 +509,8 @@ APART struct arch_jump usched__fetch(struct usched *s, struct ustack *u)
 /* ---- Launch ---- */
 
 /*
- * The first calls of threads that do not begin with their function. Compilers make the
- * last call a jump, so the thread has no frame of these.
+ * The next functions start threads whose first call is not u_func(be_arg). Compilers make
+ * the last call in each a jump, so the thread has no frame of these functions.
  */
 
 void usched__wrapped(void *wrap)
@@ -536,8 +547,8 @@ UNWATCHED static void start_watched(void *thread)
 		u->u_func(u->u_begin.be_arg);
 }
 
-/* Sets the first u_deep of `u': as deep as the image surely is; 0 if WATCHED or s_stress.
-   */
+/* Sets u_deep of `u', which is new, to what surely fits into the first image; to 0 if
+   WATCHED or s_stress. */
 static inline void set_room(const struct usched *s, struct ustack *u)
 {
 	u->u_deep8 = WATCHED || DISPATCH_STRESS(s) ? 0
@@ -616,8 +627,8 @@ APART static struct arch_jump leave(struct usched *s)
 }
 
 /*
- * Makes `u' the running thread, and returns the way there. What is evicted for it is
- * above SP, or on another stack: this runs below the frames of the blocking thread.
+ * Makes `u' the running thread, and returns the way there. Called below the frames of the
+ * blocking thread, so what is evicted for `u' is above SP, or on another stack.
  */
 struct arch_jump usched__run(struct usched *s, struct ustack *u)
 {
@@ -637,18 +648,18 @@ struct arch_jump usched__run(struct usched *s, struct ustack *u)
 	if (k->k_resident != u)
 		jump = k == &s->s_new ? launch(s, u) : usched__fetch(s, u);
 	DISPATCH_ADD(s->s_stats.st_switches, self != u);
-	*s->s_errno = u->u_errno;               /* after the call-backs */
+	*s->s_errno = u->u_errno;               /* last: call-backs change errno */
 	return jump;
 }
 
-/* Goes on after the running thread has blocked. Called below the frames of that thread.
-   */
+/* Returns the way to `u', or if `u' is NULL to what s_next chooses, when the running
+   thread has blocked. Called below the frames of that thread. */
 struct arch_jump usched__go(struct usched *s, struct ustack *u)
 {
 	return usched__run(s, u ? u : s->s_calls.s_next(s));    /* R2, R3 */
 }
 
-/* As usched__go(), on the long way, where hooks are told. */
+/* Does what usched__go() does, and tells the hooks if there are any. For the long way. */
 static struct arch_jump go_long(struct usched *s, struct ustack *u)
 {
 	return s->s_hook ? s->s_go_told(s, u) : usched__go(s, u);
@@ -689,8 +700,9 @@ static struct arch_jump hand_over(char *top, void *arg)
 }
 
 /*
- * Binds to the native stack below the caller of usched_run(), for R1. No two living
- * native threads have the same addresses, so this finds another native thread, too.
+ * Sets the bottom of the native stack, below the caller of usched_run(). Fails if threads
+ * live at another bottom (R1). No two living native threads have the same addresses, so
+ * this fails on another native thread, too.
  */
 static int bind_native(struct usched *s, const char *top)
 {
@@ -714,7 +726,7 @@ static struct arch_jump enter(char *top, void *arg)
 	return go_long(s, NULL);
 }
 
-/* Not watched: enter_threads() is entered by one fiber, and left by another. */
+/* UNWATCHED, because enter_threads() is entered by one fiber, and left by another. */
 UNWATCHED APART static int enter_threads(struct usched *s)
 {
 	int rc = usched__switch(enter, s);
@@ -724,7 +736,8 @@ UNWATCHED APART static int enter_threads(struct usched *s)
 	return rc;
 }
 
-/* Goes to a visit. s_chosen keeps the running thread: nothing is picked meanwhile. */
+/* Goes to the visited thread `arg'. s_chosen keeps the visitor, since no thread is chosen
+   meanwhile. */
 static struct arch_jump visit(char *top, void *arg)
 {
 	struct usched *s = usched__current;
@@ -744,8 +757,9 @@ static struct arch_jump visit(char *top, void *arg)
 }
 
 /*
- * Switches the long way: keeps what belongs to the native thread in this frame meanwhile.
- * Afterwards the caller may be on another native thread. `next' NULL: enters threads.
+ * Switches the long way: what belongs to the native thread is kept in this frame until
+ * the caller runs again, which may be on another native thread. If `next' is NULL, the
+ * caller is usched_run(), and threads are entered.
  */
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
@@ -758,7 +772,7 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	usched__check_control(s);
 	if (next && next != visit && OBSERVER(ob_blocks))
 		OBSERVER(ob_blocks)(s);
-	if (!all_caught && !owns && next)       /* a tail call: reports show the caller */
+	if (!all_caught && !owns && next) /* a tail call, so reports show the caller */
 		return usched__switch(next, arg);
 	if (all_caught) {
 		mine = *all_caught;
@@ -777,7 +791,8 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	return rc;
 }
 
-/* Returns whether the running thread has nothing to keep, so the short way is right. */
+/* Returns whether the running thread has no exceptions in flight and the control words of
+   the native thread, so that the short way is right. */
 static inline bool has_first_words(const struct usched *s)
 {
 	const struct usched_caught *c = usched__caught();
@@ -817,7 +832,7 @@ BY_THREADS int ustack_reserve(size_t room)
 	if (room > USCHED_STACK_MAX)
 		return -ENOMEM;
 	room += RESERVE_MORE + usched__frame + (usched__has_caught(s) ? CAUGHT_FRAME : 0);
-	/* Above the bottom, on another stack, the difference wraps: it is too large. */
+	/* On another stack, above the bottom, the difference wraps and is too large. */
 	deep = stack_depth(u->u_stack->k_bottom, here);
 	if (deep <= u->u_deep && deep + room <= u->u_deep)
 		return 0;                       /* an image for this depth is there */
@@ -833,12 +848,13 @@ BY_THREADS int usched__visit(struct ustack *u, void (*f)(void *), void *arg)
 {
 	struct usched *s = usched__current;
 
-	s->s_func = f;                          /* no thread is launched meanwhile */
+	s->s_func = f;                          /* free, as no launch comes meanwhile */
 	s->s_arg = arg;
 	return switch_caught(visit, u, s);
 }
 
-/* Ends a visit. Frames that were loaded are the same as in the image, and are dropped. */
+/* Ends a visit. If `away', the frames of the visited thread were loaded for the visit.
+   They are the same as in the image, so they are dropped. */
 APART static struct arch_jump end_visit(struct usched *s, bool away)
 {
 	struct ustack *u = s->s_current, *visitor = s->s_chosen;
@@ -855,8 +871,8 @@ APART static struct arch_jump end_visit(struct usched *s, bool away)
 	return usched__fetch(s, visitor);
 }
 
-/* Calls the visitor's function. SP is at the top of s_current, or below; the caller's
-   frame may be lost. */
+/* Calls the visitor's function. SP is at the top of s_current, the visited thread, or
+   below. The visitor may have been evicted. */
 UNWATCHED struct arch_jump usched__visited(int loaded)
 {
 	struct usched *s = usched__current;
@@ -871,8 +887,8 @@ UNWATCHED struct arch_jump usched__visited(int loaded)
 
 /* ---- End ---- */
 
-/* Leaves the own stack of `u', which has ended. The record must not name the stack any
-   more, which may be unmapped. */
+/* Gives back the own stack of `u', which has ended, by the list of usched__left(). The
+   record must not name the stack any more, because the stack may be unmapped. */
 static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack *k)
 {
 	if (k->k_resident)
@@ -903,7 +919,7 @@ static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack
 	if (!k->k_resident)
 		usched__unlink(k);
 	if (!k->k_resident || k->k_resident == u)
-		usched__vacate(s, k);                   /* moves it in the list */
+		usched__vacate(s, k);                   /* k_threads tells where */
 }
 
 void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
@@ -911,12 +927,12 @@ void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whos
 	drop_frames(s, u, whose);
 }
 
-/* Ends `u', new, blocked or running (R6). */
+/* Ends `u', which is new, blocked or running (R6). */
 static inline void release(struct usched *s, struct ustack *u)
 {
 	struct ustack_attachment *local = u->u_attached ? u->u_attachment : NULL;
 
-	u->u_func = NULL;                       /* first: call-backs may abort, too */
+	u->u_func = NULL;                       /* first: call-backs may abort `u', too */
 	u->u_attached = 0;
 	if (local)
 		local->a_ops->ao_free(local);
@@ -961,7 +977,7 @@ struct arch_jump usched__end(void)
 	if (!u->u_attached)
 		return finish(s, u);
 	u->u_attachment->a_ops->ao_end(u->u_attachment);
-	return usched__finish();        /* that may have switched */
+	return usched__finish();        /* ao_end() may have switched */
 }
 
 struct arch_jump usched__finish(void)
@@ -974,7 +990,7 @@ struct arch_jump usched__finish(void)
 void usched__quit(void)
 {
 	if (usched__caught())
-		*usched__caught() = none_caught; /* its handlers will never be left */
+		*usched__caught() = none_caught; /* its catch blocks are never left */
 	usched__commit();
 	usched__exit();
 }
@@ -1052,7 +1068,7 @@ BY_THREADS struct ustack *ustack_self(void)
 	struct ustack *u = s->s_current;
 
 	CALLED("ustack_self(), or a call that uses it,");
-	/* While the bit is clear, nothing else writes there. */
+	/* While USTACK_KNOWN is clear, nothing else writes u_mail. */
 	if (u && s->s_known && !(GET(u->u_mail) & USTACK_KNOWN))
 		__atomic_store_n(&u->u_mail, u->u_mail | USTACK_KNOWN, __ATOMIC_RELAXED);
 	return u;
@@ -1067,7 +1083,7 @@ static int refuse_wake(struct usched *s, struct ustack *u)
 	return -ENOTSUP;
 }
 
-/* The dispatcher of records without memory. */
+/* The dispatcher of records whose memory went back to the system. */
 static const struct usched gone = { .s_home = NULL };
 
 struct usched *usched__gone(void)
@@ -1113,7 +1129,7 @@ int usched_init(struct usched *s, const struct usched_calls *calls)
 
 	if (usched__probe() < 0)
 		return -ENOTSUP;
-	if (__splitstack_getcontext)    /* its functions leave these stacks */
+	if (__splitstack_getcontext)    /* its functions change to other stacks */
 		return -ENOTSUP;
 	if (calls->s_record < sizeof(struct ustack))
 		room = sizeof(struct usched_image);
@@ -1135,7 +1151,7 @@ BY_THREADS int usched_run(struct usched *s)
 
 	if (s->s_home)
 		return -EBUSY;
-	if (outer->s_current)           /* threads of `s' have frames on its stack */
+	if (outer->s_current)           /* this call's frame is on its stack */
 		usched__runs(outer)->u_stack->k_stays |= USCHED_NESTS;
 	usched__current = s;
 	s->s_errno = &errno;
@@ -1144,7 +1160,7 @@ BY_THREADS int usched_run(struct usched *s)
 	s->s_owns |= s->s_calls.s_control_each ? USCHED_EACH : 0;
 	s->s_caught = usched__look_at(s);
 	watch_run(s);
-	rc = switch_caught(NULL, s, s);   /* the caller may be handling an exception */
+	rc = switch_caught(NULL, s, s);   /* keeps the caller's exceptions */
 	usched__set_control(s->s_first);
 	errno = error;
 	usched__current = outer;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * direction.h: which way stacks grow. Private; no other file knows.
+ * direction.h: which way stacks grow. Private; no other file depends on the direction.
  *
- * They grow toward lower addresses nearly everywhere, and toward higher ones on PA-RISC.
- * The frames of a blocked thread are the bytes between the bottom of its stack and its
- * top, and `deeper' is the way from the one to the other:
+ * Stacks grow toward lower addresses nearly everywhere, and toward higher addresses on
+ * PA-RISC. The frames of a blocked thread are the bytes between the bottom of its stack
+ * and its top, and `deeper' is the way from the bottom to the top:
  *
  *      down   | ... free     top | frames | bottom |
  *      up                      | bottom | frames | top     free ... |
  *
- * Comments elsewhere, pictures and the public names ("below") are those of stacks that
- * grow down. The assembly in arch/ is for these machines, and so are added stacks, which
- * need it.
+ * Comments and pictures elsewhere, and public names ("below"), are those of stacks that
+ * grow down. The assembly in arch/ is for machines with such stacks. Added stacks need
+ * the assembly, so they exist only there.
  */
 #ifndef USCHED_DIRECTION_H
 #define USCHED_DIRECTION_H
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The direction, unless a test has chosen one. */
+/* The direction is the machine's, unless a test has defined another. */
 #ifndef USCHED_GROWS_UP
 #ifdef __hppa__
 #define USCHED_GROWS_UP 1
@@ -30,14 +30,14 @@
 #endif
 enum { STACK_GROWS_UP = USCHED_GROWS_UP };
 
-/* Returns the bytes from `bottom' to `at'. Wraps if `at' is less deep. */
+/* Returns the bytes from `bottom' to `at'. The result wraps if `at' is less deep. */
 static inline size_t stack_depth(const void *bottom, const void *at)
 {
 	return STACK_GROWS_UP ? (uintptr_t)at - (uintptr_t)bottom
 			      : (uintptr_t)bottom - (uintptr_t)at;
 }
 
-/* Returns the bytes between `bottom' and the byte at `address'. Wraps, too. */
+/* Returns the bytes between `bottom' and the byte at `address'. The result wraps, too. */
 static inline size_t stack_index(const void *bottom, const void *address)
 {
 	return stack_depth(bottom, address) - !STACK_GROWS_UP;
@@ -55,13 +55,13 @@ static inline char *stack_deeper(const void *at, size_t n)
 	return (char *)(STACK_GROWS_UP ? (uintptr_t)at + n : (uintptr_t)at - n);
 }
 
-/* Returns where the first n of the `size' bytes from `low' on are: at the bottom. */
+/* Returns the address of the n bytes at the bottom of the `size' bytes from `low' on. */
 static inline char *stack_first(char *low, size_t size, size_t n)
 {
 	return STACK_GROWS_UP ? low : low + (size - n);
 }
 
-/* Returns where the last n bytes are, for a guard: at the deep end. */
+/* Returns the address of the n bytes at the deep end, for a guard. */
 static inline char *stack_last(char *low, size_t size, size_t n)
 {
 	return STACK_GROWS_UP ? low + (size - n) : low;
@@ -73,7 +73,7 @@ static inline bool stack_is_deeper(const void *a, const void *b)
 	return STACK_GROWS_UP ? (uintptr_t)a > (uintptr_t)b : (uintptr_t)a < (uintptr_t)b;
 }
 
-/* Returns the next multiple of `unit', a power of two, at `at' or deeper. */
+/* Returns `at', or the next address deeper that is a multiple of `unit', a power of 2. */
 static inline char *stack_align(const char *at, uintptr_t unit)
 {
 	return (char *)(((uintptr_t)at + (STACK_GROWS_UP ? unit - 1 : 0)) & -unit);

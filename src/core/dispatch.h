@@ -2,14 +2,15 @@
 /*
  * dispatch.h: what the files of the dispatcher share: usched.c, usched_stack.c,
  * usched_hook.c, ustack.c and uco_frames.c. Private. usched.c has the rules, and refers
- * to none of the others.
+ * to no other of these files.
  *
- * INVARIANTS, between two steps of the dispatcher; usched__validate() looks:
+ * INVARIANTS hold between two steps of the dispatcher. usched__validate() checks them:
  *
- *  - A stack is in a list of vacant ones, those without threads first, if and only if it
- *    has no resident. With s_moves, those that are not shared are in s_vacant_unshared.
- *  - A resident was launched there, has not ended, and bit 0 of its u_top is clear. The
- *    u_top of the running thread means nothing.
+ *  - A stack is in a list of vacant stacks if and only if the stack has no resident. In a
+ *    list, stacks without threads come first. With s_moves, vacant unshared stacks are in
+ *    s_vacant_unshared; all other vacant stacks are in s_vacant.
+ *  - The resident of a stack was launched there, has not ended, and bit 0 of its u_top is
+ *    clear. The u_top of the running thread means nothing.
  *  - A stack that is not shared has one thread at most.
  *  - u_deep of a thread on a shared stack is not more than its image has room for (R4).
  */
@@ -30,9 +31,9 @@
 #include "observer.h"
 
 enum {
-	DISPATCH_BOTTOM_ALIGN = 64,     /* the strictest alignment of a local */
-	DISPATCH_AWAY         = 1,      /* in u_top: new, or its frames are elsewhere */
-	DISPATCH_EXITED       = 2,      /* in u_top: ended, with a value in u_image */
+	DISPATCH_BOTTOM_ALIGN = 64,     /* bytes: the strictest alignment of a local */
+	DISPATCH_AWAY         = 1,      /* in u_top: new, or frames are not in place */
+	DISPATCH_EXITED       = 2,      /* in u_top: ended, with a value in u_value */
 	DISPATCH_DEEP_UNIT    = 8,      /* bytes: the unit of u_deep8 */
 	DISPATCH_DEEP_UNITS   = (1 << 29) - 1,  /* the most units in u_deep8 */
 };
@@ -43,38 +44,38 @@ enum {
 #define DISPATCH_CHECK(condition) ((void)0)
 #endif
 
-/* See stress.h. */
+/* Whether `s' makes rare things happen each time; see stress.h. */
 #define DISPATCH_STRESS(s) (IS_CHECKED && (s)->s_stress)
 
-/* For functions that threads call: not inlined, for the reason in uabi.h. */
+/* For functions that threads call and that must not be inlined; uabi.h has the reason. */
 #define BY_THREADS __attribute__((noinline))
 
-/* For functions that are called last, and are not inlined: so callers save no registers.
-   */
+/* For functions that are called last. They are not inlined, so that callers need not save
+   registers. */
 #define APART __attribute__((noinline))
 
 /* The aj_op for a resident thread. */
 #define DISPATCH_RESIDENT (WATCHED ? ARCH_LOAD : ARCH_RESUME)
 
-/* Counters: written by one native thread, read by any. */
+/* Adds to a counter, which one native thread writes and any may read. */
 #define DISPATCH_ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)      /* as in lock.h */
 
-/* Returns the bytes of a blocked thread's frames. */
+/* Returns how many bytes the frames of a blocked thread have. */
 static inline size_t usched__depth(const struct ustack *u)
 {
 	return stack_depth(u->u_stack->k_bottom, usched__top(u));
 }
 
-/* Sets the depth up to which blocks of `u' need no check. */
+/* Sets u_deep of `u': blocks down to this depth are not checked. */
 static inline void usched__set_deep(struct ustack *u, size_t deep)
 {
 	u->u_deep8 = (uint32_t)(deep + DISPATCH_DEEP_UNIT - 1) / DISPATCH_DEEP_UNIT
 		& DISPATCH_DEEP_UNITS;
 }
 
-/* Returns the stack that `u', which is new, has brought along, or NULL. */
+/* Returns the own stack that `u', which is new, has brought along; or NULL. */
 static inline struct usched_stack *usched__brought(const struct ustack *u)
 {
 	return (struct usched_stack *)((uintptr_t)u->u_top - DISPATCH_AWAY);
@@ -99,23 +100,23 @@ static inline bool usched__has_caught(const struct usched *s)
 	return s->s_caught->cg_caught || s->s_caught->cg_uncaught;
 }
 
-/* The u_tokens of a coroutine's record, which is no record of the scheduler. */
+/* The value of u_tokens in the record of a coroutine, which no scheduler knows. */
 #define DISPATCH_COROUTINE (INT32_MIN + 1)
 
 #pragma GCC visibility push(hidden)
 
-/* The s_inside of threads that run no coroutine directly. Never changed. */
+/* s_inside while the running thread is in no coroutine. A constant record. */
 extern const struct ustack usched__none;
 #define DISPATCH_NONE ((struct ustack *)(uintptr_t)&usched__none)
 
-/* Returns C++'s exceptions in flight on this native thread; NULL: no C++ is linked. */
+/* Returns C++'s exceptions in flight on this native thread; NULL: there is no C++. */
 struct usched_caught *usched__caught(void);
 
-/* Forgets the exceptions, and leaves the running thread, whose frames are dropped. */
+/* Ends the running thread here: forgets its exceptions in flight, drops its frames. */
 _Noreturn void usched__quit(void);
 
-/* Give the running thread control words of its own; and end that. usched.c has the check.
-   */
+/* The first gives the running thread control words of its own; the second has the thread
+   share words again. usched.c says what the check is. */
 void usched__own_control(struct usched *s, uint64_t words);
 void usched__share_control(struct usched *s);
 void usched__check_control(const struct usched *s);
@@ -123,10 +124,11 @@ void usched__check_control(const struct usched *s);
 /* Returns the s_caught for a thread that shares control words. */
 const struct usched_caught *usched__look_at(const struct usched *s);
 
-/* Puts a stack into the list of vacant stacks, without a resident. */
+/* Makes `k' a stack without a resident, and puts `k' into a list of vacant stacks. */
 void usched__vacate(struct usched *s, struct usched_stack *k);
 
-/* Puts `u' on the vacant stack `k'. s_vacant as `k': no stack is vacant (R7). */
+/* Makes `u', which is new, the resident of the vacant stack `k'. If `k' is s_vacant, no
+   stack is vacant, and another thread is evicted (R7). */
 void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k);
 
 /* Copies the frames of the resident of `k' to its image. */
@@ -135,37 +137,42 @@ void usched__evict(struct usched *s, struct usched_stack *k);
 /* Evicts the resident of the stack of `u', and returns the way to `u'. */
 struct arch_jump usched__fetch(struct usched *s, struct ustack *u);
 
-/* Copies the frames of `u' to the stack. SP is at the top of `u', or below (R5). */
+/* Copies the frames of `u' from the image to the stack. SP is at the top of `u', or below
+   (R5). */
 void usched__load_frames(struct usched *s, struct ustack *u);
 
-/* With s_stress: evicts the blocked thread at once. SP is below its top. */
+/* With s_stress: evicts `u', which has just blocked. SP is below the top of `u'. */
 void usched__evict_blocked(struct usched *s, struct ustack *u);
 
 /*
- * Gives `u' an image for `deep' bytes of frames. The old image holds no frames. `whose'
- * is the thread as the scheduler knows it.
- * 0; -ENOMEM.
+ * Gives `u' an image for `deep' bytes of frames, and frees the old image, which must hold
+ * no frames. `whose' is the thread for s_alloc and s_free: `u', or the thread that runs
+ * the coroutine if `u' is the record of one.
+ * Returns 0, or -ENOMEM with nothing changed.
  */
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			   size_t deep);
 
-/* Return the bytes of the image of `u'; and whether `need' bytes of frames fit there. */
+/* The first returns the bytes of the image of `u', the second whether `need' bytes of
+   frames fit into the image. */
 size_t usched__capacity(const struct usched *s, const struct ustack *u);
 bool usched__has_room(const struct usched *s, const struct ustack *u, size_t need);
 
-/* Frees the image from s_alloc of `u', which then has the first image again. */
+/* Frees the image that `u' has from s_alloc, so that `u' has the first image again. */
 void usched__free_image(struct usched *s, struct ustack *u, struct ustack *whose);
 
 /* Drops the frames of `u' and their image. */
 void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose);
 
-/* Notes a depth for st_deepest. */
+/* Raises st_deepest to `deep', if that is more. */
 void usched__count_depth(struct usched *s, size_t deep);
 
-/* Notes that the running thread blocks at `top'. Returns as ustack_block(). */
+/* Notes that the running thread blocks at `top'. Returns 0, or an error as
+   ustack_block(). */
 int usched__stop(struct usched *s, char *top);
 
-/* Makes `u' the running thread, and returns the way there; NULL: to usched_run(). */
+/* Makes `u' the running thread, and returns the way there; if `u' is NULL, the way to
+   usched_run(). */
 struct arch_jump usched__run(struct usched *s, struct ustack *u);
 
 #pragma GCC visibility pop
@@ -178,8 +185,8 @@ static inline struct usched_stack *usched__first_vacant(const struct usched *s)
 }
 
 /*
- * Returns the stack for a new thread; s_vacant: no stack is vacant. The scheduler may add
- * stacks before threads have to share a stack.
+ * Returns a vacant stack for a new thread, or &s_vacant if no stack is vacant. Asks the
+ * scheduler for more stacks (s_grow) before threads have to share a stack.
  */
 static inline struct usched_stack *usched__vacant_stack(struct usched *s)
 {
@@ -193,7 +200,7 @@ static inline struct usched_stack *usched__vacant_stack(struct usched *s)
 	return k;
 }
 
-/* Gives `u' the first image again. */
+/* Frees the image that `u' may have from s_alloc. */
 static inline void usched__drop_image(struct usched *s, struct ustack *u,
 				      struct ustack *whose)
 {
@@ -207,7 +214,7 @@ static inline size_t usched__validate_vacant(const struct usched_stack *list)
 {
 	const struct usched_stack *k;
 	size_t listed = 0;
-	bool behind = false;            /* past the stacks without threads */
+	bool behind = false;            /* at the stacks with threads */
 
 	for (k = list->k_next; k != list; k = k->k_next) {
 		DISPATCH_CHECK(!k->k_resident && k->k_next->k_prev == k);
@@ -219,8 +226,8 @@ static inline size_t usched__validate_vacant(const struct usched_stack *list)
 }
 
 /*
- * Validates every stack and the lists of vacant stacks, except stacks that have left with
- * a thread: these are another dispatcher's.
+ * Checks the invariants of each stack and of the lists of vacant stacks. Stacks that have
+ * left with a thread are left out, because they are another dispatcher's.
  */
 static inline void usched__validate(const struct usched *s)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * observer.h: observers of the dispatcher, in one table. Private.
+ * observer.h: functions by which other files observe the dispatcher. Private.
  *
- * A member is NULL until an observer stores a function there, for good, before the
- * observed threads begin. So no file of the dispatcher refers to a file above.
+ * A member is NULL until an observer stores a function there, before the observed threads
+ * begin, and for good. So no file of the dispatcher refers to a file of the layers above.
  */
 #ifndef USCHED_OBSERVER_H
 #define USCHED_OBSERVER_H
@@ -18,26 +18,28 @@ enum { IS_CHECKED = 0 };
 #endif
 
 struct usched_observer {
-	/* `call', which no preemptible region may contain, was called. In builds with
-	   USCHED_CHECK; upreempt_region.c's. */
+	/* Told of a call of `call', which no preemptible region may contain. In builds
+	   with USCHED_CHECK. The function is in upreempt_region.c. */
 	void (*ob_called)(const char *call);
 
-	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK;
-	   uproc.c's. */
+	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK. The
+	   function is in uproc.c. */
 	void (*ob_introduce)(const struct ustack *u);
 
-	/* ustack_check(), of the running thread of `s', which has an s_slice: yields if
-	   that is over, and returns what ustack_check() returns. upreempt.c's. */
+	/* Does what ustack_check() does, for the running thread of `s', which has an
+	   s_slice: yields if the slice is over, and returns the result of ustack_check().
+	   The function is in upreempt.c. */
 	int (*ob_give_way)(struct usched *s);
 
 	/* Called before the running thread of `s' blocks. While the member is not NULL,
-	   all switches go the long way. debug/ulocks.c's, which may be preloaded. */
+	   all switches go the long way. The function is in debug/ulocks.c, which may be
+	   preloaded. */
 	void (*ob_blocks)(const struct usched *s);
 };
 
 extern struct usched_observer usched__observer;
 
-/* The function of the table, or NULL. */
+/* Reads a function from the table, or NULL. */
 #define OBSERVER(function) __atomic_load_n(&usched__observer.function, __ATOMIC_RELAXED)
 
 #ifdef USCHED_CHECK

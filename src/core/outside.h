@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outside.h: settings in the environment, and files that settings name. Whoever starts
- * the process chooses both, and a set-user-ID process must not obey: the caller would
- * write where only the owner of the program may. Private.
+ * outside.h: settings in the environment, and files that settings name. Private. Whoever
+ * starts the process chooses both. A set-user-ID process must not obey them, because then
+ * the caller could have it write where only the owner of the program may write.
  */
 #ifndef USCHED_OUTSIDE_H
 #define USCHED_OUTSIDE_H
@@ -17,8 +17,8 @@
 #endif
 
 /*
- * Returns a variable of the environment, or NULL. In a process with more rights than its
- * caller has, each is NULL, as of secure_getenv(), which not every libc has.
+ * Returns a variable of the environment, or NULL. Always returns NULL in a process with
+ * more rights than its caller has, as secure_getenv() does, which not every libc has.
  */
 static inline const char *outside_setting(const char *name)
 {
@@ -30,9 +30,9 @@ static inline const char *outside_setting(const char *name)
 }
 
 /*
- * Opens or makes a file to be written, with further flags. Returns -1 and errno if the
- * name is a link, or if the file is regular and another user's: another user may have put
- * either in the place.
+ * Opens or makes a file to be written, with further flags. Returns the descriptor; or -1
+ * and errno, also if the name is a symbolic link, or the file is regular and belongs to
+ * another user, because another user may have put either there.
  */
 static inline int outside_file(const char *path, int flags)
 {

@@ -2,12 +2,12 @@
 /*
  * usched_hook.c: hooks, which are told of each switch. While a dispatcher has a hook,
  * s_caught makes all switches go the long way, which calls go_told() instead of
- * usched__go(). Hooks hear of evictions and loads before usched__run() does these.
+ * usched__go(). Hooks are told of evictions and loads before usched__run() does these.
  */
 #include "core.h"
 #include "dispatch.h"
 
-/* Tells what usched__run() will do with stacks. */
+/* Tells the hooks which threads usched__run(s, u) will evict, load or launch. */
 static void tell_changes(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k = u ? u->u_stack : &s->s_native;
@@ -70,7 +70,7 @@ void usched__drop_hook(struct usched *s, struct usched_hook *h)
 	if (s->s_hook)
 		return;
 	s->s_owns &= ~USCHED_TOLD;
-	/* In other cases s_caught is found anew when the dispatcher runs. */
+	/* In other cases usched_run() or usched__share_control() sets s_caught. */
 	if (usched__current == s && !(s->s_owns & USCHED_OWNS))
 		s->s_caught = usched__look_at(s);
 }

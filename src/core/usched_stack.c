@@ -3,35 +3,35 @@
  * usched_stack.c: added stacks; own stacks, which threads bring along; and unshared
  * stacks that move with a thread to another dispatcher. The memory is the scheduler's.
  *
- * A stack is used by one dispatcher, k_sched. A stack has left while k_sched is not the
- * dispatcher where the stack was added; the ring of shared stacks, or s_unshared, has the
- * stack all the same. An own stack is in the list of s_new while the thread lives, then
- * in the list of usched__left(), and never in a list of vacant stacks.
+ * A stack is used by one dispatcher, k_sched. If k_sched is not the dispatcher where the
+ * stack was added, the stack has left with a thread, but is still in the list s_unshared
+ * there. An own stack is in the list of s_new while its thread lives, then in the list of
+ * usched__left(), and never in a list of vacant stacks.
  */
 #include "dispatch.h"
 #include "core.h"
 
 enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
-	PAGE         = 4096,            /* bytes: the sets of an L1 */
+	PAGE         = 4096,            /* bytes after which the sets of an L1 repeat */
 	COLOURS      = PAGE / COLOUR_STEP,
 	COLOURED     = 256,             /* stacks with all colours; an L1 holds no more */
 	COLOURS_FEW  = COLOURS / 2,     /* colours of further stacks, so that frames of
 					   2 KiB fit into the first page */
-	HOT_SCHED    = 128,             /* bytes of a dispatcher that a switch writes */
-	HOT_AFTER    = 80,              /* where these bytes end, from s_current on */
-	HOT_FRAMES   = 256,             /* bytes of frames, below the bottom, that each
-					   switch writes */
-	HOT_HEAD     = 24,              /* bytes of the head, above the bottom, too */
-	SHARED_STACKS = 64,             /* the first stacks are shared */
+	HOT_SCHED    = 128,             /* bytes that a switch writes in a dispatcher */
+	HOT_AFTER    = 80,              /* bytes from s_current to the end of these */
+	HOT_FRAMES   = 256,             /* bytes that a switch writes below the bottom */
+	HOT_HEAD     = 24,              /* bytes that a switch writes above the bottom */
+	SHARED_STACKS = 64,             /* so many stacks, the first, are shared */
 	RED_ZONE     = 256,             /* bytes below a top that its function may use */
 };
 
 /*
- * Neighbours' bottoms differ, so that stacks do not fight for the same sets of a cache.
- * Where a stack and what each switch writes share the low 12 bits of addresses, 4 KiB
- * aliasing stalls loads and doubles the time of a switch: these places are left out.
- * Modulo a page:
+ * Returns the struct usched_stack of a stack that ends at `end': the bottom of the stack.
+ * Neighbours' bottoms differ modulo a page, so that stacks do not fight for the same sets
+ * of a cache. If the hot bytes of a stack and of the dispatcher had the same low 12 bits
+ * of addresses, 4 KiB aliasing would stall loads and double the time of a switch. So
+ * bottoms where these overlap, modulo a page, are left out:
  *
  *        | HOT_FRAMES  bottom  HOT_HEAD |     | HOT_SCHED  hot |
  */
@@ -110,7 +110,7 @@ static bool contains(const struct usched_stack *k, const void *address)
 	return stack_depth(k->k_bottom, address) <= k->k_size;
 }
 
-/* A signal handler may write below SP while f runs; nothing reads those bytes later. */
+/* Signal handlers may write below SP while f runs. Nothing reads these bytes later. */
 BY_THREADS size_t usched__unused(const struct usched *s, size_t from,
 				int (*f)(void *low, size_t size, void *arg), void *arg)
 {
@@ -122,7 +122,7 @@ BY_THREADS size_t usched__unused(const struct usched *s, size_t from,
 		char *low = k->k_bottom - k->k_size, *top = k->k_bottom;
 		const struct ustack *u;
 
-		if (i < from || GET(k->k_sched) != s)   /* left with a thread */
+		if (i < from || GET(k->k_sched) != s)   /* k has left with a thread */
 			continue;
 		u = k->k_resident;
 		if ((u && u == s->s_current) || contains(k, here))
