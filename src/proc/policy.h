@@ -5,8 +5,8 @@
  * processors than a machine has. doc/moving.md has the results, and the protocol.
  *
  * A gift is a number of threads that move from a busy processor to an idle one, which has
- * asked for them. A processor draws a thread if a wake from there has the thread move to
- * that processor, which is the waker's.
+ * asked for them. A processor that wakes a thread of another processor may draw that
+ * thread, which then moves to the processor of its waker.
  */
 #ifndef USCHED_POLICY_H
 #define USCHED_POLICY_H

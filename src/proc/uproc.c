@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc.c: processors: how they are made and freed, and which functions of the other
- * modules a dispatcher calls. uproc.h has the picture and the part that is hot. proc.h
- * names the other modules, which have the invariants. Only
- * uprocs.c calls this file.
+ * modules a dispatcher calls. uproc.h has the picture, and the functions that run most
+ * often. proc.h names the other modules, which have the invariants. Only uprocs.c calls
+ * this file.
  *
- * Locks: list_lock of uprocs.c before r_lock, and that before p_lock.
+ * list_lock of uprocs.c is taken before r_lock, and r_lock before p_lock.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -20,7 +20,7 @@
 #include "../../upreempt.h"
 
 enum {
-	RING_MIN   = 64,                /* threads */
+	RING_MIN   = 64,                /* threads in the smallest ring */
 	NUMBER_MAX = UINT16_MAX,        /* the highest s_number */
 };
 
@@ -106,7 +106,7 @@ static int expose_events(struct uproc *p)
 
 	if (rc == 0) {
 		rc = e->e_expose(e);
-		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() returns it */
+		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() will return it */
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -132,7 +132,7 @@ int uproc__make_parts(struct uproc *p)
 	if (rc == 0 && conf->c_embed)
 		rc = expose_events(p);
 	else if (rc == 0 && p->p_sched.s_moves)
-		rc = uevents_of(&p->p_sched, &e);       /* threads may arrive in a wait */
+		rc = uevents_of(&p->p_sched, &e);       /* arriving threads need them */
 	if (rc == 0)
 		rc = begin_slices(p);
 	return rc;

@@ -7,13 +7,14 @@
  * thread brings its stack to the processor where it begins, which has the stack until the
  * thread has ended.
  *
- * The end of a thread reduces the count at once, so after a join another thread can be
+ * The end of a thread reduces as_threads at once, so after a join another thread can be
  * started. The stack becomes vacant later, since s_next and the sleep of a processor run
- * on the stack of the thread that ended last. uproc__sort_left() is called until that
- * stack is free.
+ * on the stack of the thread that ended last. uproc__sort_left() is called again until
+ * the processor has left that stack.
  *
- * There are at most c_alone own stacks, and two more for each processor, for stacks on
- * the way back. Stacks that stay vacant for a period are unmapped, in steps.
+ * There are at most c_alone own stacks, and two more for each processor, since some have
+ * lost their thread and are not vacant yet. Stacks that stay vacant for a period are
+ * unmapped, in steps.
  */
 #include <stdlib.h>
 
@@ -32,7 +33,7 @@ struct uproc_alone {
 	struct uimage_stacks al_map;
 	struct uproc_alone  *al_other;   /* the next in the list of all */
 	struct uproc_alone **al_at;      /* the pointer to this stack in that list */
-	struct uproc_alone  *al_vacant;
+	struct uproc_alone  *al_vacant;  /* the next vacant stack */
 };
 
 /* Adds n to as_vacants, under as_lock; has_spares() reads as_vacants without the lock. */
@@ -49,7 +50,7 @@ static void put_alone(struct uproc_alones *o, struct uproc_alone *a)
 	count_vacant(o, 1);
 }
 
-/* USCHED_ALONE marks a stack whose thread has ended and is still counted. */
+/* USCHED_ALONE marks a stack whose thread has ended, but still counts in as_threads. */
 __attribute__((noinline))
 void uproc__sort_left(struct uproc *p)
 {
@@ -72,7 +73,8 @@ void uproc__sort_left(struct uproc *p)
 	unlock(&o->as_lock);
 }
 
-/* Takes a stack of `size' bytes, under as_lock. NULL: the first FITS are smaller. */
+/* Takes a vacant stack of `size' bytes or more, under as_lock. Returns NULL if the first
+   FITS vacant stacks are smaller. */
 static struct uproc_alone *take_vacant(struct uproc_alones *o, size_t size)
 {
 	struct uproc_alone **at = &o->as_vacant, *a = NULL;

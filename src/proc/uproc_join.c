@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_join.c: the end of threads, and joins: by threads, and by native threads, which
- * wait, or run the processor themselves. This file neither starts threads nor chooses
- * which one runs.
+ * uproc_join.c: the end of threads, and joins by threads and by native threads. A native
+ * thread waits, or runs the processor itself. This file neither starts threads nor
+ * chooses which one runs.
  *
  * Invariants
  *  - re_joiner changes by compare-and-swap, and from NATIVE under r_lock only:
@@ -14,17 +14,17 @@
  *	ENDED  -> TAKEN       a join or a detach comes after the end
  *	joiner -> OPEN        the joiner gives up: a deadlock, its deadline, a cancel
  *
- *    The joiner that was told frees the record, or the caller that replaced ENDED by
- *    TAKEN. A detached thread is freed at its end. While a record is free the word is
- *    DETACHED, so a thread without a handle starts and ends without a store to the word.
- *    TAKEN is not ENDED, since the joiner may not have run yet, and until then a second
- *    join must fail. A joiner that gives up and finds TAKEN waits for the news, which
- *    must not come in the middle of a later wait.
+ *    The record is freed by the joiner that was told, or by the caller that replaced
+ *    ENDED by TAKEN. A detached thread is freed at its end. While a record is free
+ *    re_joiner is DETACHED, so a thread without a handle starts and ends without a store
+ *    to re_joiner. TAKEN is not ENDED, because the joiner may not have run yet, and until
+ *    then a second join must fail. A joiner that gives up and finds TAKEN waits for
+ *    UPROC_JOINED, which must not come in the middle of a later wait.
  *  - r_joining counts the native threads whose join is not over. The end of the joined
- *    thread reduces the count, not the native thread. While the count is not zero and all
- *    processors are parked, threads are stuck, unless a thread waits for an event, or a
- *    native thread has announced a wake: uprocs_hold(), or a join (not a destroy) with a
- *    deadline.
+ *    thread reduces the count; the native thread does not. While the count is not zero
+ *    and all processors are parked, threads are stuck, unless a thread waits for an
+ *    event, or a native thread has announced a wake, by uprocs_hold() or by a join (not a
+ *    destroy) with a deadline.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -37,13 +37,13 @@
 #include "../base/when.h"
 
 enum {
-	TURN      = 1000000,            /* ns of one run inside uprocs_run() */
+	TURN      = 1000000,            /* ns that threads run in a uprocs_run() */
 	PARKS     = 1000000,            /* ns between looks whether all are parked */
 };
 
 /* ---- The end of a thread ---- */
 
-/* Frees a thread that was joined, after its value was taken. */
+/* Frees `t', which was joined, and stores the thread's value in *value if not NULL. */
 static void put_joined(struct uproc_thread *t, void **value)
 {
 	if (value)
@@ -65,8 +65,8 @@ void uproc__done(struct usched *s, struct ustack *u)
 	uproc__take_left(p);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	/*
-	 * A record keeps KNOWN from its first handle on. So there is no handle of this
-	 * thread, and no stale handle of an earlier thread with this record.
+	 * A record keeps UPROC_MAIL_KNOWN from its first handle on. Without that bit no
+	 * handle exists, of this thread or of an earlier thread with this record.
 	 */
 	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
 		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);
@@ -77,7 +77,7 @@ void uproc__done(struct usched *s, struct ustack *u)
 	if (mail & UPROC_MAIL_NAMED)
 		uproc__forget_name(u);
 	if (mail & ~(uint32_t)UPROC_MAIL_NONE)
-		return;                         /* in the inbox */
+		return;                         /* uproc_drain() settles `t' */
 	if (mail & UPROC_MAIL_UNJOINED)
 		uimage_record_free(&p->p_images, t);
 	else
@@ -95,7 +95,7 @@ int uproc__detach(struct usched *s, struct ustack *u)
 
 /* ---- Joins by threads ---- */
 
-/* Joins with a deadline of 0. */
+/* Joins `t' if it has ended already, for a deadline of 0. Returns as ustack_join(). */
 static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 {
 	struct uproc_thread *now = ENDED;
@@ -108,8 +108,8 @@ static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 }
 
 /*
- * Takes UPROC_MAIL_DEADLOCK that is still on the way after the end of an earlier join.
- * True: there was such mail, which may have been for the earlier join or for the new one.
+ * Yields while UPROC_MAIL_DEADLOCK is on its way, so that no news for an earlier join
+ * come in the new one. Returns whether there was such mail, which may be for either join.
  */
 static bool take_late_news(struct uproc_thread *me)
 {
@@ -156,7 +156,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 
 /* ---- Native threads ---- */
 
-/* Keeps the lock to the end: after the last release `r' may be destroyed. */
+/* Keeps r_lock to the end, since `r' may be destroyed after the last release. */
 void uprocs_hold(struct uprocs *r, int on)
 {
 	lock(&r->r_lock);
@@ -171,7 +171,7 @@ void uprocs_hold(struct uprocs *r, int on)
 	unlock(&r->r_lock);
 }
 
-/* Waits for r_changed. Returns false at the deadline. */
+/* Waits for r_changed, under r_lock. Returns false at the deadline. */
 static bool wait_change(struct uprocs *r, int64_t deadline)
 {
 	struct timespec t = when_of(deadline);
@@ -181,7 +181,8 @@ static bool wait_change(struct uprocs *r, int64_t deadline)
 	return pthread_cond_timedwait(&r->r_changed, &r->r_lock, &t) != ETIMEDOUT;
 }
 
-/* 1: `t' has ended, or with NULL all threads have; -EDEADLK; -ETIMEDOUT. Under r_lock. */
+/* Waits under r_lock until `t' has ended or, with NULL, all threads have. Returns 1 then,
+   or -EDEADLK or -ETIMEDOUT. */
 static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {
 	unsigned seen = r->r_deadlocks;
@@ -190,7 +191,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 	r->r_joining++;
 	for (;;) {
 		if (t && LOAD(uproc_rest(t)->re_joiner) == TAKEN)
-			return 1;               /* the end has counted r_joining down */
+			return 1;               /* the end of `t' has reduced r_joining */
 		if (r->r_deadlocks == seen && timely)
 			quiet = uproc__detect_end(r);
 		if (r->r_deadlocks != seen || (!t && quiet) || !timely)
@@ -209,11 +210,11 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 	return r->r_deadlocks != seen ? -EDEADLK : -ETIMEDOUT;
 }
 
-/* uproc__await() of processors with native threads of their own. */
+/* Does uproc__await() for processors with native threads of their own. */
 static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 			int64_t deadline)
 {
-	/* The caller may wake threads after this join, which so counts as a hold. */
+	/* This join counts as a hold, since the caller may wake threads after it. */
 	bool returns = t && deadline != INT64_MAX;
 	int rc;
 
@@ -236,7 +237,8 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	return rc < 0 ? rc : 0;
 }
 
-/* Reports stuck threads. 0: threads that join were told; -EDEADLK: no thread joins. */
+/* Reports stuck threads. Returns 0 if threads that join were told of the deadlock, and
+   -EDEADLK if no thread joins. */
 static int report_stuck(struct uprocs *r)
 {
 	bool told = uproc__report_stuck(r);
@@ -247,8 +249,8 @@ static int report_stuck(struct uprocs *r)
 }
 
 /*
- * The calling native thread runs the one processor until `t' has ended, and frees `t'; or
- * with NULL, until all threads have ended.
+ * Does uproc__await() for a driven processor, which runs on the calling native thread
+ * meanwhile.
  */
 static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
 {
@@ -270,7 +272,7 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 		else if (when_now() >= deadline
 			 && (t || LOAD(p->p_inbox) != PARKED || !uproc__is_stuck(p)))
 			rc = -ETIMEDOUT;
-		else if (LOAD(p->p_inbox) == PARKED)    /* and no mail has come */
+		else if (LOAD(p->p_inbox) == PARKED)    /* so no mail has come */
 			rc = report_stuck(r);
 	}
 	r->r_returns = 0;
@@ -308,7 +310,7 @@ int uprocs_run(struct uprocs *r)
 	rc = usched_run(&p->p_sched);
 	allow_cancel(before);
 	if (when_now() >= r->r_deadline)
-		uevents_interrupt(&p->p_sched);         /* more may be ready */
+		uevents_interrupt(&p->p_sched);         /* threads may be ready */
 	r->r_leave = 0;
 	r->r_deadline = INT64_MAX;
 	return rc ? rc : p->p_sched.s_events->e_expose(p->p_sched.s_events);
@@ -323,7 +325,7 @@ int uproc__join(struct usched *s, struct ustack *u, void **value, int64_t deadli
 
 	if (!self)
 		return uproc__await(p->p_procs, t, value, deadline);
-	me = uproc_thread(ustack_self());       /* KNOWN: its joined thread sends mail */
+	me = uproc_thread(ustack_self());       /* sets KNOWN, since `t' sends mail */
 	rc = deadline == 0 ? join_ended(me, t) : join_by_thread(me, t);
 	if (rc == 0)
 		put_joined(t, value);

@@ -5,10 +5,10 @@
 #include "proc.h"
 #include "../../uwait.h"
 
-/* IDLE and WAKING of uwait.c. In other states a wait is not granted. */
+/* The values of IDLE and WAKING in uwait.c. In other states a wait is not granted. */
 enum { UWAITER_IDLE = 0, UWAITER_WAKING = 2 };
 
-/* Bits of u_deep, which is a word of bit fields, by the ABIs of both machines. */
+/* Bits of u_deep, a word of bit fields, as the ABIs of x86-64 and AArch64 place them. */
 enum { USTACK_CANCELLED = 1, USTACK_ATTACHED = 2, USTACK_OUTSIDE = 4 };
 
 /* The attribute "used" keeps the constant, which no code of the program reads. */

@@ -11,8 +11,8 @@
  *  - the control block, which the thread pointer and pthread_self() point to.
  *
  * A word that only looks like such an address, or that the thread does not use any more,
- * keeps the thread on the processor, until another move is tried. Addresses in the heap,
- * and addresses to which the code adds a constant, are not found. doc/moving.md has more.
+ * keeps the thread on the processor until the next attempt to move it. Addresses in the
+ * heap, and addresses to which the code adds a constant, are not found: doc/moving.md.
  *
  * In the child of a fork, libc's lock of the list of libraries may be locked for ever. If
  * there were schedulers before the fork, threads that have run stay where they are.
@@ -28,14 +28,14 @@
 enum {
 	DEPTH   = 16 << 10,     /* the most bytes of frames that are searched */
 	CONTROL = 4096,         /* bytes before and behind the thread pointer */
-	NEAR    = 1 << 20,      /* bytes between static TLS and the thread pointer */
+	NEAR    = 1 << 20,      /* bytes from static TLS to the thread pointer, at most */
 };
 
 #ifndef __has_builtin
 #define __has_builtin(name) 0
 #endif
 
-/* Sanitizers would report a read of another function's frame. */
+/* Sanitizers do not check such a function, which reads frames of other functions. */
 #if defined __clang__
 #define UNCHECKED __attribute__((no_sanitize("address", "memory", "thread")))
 #else
@@ -58,7 +58,8 @@ static void widen(struct uproc_local *r, uintptr_t begin, uintptr_t end)
 	r->lo_end = end > r->lo_end ? end : r->lo_end;
 }
 
-/* Adds a range of dynamic TLS, or widens the first range by static TLS. */
+/* Notes the TLS of a library for dl_iterate_phdr(): adds a range for dynamic TLS; widens
+   the first range for static TLS. Returns 1, to end the calls, if no range is left. */
 static int note_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct uproc_locals *l = (struct uproc_locals *)arg;

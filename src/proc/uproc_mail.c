@@ -8,12 +8,12 @@
  *    The sender that sets the first bit pushes the thread. The processor clears u_mail
  *    after it has read re_next. So a record is in at most one inbox, once.
  *  - A thread that ends while in the inbox is settled when the processor takes the thread
- *    out. No record in a list is freed. LIVE, in the same word, decides whether the end
- *    or the mail came first. The last step of the next start of the record sets LIVE, so
- *    a stale handle cannot change a thread that is half made.
+ *    out: its joiner is told, or its record is freed. So no record in a list is freed.
+ *    LIVE, a bit of u_mail, decides whether the end or the mail came first. The last step
+ *    of a start sets LIVE, so a stale handle cannot change a thread that is half made.
  *  - A free record may become zeros at any time, when the memory goes back to the system.
- *    Zeros are a thread that has ended, and that no thread may join. The next start sets
- *    KNOWN again.
+ *    Zeros mean a thread that has ended, and that no thread may join. uimage_pool_keep()
+ *    sees to it that KNOWN is set again.
  */
 #include "proc.h"
 
@@ -44,7 +44,7 @@ int uproc_post(struct uproc_thread *t, unsigned mail)
 /* Mail that the thread must get on this processor, so the thread is not drawn away. */
 #define UPROC_MAIL_NEWS (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK | UPROC_MAIL_CANCEL)
 
-/* Delivers mail to `t', a thread of this processor. `q', if not NULL, draws `t'. */
+/* Delivers mail to `t', a thread of `p'. `q' is the processor that draws `t', or NULL. */
 static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
 		    struct uproc *q)
 {
@@ -66,7 +66,7 @@ static void deliver(struct uproc *p, struct uproc_thread *t, uint32_t mail,
 		ustack_cancel_here(&t->th_stack);
 		uproc__open(p);
 	}
-	/* News of a deadlock may be late: the thread may have gone on. */
+	/* News of a deadlock are dropped if the thread has gone on meanwhile. */
 	if (mail & (UPROC_MAIL_JOINED | UPROC_MAIL_DEADLOCK) && *tokens < UPROC_WAITING) {
 		if (!(*tokens & UPROC_NEWS)) {
 			usched__tell(&p->p_sched, USCHED_BY_JOIN, &t->th_stack, NULL);
@@ -133,8 +133,9 @@ void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Returns whether `t', in the inbox of `p', moves here, or was started elsewhere. Joining
- * threads may have the bit, too, but r_moving never owns a joining thread.
+ * Returns whether `t', in the inbox of `p', moves here, or was started from elsewhere.
+ * For a joining thread the same bit is UPROC_MAIL_JOINED, but r_moving never owns such a
+ * thread.
  */
 static bool is_moving(const struct uproc *p, struct uproc_thread *t)
 {
@@ -142,7 +143,7 @@ static bool is_moving(const struct uproc *p, struct uproc_thread *t)
 		&& uproc_of(&t->th_stack) == p->p_procs->r_moving && t->th_stack.u_func;
 }
 
-/* Delivers what is in the inbox, the oldest first. */
+/* Delivers the mail of the threads in the inbox, the first that came first. */
 void uproc_drain(struct uproc *p)
 {
 	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_move.c: threads that move to idle processors. doc/moving.md has the protocol, and
- * proves the protocol; the numbers here are the steps of that page.
+ * proves the protocol. The steps that comments name by numbers are those of that page.
  *
  *	idle processor q                        busy processor p
  *	asks:     sets a bit of r_asking,       gives:    takes the bit, counts places,
@@ -9,14 +9,14 @@
  *	                                                  the inbox of q
  *	threads arrive: becomes the owner       p_ended:  counts them as gone
  *
- * A processor can also draw a thread that it wakes: the same steps for one thread, with
- * the waker's processor for q.
+ * A processor can also draw a thread that it wakes. The thread then moves by the same
+ * steps, in which q is the waker's processor.
  *
  * A new thread may always leave. A thread that has run may leave unless c_stay, if the
  * stack is unshared, and takes the stack along. After the end of the thread the stack
- * goes back to the processor where it was added, which would run out of stacks otherwise.
- * The stack is in p_foreign until a look, since the end of the thread still runs on the
- * stack; then in p_returned of the home processor.
+ * goes back to its home, the processor where it was added, which would run out of stacks
+ * otherwise. The stack is in p_foreign until a look for events, since the end of the
+ * thread still runs on the stack. Then the stack is in p_returned of its home.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -26,7 +26,7 @@
 #include "../base/when.h"
 
 enum {
-	SCAN = 2 * POLICY_PLACES,       /* threads in the queue that are looked at */
+	SCAN = 2 * POLICY_PLACES,       /* the most threads in the queue to look at */
 };
 
 /* ---- The processor that asks ---- */
@@ -42,8 +42,8 @@ static uint64_t asking_bit(const struct uproc *p)
 }
 
 /*
- * Returns how many threads in the queue of `p' might move. An estimate: the counters are
- * read one after the other.
+ * Returns how many threads in the queue of `p' might move. The number is an estimate,
+ * since the counters are read one after the other.
  */
 static uint32_t movable(const struct uproc *p)
 {
@@ -54,8 +54,8 @@ static uint32_t movable(const struct uproc *p)
 }
 
 /*
- * Steps 1 and 2. Each search looks at the next POLICY_LOOKS processors, beginning behind
- * `p': processors that search at the same time begin at different places.
+ * Does steps 1 and 2. Each search looks at the next POLICY_LOOKS processors, beginning
+ * behind `p', so that processors that search at the same time begin at different places.
  */
 void uproc__ask(struct uproc *p)
 {
@@ -86,7 +86,7 @@ void uproc__ask(struct uproc *p)
 		CAS(&of->p_inbox, &empty, ASKED);
 }
 
-/* Clears the bit of `p' in r_asking. False: a processor that gives has taken the bit. */
+/* Clears the bit of `p' in r_asking. Returns false if a giver has taken that bit. */
 static bool end_asking(struct uproc *p)
 {
 	return FETCH_AND(asking_of(p), ~asking_bit(p)) & asking_bit(p);
@@ -102,13 +102,13 @@ void uproc__stop_asking(struct uproc *p, int64_t now)
 	policy_get(&p->p_load, now);
 }
 
-/* Counts in p_passed a thread that begins, or has begun, on another processor. */
+/* Counts a thread in p_passed if it begins, or has begun, `elsewhere'. */
 static void pass(struct uproc *p, bool elsewhere)
 {
 	__atomic_store_n(&p->p_passed, p->p_passed + elsewhere, __ATOMIC_RELAXED);
 }
 
-/* Step 9. */
+/* Does step 9: makes `p' the owner of `t'. */
 void uproc__arrive(struct uproc *p, struct uproc_thread *t)
 {
 	bool began = t->th_stack.u_stack != &p->p_procs->r_moving->p_sched.s_new;
@@ -135,9 +135,9 @@ static uint32_t count_asking(const struct uprocs *r)
 }
 
 /*
- * Returns whether the blocking thread yields, and so is the newest in the queue. Its
- * frames are in use, so this thread stays. Otherwise the oldest thread stays, and runs
- * next.
+ * Returns whether the blocking thread yields, and so is the newest in the queue. If so
+ * this thread stays, as its frames are in use. Otherwise the oldest thread stays, and
+ * runs next.
  */
 static bool yields(const struct uproc *p)
 {
@@ -147,8 +147,8 @@ static bool yields(const struct uproc *p)
 }
 
 /*
- * Returns whether `t' may leave; if so, marks `t' (step 5). With `as_new' only a new
- * thread may leave, otherwise only a thread that has run.
+ * Returns whether `t' may leave, and if so marks `t' by MOVED (step 5). With `as_new'
+ * only a new thread may leave, otherwise only a thread that has run.
  */
 static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 		   struct uproc_locals *l)
@@ -173,7 +173,7 @@ static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 	return CAS(&u->u_mail, &mail, mail | UPROC_MAIL_MOVED);
 }
 
-/* Steps 6 and 7. */
+/* Does steps 6 and 7: makes r_moving the owner of `t', and pushes `t' to `q'. */
 static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t)
 {
 	pass(p, t->th_stack.u_stack == &p->p_sched.s_new);
@@ -183,8 +183,8 @@ static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t
 }
 
 /*
- * Gives up to `most' new threads, from the newer end of the queue: threads that were
- * started in a row stay together. Returns the number.
+ * Gives up to `most' new threads, from the newer end of the queue, so that threads that
+ * were started in a row stay together. Returns the number of threads given.
  */
 static uint32_t give_new(struct uproc *p, struct uproc *q, uint32_t most)
 {
@@ -218,7 +218,7 @@ static void close_gaps(struct uproc *p, size_t scan)
 	__atomic_store_n(&p->p_head, to, __ATOMIC_RELAXED);
 }
 
-/* Gives up to `most' threads that have run, the oldest first. Returns the number. */
+/* Gives up to `most' threads that have run, the oldest first. Returns how many. */
 static uint32_t give_others(struct uproc *p, struct uproc *q, uint32_t most)
 {
 	size_t scan = p->p_tail - p->p_head;
@@ -244,7 +244,7 @@ static uint32_t give_others(struct uproc *p, struct uproc *q, uint32_t most)
 
 typedef uint32_t give_fn(struct uproc *p, struct uproc *q, uint32_t most);
 
-/* Steps 4 to 8: counts places, gives threads. Returns the number of threads given. */
+/* Does steps 4 to 8: counts places, and calls `give'. Returns how many threads moved. */
 static uint32_t give_counted(give_fn *give, struct uproc *p, struct uproc *q,
 			     uint32_t most)
 {
@@ -274,7 +274,7 @@ static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
 	return given;
 }
 
-/* Gives to each processor that asks, the next in the array first. */
+/* Gives threads to each processor that asks, beginning with the one after `p'. */
 void uproc__give(struct uproc *p)
 {
 	struct uprocs *r = p->p_procs;
@@ -282,7 +282,7 @@ void uproc__give(struct uproc *p)
 	uint32_t asking;
 
 	if (GET(*asking_of(p)) & asking_bit(p))
-		end_asking(p);                  /* the giver had nothing */
+		end_asking(p);                  /* a late giver has set the bit again */
 	asking = count_asking(r);
 	for (size_t i = 1; i < all && asking > 0; i++) {
 		struct uproc *q = uproc_at(r, (uproc__index(p) + i) % all);
@@ -300,9 +300,9 @@ void uproc__give(struct uproc *p)
 /* ---- Threads that follow others ---- */
 
 /*
- * Returns whether `p' draws a thread of `o' that is woken here. A thread that has just
- * come draws the first thread it wakes, so a group follows a member that was given away.
- * Otherwise, now and then, one of two processors draws.
+ * Returns whether `p' draws a thread of `o' that is woken here. If the waker has just
+ * moved here, `p' draws the first thread that it wakes, so a group follows a member that
+ * was given away. Otherwise only some wakes draw, and only of one of two processors.
  */
 static bool draws(struct uproc *p, const struct uproc *o)
 {
@@ -365,7 +365,7 @@ bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 
 /*
  * Late mail finds the processor of an ended thread through u_stack. The stack may leave
- * with the next thread, and the mail would follow the stack, so u_stack becomes s_native.
+ * with the next thread, so u_stack becomes s_native, and the mail still comes here.
  */
 void uproc__leave_stack(struct uproc *p, struct ustack *u)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_name.c: the names of threads. Few threads have a name, so names are in a hash
- * table beside the records. A bit in u_mail says that a thread is in the table, so the
- * end of a thread without a name does not search.
+ * table beside the records. A bit in u_mail says that a thread is in the table, so that
+ * the table is not searched at the end of a thread without a name.
  *
  * names_lock is taken last, and only libc's functions are called under the lock.
  */
@@ -13,7 +13,7 @@
 #include "proc.h"
 #include "../base/text.h"
 
-enum { RECORD_LINE = 64 };              /* bytes: records are farther apart */
+enum { RECORD_LINE = 64 };              /* bytes; records are farther apart */
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 struct uproc_name *uproc__names[UPROC_NAME_LISTS];      /* names_lock */
@@ -40,7 +40,7 @@ static void drop_name(const struct ustack *u)
 	free(name);
 }
 
-/* Names `u', under names_lock. 0; -ENOMEM. */
+/* Names `u', under names_lock. Returns 0 or -ENOMEM. */
 static int set_name(const struct ustack *u, const char *text)
 {
 	struct uproc_name **at = find_name(u), *name = *at;
