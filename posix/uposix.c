@@ -49,7 +49,7 @@ static int make_scheduler(void)
 				      SIGABRT, SIGPROF, SIGVTALRM, SIGURG };
 	const struct uposix_conf *c = &uposix__conf;
 	struct uprocs_conf conf = {
-		.c_stay       = 1,      /* programs keep addresses of native
+		.c_stay       = 1,      /* since programs keep addresses of native
 					   thread-local variables */
 		.c_control    = 1,
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
@@ -65,7 +65,7 @@ static int make_scheduler(void)
 	pthread_sigmask(SIG_SETMASK, &set, &old);
 	rc = rr_create(&conf, &rr);
 	if (rc == 0) {
-		if (!SIMULATED)         /* a simulation has no other native thread */
+		if (!SIMULATED)         /* a simulation has only one native thread */
 			uprocs_hold(rr, 1);
 		uposix__watch(rr);
 	}
@@ -77,8 +77,8 @@ static int make_scheduler(void)
 }
 
 /*
- * Returns the scheduler in *rr, and makes one if there is none. 0 or a negative errno
- * value.
+ * Stores the scheduler in *rr, and makes one if there is none. Returns 0 or a negative
+ * errno value.
  */
 static int get_scheduler(struct uprocs **rr)
 {
@@ -265,8 +265,8 @@ static bool has_size(const pthread_attr_t *attr)
 }
 
 /*
- * Starts a thread with a stack of its own. The stack size is that of `attr' or
- * c_stack_size, whichever is larger.
+ * Starts a thread, with a stack of its own unless c_shared is set. The stack size is the
+ * one that the program has set in `attr' or c_stack_size, whichever is larger.
  */
 static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_t *attr)
 {
@@ -304,7 +304,7 @@ static void give_up(struct uposix_thread *p)
 	uposix__free_record(p);
 }
 
-/* Ends the calling thread after its frames have been unwound, if they can be unwound. */
+/* Ends the calling thread. Its frames have been unwound, if they can be unwound. */
 __attribute__((noreturn)) static void leave(struct uposix_thread *me)
 {
 	end(me);

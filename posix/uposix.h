@@ -6,9 +6,9 @@
  *	cc -include usched/posix/uposix.h ...         the program's own calls, or
  *	usched-run PROGRAM...                   all of a program, by LD_PRELOAD
  *
- * Each function is that of POSIX or of glibc with the name behind uposix_, and differs
- * where uposix(7) says so. Native threads, such as main(), may call each function, too.
- * An object of PTHREAD_PROCESS_SHARED stays libc's.
+ * Each function does what the function of POSIX or glibc does that has the same name
+ * without uposix_, unless uposix(7) says otherwise. Native threads, such as main(), may
+ * call each function, too. An object with PTHREAD_PROCESS_SHARED keeps libc's format.
  *
  * uposix_define.h, which is made of uposix_names.h, declares each function with libc's
  * type, except those below. In C it has the plain name mean the function, unless
@@ -60,7 +60,8 @@ extern "C" {
 #endif
 
 /*
- * libc's types let a call on a socket take any kind of address, by an extension of GNU C.
+ * Suppresses warnings, because libc's declarations of calls on sockets use an extension
+ * of GNU C, by which these calls take any kind of address.
  */
 #pragma GCC system_header
 

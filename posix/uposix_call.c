@@ -5,8 +5,8 @@
  * of uposix_names.h list the numbers.
  *
  * The kernel keeps some settings for each native thread, so all threads of a processor
- * share them. Only the name is kept for each thread. A change of any other such setting
- * is reported, once for each function that makes such a change.
+ * share them. This library keeps one of them, the name, for each thread. A change of any
+ * other such setting is reported, once for each function that makes such a change.
  *
  * Signal sets of the kernel are smaller than libc's.
  */
@@ -42,8 +42,8 @@ static const sigset_t *mask_of(long mask, sigset_t *room)
 }
 
 /*
- * Returns the signal mask of pselect6(): its last argument points to the mask's address
- * and size.
+ * Returns the signal mask in the last argument of pselect6(), which points to the address
+ * and the size of the mask.
  */
 static const sigset_t *mask_at(long place, sigset_t *room)
 {
@@ -54,7 +54,7 @@ static const sigset_t *mask_at(long place, sigset_t *room)
 	UPOSIX_TELL_ONCE("%s: the kernel keeps what that changes with a processor,"	\
 			 " for all of its threads. Run the program natively", name)
 
-/* Calls of the rows KEPT are system calls with at most five arguments. */
+/* Defines the functions of the rows KEPT, which have at most five arguments. */
 #define PLAIN(name)
 #define LATER(name)
 #define KEPT(name)								\
@@ -73,7 +73,7 @@ long uposix_##name(long a, long b, long c, long d, long e)			\
 #define N(i) ((size_t)a[i])
 #define P(i) ((void *)a[i])
 
-/* PR_SET_NAME cuts off names that are too long, as Linux does. */
+/* PR_SET_NAME shortens names that are too long, as Linux does. */
 int uposix_prctl(int what, ...)
 {
 	struct uposix_thread *me = uposix__thread_now();

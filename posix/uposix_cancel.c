@@ -2,8 +2,8 @@
 /*
  * uposix_cancel.c: pthread_cancel(), and the end of a thread from any depth of calls. A
  * cancel or a signal sets a bit of p_asked, and ends the wait of the thread by
- * ustack_cancel(). The thread then looks at p_asked for the reason, and clears the cancel
- * of usched, which was meant for that wait only.
+ * ustack_cancel(). The thread then finds the reason in p_asked, and clears the cancel of
+ * usched, which would end later waits, too.
  */
 #include "uposix_set.h"
 
@@ -13,7 +13,7 @@
 
 /*
  * Jumps to the clean-up handler that was pushed last, which calls pthread_unwind_next()
- * in the end. If there is no handler, jumps to run().
+ * in the end. If there is no handler, ends the thread.
  */
 static void jump(struct uposix_thread *me)
 {
@@ -21,7 +21,10 @@ static void jump(struct uposix_thread *me)
 
 	if (!to)
 		me->p_leave(me);
-	/* The buffer has only the first members of a jmp_buf, without the signal mask. */
+	/*
+	 * Hides the buffer from the compiler's checks, since the buffer has only the
+	 * first members of a jmp_buf, without the signal mask.
+	 */
 	__asm__("" : "+r"(to));
 	longjmp(to, 1);
 }
@@ -45,8 +48,8 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions,
 }
 
 /*
- * Aborts, as glibc does, since a handler of C++ caught the end of the thread and did not
- * throw again.
+ * Called if a handler of C++ has caught the end of the thread and has not thrown it
+ * again. Aborts, as glibc does.
  */
 static void swallowed(_Unwind_Reason_Code code, struct _Unwind_Exception *e)
 {
@@ -201,8 +204,8 @@ bool uposix__once_more(int rc)
 /* Clean-up handlers of C. */
 
 /*
- * glibc keeps a list of the clean-up handlers of a native thread. Here each thread has a
- * list, and pad[0] points to the handler that was pushed before.
+ * glibc has a list of clean-up handlers for each native thread. This library has a list
+ * for each thread; pad[0] of a handler points to the handler that was pushed before.
  */
 void uposix___pthread_register_cancel(__pthread_unwind_buf_t *buffer)
 {

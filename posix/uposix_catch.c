@@ -5,9 +5,9 @@
  * The system gives such a signal to a native thread that does not block the signal, and
  * tries main() first. A signal that all native threads block stays pending. The catcher,
  * a native thread that blocks all signals, looks for pending signals. The catcher is
- * started when main() blocks a signal that some thread does not block. A signalfd,
- * watched for edges, tells the catcher when a signal comes, and leaves the signal
- * pending.
+ * started when main() blocks a signal that some thread does not block. A signalfd, which
+ * the catcher watches by epoll for edges, tells when a signal comes, and leaves the
+ * signal pending.
  *
  * The catcher offers the signal to one thread that does not block the signal, and wakes
  * the thread as pthread_kill() does. The thread takes the signal from the system, and
@@ -57,8 +57,9 @@ static uint64_t awaited;                /* signals that some thread has awaited 
 					   time */
 static pid_t catcher;                   /* the catcher's gettid(); 0: no catcher; or
 					   STARTING */
-static bool changed;                    /* true if CHANGED has been sent and not taken */
-static bool main_gone;
+static bool changed;                    /* true if CHANGED has been sent to the catcher,
+					   which has not taken the signal yet */
+static bool main_gone;                  /* true if main() has ended by pthread_exit() */
 
 /* Descriptors of the catcher. The child of a fork closes them. */
 static int signal_fd = -1, epoll_fd = -1;
@@ -135,8 +136,8 @@ static uint64_t main_blocks(void)
 }
 
 /*
- * Offers a signal; the caller holds uposix__lock. A signal that a thread awaits in
- * sigwait() counts as offered.
+ * Offers a signal to one thread, or to all. The caller holds uposix__lock. A signal that
+ * a thread awaits in sigwait() counts as offered.
  */
 static int offer_locked(int sig, bool all)
 {
@@ -172,8 +173,8 @@ void uposix__look_again(void)
 }
 
 /*
- * The system takes the default action, which may end or stop the process, while the
- * signal is unblocked.
+ * Unblocks the signal for a moment, in which the system takes the default action. That
+ * action may end or stop the process.
  */
 void uposix__act_by_default(int sig)
 {
@@ -294,9 +295,9 @@ void uposix__open(uint64_t mask)
 }
 
 /*
- * main() may be in a signal handler that interrupted an allocator. Its mask is then not
- * main_mask, and allocating is unsafe, so the catcher is started when the next thread
- * begins.
+ * If the mask was not main_mask before, main() is in a signal handler, which may have
+ * interrupted an allocator. Then allocating is unsafe, and the catcher is started later,
+ * by uposix__open().
  */
 void uposix__native_mask(uint64_t before, uint64_t now)
 {

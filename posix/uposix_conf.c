@@ -2,9 +2,9 @@
 /*
  * uposix_conf.c: settings and messages.
  *
- * Messages go to the file that UPOSIX_LOG names, or otherwise to standard error. If the
- * program is a daemon, which has closed standard error, or has opened /dev/null or a
- * socket in its place, they go to syslog.
+ * Messages go to the file that UPOSIX_LOG names, or otherwise to standard error. A daemon
+ * has closed standard error, or has opened /dev/null or a socket in its place. The
+ * messages of a daemon go to syslog.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,9 +26,9 @@
 #include <unistd.h>
 
 enum {
-	STACKS     = 16384,             /* threads; each needs two of the 65,530
-					   mappings of a process */
-	STACK_SIZE = 1 << 19,           /* bytes */
+	STACKS     = 16384,             /* usual c_stacks; each stack needs two of the
+					   65,530 mappings of a process */
+	STACK_SIZE = 1 << 19,           /* usual c_stack_size, in bytes */
 	LINE       = 512,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_exchange.c: thread-local variables of which each thread has its own: those of
- * the program and of libraries that UPOSIX_TLS names, and the locale of uselocale().
+ * uposix_exchange.c: gives each thread values of its own for the thread-local variables
+ * of the objects that UPOSIX_TLS names, and a locale of its own for uselocale().
  *
  * The TLS blocks of such objects belong to the native thread. The blocks hold the values
  * of their owner, the thread that ran last on the native thread. Before another thread
@@ -43,9 +43,9 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 enum {
 	OBJECTS = 32,
 	ITEMS   = 32,
-	STATIC  = 64 << 10,             /* bytes around the thread pointer, where the
-					   TLS blocks of objects loaded at the start
-					   lie */
+	STATIC  = 64 << 10,             /* bytes from the thread pointer within which
+					   the TLS blocks of objects loaded at the
+					   start lie */
 };
 
 static struct object {
@@ -56,14 +56,14 @@ static struct object {
 	size_t      o_filled;
 	size_t      o_size;
 } chosen[OBJECTS];                      /* constant after the first thread */
-static size_t used, bytes;              /* `used' objects in chosen[], whose TLS blocks
-					   have `bytes' in all; constant after the
+static size_t used, bytes;              /* number of objects in chosen[], and size of
+					   all their TLS blocks; constant after the
 					   first thread */
 static uint32_t found;                  /* bit i is set if item i of UPOSIX_TLS names
 					   an object */
-static uintptr_t static_from, static_to;        /* range of the TLS blocks, STATIC
-						   bytes added to offsets from the
-						   thread pointer */
+static uintptr_t static_from, static_to;        /* range of the TLS blocks, as offsets
+						   from the thread pointer, to which
+						   STATIC is added */
 bool uposix__is_loaded;                 /* see uposix_set.h */
 
 /* The TLS blocks of the chosen objects, for one processor. */
@@ -136,7 +136,7 @@ static bool has_atexit(const ElfW(Rela) *r, size_t size, const ElfW(Sym) *symbol
 	return false;
 }
 
-/* True: the object may have thread-local variables with destructors. */
+/* Returns true if the object may have thread-local variables with destructors. */
 static bool has_destructors(const struct dl_phdr_info *info)
 {
 	const ElfW(Dyn) *d = NULL;
@@ -158,7 +158,8 @@ static bool has_destructors(const struct dl_phdr_info *info)
 
 /*
  * If this library is linked into the program, calls that register destructors go to libc.
- * Destructors then run when the native thread ends, so the variables cannot be exchanged.
+ * Then the destructors run when the native thread ends, which is too late if the
+ * variables are exchanged.
  */
 const char *uposix__why_shared(const struct dl_phdr_info *info, bool late)
 {
@@ -399,7 +400,7 @@ void uposix__own(struct uposix_thread *me)
 {
 	struct blocks *b = blocks_here();
 
-	if (!b)         /* so that <ctype.h> follows setlocale() */
+	if (!b)         /* so that <ctype.h> uses the locale of setlocale() */
 		uselocale(LC_GLOBAL_LOCALE);
 	if (!b && bytes)
 		b = new_blocks();

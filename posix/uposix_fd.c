@@ -128,7 +128,10 @@ static bool is_own(int fd)
 	return own;
 }
 
-/* A socket with SO_LINGER: close(2) of its last descriptor waits for the peer. */
+/*
+ * A copy of the descriptor of a socket with SO_LINGER. The close of the socket's last
+ * descriptor waits for the peer, so a native thread makes that close.
+ */
 struct lingering {
 	struct uposix_job l_job;
 	int               l_fd;
@@ -144,8 +147,8 @@ static long close_last(void *job)
 }
 
 /*
- * Returns a copy of `fd' for end_linger() if a close by the calling thread may wait;
- * otherwise -1.
+ * Returns -1 if close(fd) does not wait. Otherwise returns a copy of `fd', which the
+ * caller passes to end_linger() after close(fd), which then does not wait.
  */
 static int begin_linger(int fd)
 {
@@ -160,8 +163,9 @@ static int begin_linger(int fd)
 }
 
 /*
- * Has a native thread close the copy, and waits until it is closed. If there is no native
- * thread, the processor closes the copy and waits.
+ * Closes a copy that begin_linger() has returned. A native thread closes the copy, while
+ * the calling thread waits. If no native thread can be started, the calling thread closes
+ * the copy, and blocks its processor meanwhile. Does nothing if `copy' is -1.
  */
 static void end_linger(int copy)
 {

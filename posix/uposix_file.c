@@ -28,8 +28,8 @@ void uposix__run(void *job)
 }
 
 /*
- * The caller is shielded from cancels: the pool's call cannot be stopped, and its result
- * would be lost.
+ * Shields the caller from cancels, because the call cannot be stopped, and the result of
+ * the call would be lost.
  */
 int uposix__offload(struct uposix_job *job, size_t size)
 {
@@ -122,8 +122,8 @@ void uposix__apart(struct uposix_job *job, size_t size, int ends)
 	else
 		job->j_errno = EINTR;
 	if (job->j_result < 0 && job->j_errno == EINTR)
-		uposix__point();                /* ends the thread, if the cancel was
-						   one by pthread_cancel() */
+		uposix__point();                /* ends the thread if pthread_cancel()
+						   has ended the call */
 	errno = job->j_errno;
 }
 
@@ -231,8 +231,8 @@ int uposix___openat_2(int dir, const char *path, int flags)
 int uposix___openat64_2(int dir, const char *path, int flags) UPOSIX_ALIAS(__openat_2);
 
 /*
- * File locks: of the process, and of open file descriptions. No file lock belongs to a
- * native thread.
+ * File locks. A file lock belongs to the process or to an open file description, and not
+ * to a native thread, so a native thread can take the lock for a thread.
  */
 
 struct file_lock {

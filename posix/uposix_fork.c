@@ -10,8 +10,8 @@
  * changed: see uposix__has_forked(). The queues of locks are emptied of the parent's
  * waiters, so that no lock is handed to a thread that the child does not have.
  *
- * parts[] lists everything of which a process has one, with a lock or with descriptors.
- * The first part is the library's; each file of posix/ registers its own. State that the
+ * parts[] lists all state that a process has once and that has a lock or descriptors. One
+ * part is that of the library; each file of posix/ registers its own part. State that the
  * child must find consistent is locked before the fork. All other state is made anew in
  * the child, since another native thread may have been changing it. The child only closes
  * objects that the parent uses, too, such as an epoll instance. posix.sh checks that no
@@ -82,8 +82,8 @@ static void child(void)
 }
 
 /*
- * vfork() is fork() here: the child of a vfork() would change the parent's memory, such
- * as the table of descriptors.
+ * Does what fork() does, because the child of a vfork() would change the parent's memory,
+ * such as the table of descriptors.
  */
 pid_t uposix_vfork(void)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_futex.c: syscall(). Its SYS_futex may wait: libstdc++ and other libraries use
- * futexes, for example for futures, static variables of functions and
+ * uposix_futex.c: syscall() with SYS_futex, which may wait. libstdc++ and other libraries
+ * use futexes, for example for futures, static variables of functions and
  * std::atomic::wait(). uposix_call.c has the other system calls.
  *
  * Threads wait in a hash table by address; native threads wait in the kernel. A wake
  * wakes threads first, and then native threads, up to the given number in all. If native
- * threads wait in the bucket, a wake wakes at least one of them, so that none of them
- * waits for ever: futexes allow spurious wakes.
+ * threads wait in the bucket, a wake wakes at least one of them, even beyond that number,
+ * so that none of them waits for ever. Futexes allow such spurious wakes.
  *
  * A wait without FUTEX_PRIVATE_FLAG may be for a word that another process wakes, and
- * that process does not see the table. After UPOSIX_LOOK such a wait asks, by the
- * kernel's rule, whether the word is shared by processes; if so, the wait ends with a
- * spurious wake after each UPOSIX_LOOK.
+ * that process does not see the table. After UPOSIX_LOOK such a wait finds out, by the
+ * kernel's rule, whether processes share the word. If so, the wait ends with a spurious
+ * wake, and each further wait for the word does so after UPOSIX_LOOK.
  */
 #include "uposix_set.h"
 
@@ -119,9 +119,9 @@ static bool is_interrupted(bool restarts)
 }
 
 /*
- * Returns true if several processes may share the word: by the kernel's rule a page that
- * is not anonymous is shared. The caller has just read the word, so the page is present.
- * Also returns true if this process cannot find out.
+ * Returns true if several processes may share the word, or if that cannot be found out.
+ * By the kernel's rule a page that is not anonymous is shared. The caller has just read
+ * the word, so the page is present.
  */
 static bool is_shared(const void *word)
 {
@@ -179,7 +179,7 @@ static long wait_native(const long *a)
 	return rc;
 }
 
-/* FUTEX_WAIT by a thread. */
+/* Makes a FUTEX_WAIT or FUTEX_WAIT_BITSET for a thread. */
 static long wait_here(const long *a, const void *where)
 {
 	bool bitset = ((int)a[1] & ~FLAGS) == FUTEX_WAIT_BITSET;
@@ -252,7 +252,10 @@ static long wake_here(const void *word, uint32_t n, uint32_t bits)
 	return woken;
 }
 
-/* Errors are those of the kernel's wake, which is called, too. */
+/*
+ * Wakes threads by wake_here(), and native threads by the kernel's call, whose errors are
+ * returned.
+ */
 static long wake(const long *a, uint32_t bits)
 {
 	int most = (int)a[2] > 0 ? (int)a[2] : 1;

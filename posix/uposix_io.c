@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 /*
- * If a signal or a cancel ends a transfer, the result is the number of bytes transferred
- * before.
+ * Makes a call of unet that transfers bytes. If a signal or a cancel comes after the first
+ * byte, the transfer ends, and the result is the number of bytes transferred before.
  */
 #define TRANSFER(n, done, call) do {						\
 	if ((done) > 0)								\
@@ -42,7 +42,10 @@ enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
 
 /* read and write. */
 
-/* As uposix__way(), for a call that fails with ENOTSOCK where `fd' is no socket. */
+/*
+ * Does what uposix__way() does, for a call that needs a socket. For any other descriptor
+ * returns WAY_PLAIN, so that libc's call fails with ENOTSOCK.
+ */
 static int socket_way(int fd, short events, struct uposix_fd **f)
 {
 	int way = uposix__way(fd, events, f);
@@ -51,7 +54,7 @@ static int socket_way(int fd, short events, struct uposix_fd **f)
 		? WAY_PLAIN : way;
 }
 
-/* Returns how many bytes a read waits for. */
+/* Returns how many bytes a read must receive at least before the read ends. */
 static size_t least_of(size_t size, int flags, const struct uposix_fd *f)
 {
 	size_t least = flags & MSG_WAITALL ? size : GET(f->f_least);
@@ -242,7 +245,7 @@ static struct iovec *rest_of(const struct iovec *iov, size_t n, size_t skip, int
 }
 
 /*
- * For a native thread: writes what follows the first `put' bytes. `flags' are those of
+ * Writes, for a native thread, what follows the first `put' bytes. `flags' are those of
  * sendmsg(), or -1 for writev().
  */
 static ssize_t write_rest(int fd, const struct iovec *iov, size_t count, ssize_t put,

@@ -61,12 +61,12 @@ struct uposix_fd {
 	uint16_t f_unused;
 	uint32_t f_group;               /* group of copies of one open file; 0: no
 					   copies */
-	uint32_t f_receive;             /* ms; 0: no time-out */
-	uint32_t f_send;
-	uint32_t f_least;               /* SO_RCVLOWAT if greater than 1 */
+	uint32_t f_receive;             /* time-out of reads in ms; 0: no time-out */
+	uint32_t f_send;                /* time-out of writes */
+	uint32_t f_least;               /* SO_RCVLOWAT if greater than 1, otherwise 0 */
 	uint32_t f_age;                 /* changes when the number is closed */
-	struct usync_mutex *f_accept;   /* held by the one thread that waits for
-					   connections */
+	struct usync_mutex *f_accept;   /* mutex that is held by the one thread that
+					   waits for connections; NULL: not made yet */
 };
 
 /*
@@ -101,7 +101,7 @@ static inline bool uposix__in_thread(void)
 /* This is true in the child of a fork if the parent used unet. */
 extern bool uposix__child HIDDEN;
 
-/* Returns the entry of `fd'; NULL: there is none. */
+/* Returns the entry of `fd', or NULL if there is no entry. */
 struct uposix_fd *uposix__known(int fd) HIDDEN;
 
 /*
@@ -216,8 +216,8 @@ int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
  * Called after a call of libc that failed with EAGAIN. If only this library has set
  * O_NONBLOCK, waits by poll(2), until the time-out of the descriptor at most. Returns
  * true if the call is to be repeated. If the input was shut down, sets *n to 0 and errno
- * to EINVAL, and returns false. n is NULL for connect(), which is not repeated: true then
- * means that `fd' is ready.
+ * to EINVAL, and returns false. For connect(), which is not repeated, n is NULL, and the
+ * result is true if `fd' is ready.
  */
 bool uposix__repeat(ssize_t *n, int fd, short events) HIDDEN;
 
@@ -238,9 +238,10 @@ struct uposix_job {
 void uposix__run(void *job) HIDDEN;
 
 /*
- * Has the pool look up a name: calls j_call with the `size' bytes at `job', and sets
- * errno as the call does. This is no cancellation point, since a result must not be lost.
- * Returns 0 or a negative errno value; j_result is -1 after an error.
+ * Has the pool look up a name: a native thread of the pool calls j_call with a copy of
+ * the `size' bytes at `job'. Sets errno as the call does. This is no cancellation point,
+ * since a result must not be lost. Returns 0 or a negative errno value; j_result is -1
+ * after an error.
  */
 int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
 
@@ -264,7 +265,7 @@ int uposix__lock_file(int fd, int command, struct flock *l) HIDDEN;
 
 /* ---- uposix_stdio.c ---- */
 
-/* Clears the entry of a stream that libc has closed. */
+/* Removes the entry of a stream of libc that is about to be closed. */
 void uposix__end_stream(const FILE *file) HIDDEN;
 
 #endif /* UPOSIX_IO_H */

@@ -13,8 +13,8 @@
 enum {
 	ROOM = 8,                       /* length of a thread's first array of values */
 	ONCE_NEW = 0, ONCE_RUNS = 1, ONCE_DONE = 2,
-	ONCE_FORK = 4,                  /* a state that runs also holds the count of
-					   forks times this */
+	ONCE_FORK = 4,                  /* a state with ONCE_RUNS also contains f_count
+					   times this */
 };
 
 static struct {

@@ -20,8 +20,8 @@ extern void *uposix__real[] HIDDEN;
 
 /*
  * If this variable is 1, libstdc++ counts references without atomic operations, which is
- * wrong with several processors. In a simulation there is one native thread only. glibc
- * has the variable since 2.32.
+ * wrong with several processors. A simulation has only one native thread, so libc leaves
+ * the variable 1, and load() clears it. glibc has the variable since 2.32.
  */
 extern char __libc_single_threaded __attribute__((weak));
 
@@ -70,8 +70,8 @@ void *uposix__replace(const char *name, void *with)
 #endif
 
 /*
- * Finds the addresses of functions. May be called from anywhere, by a function whose
- * address is not known yet.
+ * Finds the addresses of functions. Called when the program calls a function whose
+ * address is not known yet, which may happen anywhere.
  */
 void uposix__find(void)
 {
@@ -80,7 +80,7 @@ void uposix__find(void)
 	find_all(calls++ > 0);
 }
 
-/* Is called before each call of a function with LOOKS, whose caller is `where'. */
+/* Called before each call, from `where', of a function of the rows LOOKS. */
 void uposix__look(const void *where)
 {
 	if (usched__is_tired())

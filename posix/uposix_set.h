@@ -25,14 +25,15 @@
 
 /* ---- uposix_conf.c ---- */
 
-/* Settings from the environment: uposix_load.c. */
+/* Settings, which uposix__settings() reads from the environment. */
 struct uposix_conf {
 	unsigned    c_stacks;           /* most threads with a stack of their own */
 	unsigned    c_shared;           /* number of stacks that all threads share, or
 					   0 */
 	unsigned    c_processors;       /* number of processors; 0: one for each CPU */
 	size_t      c_stack_size;       /* bytes */
-	bool        c_native;           /* threads beyond c_stacks are native ones */
+	bool        c_native;           /* true: a native thread is made in place of a
+					   thread that cannot be started */
 	bool        c_quiet;            /* no messages */
 	const char *c_log;              /* file of messages, or NULL */
 	const char *c_stats;            /* file of statistics, or NULL */
@@ -127,8 +128,8 @@ struct uposix_thread {
 					   ones; under uposix__lock */
 	struct uposix_thread *p_prev;
 	struct ustack       *p_thread;  /* NULL before the thread begins; under p_lock */
-	struct uwaiter      *p_waiter;  /* set when the thread begins; for the child of
-					   a fork */
+	struct uwaiter      *p_waiter;  /* uwait_self(), by which the child of a fork
+					   ends the wait of this thread */
 	struct usched__wrap  p_wrap;    /* name of the thread in reports, made of
 					   p_func */
 	void              *(*p_func)(void *);
@@ -141,14 +142,16 @@ struct uposix_thread {
 	/* The members up to p_joins are atomic. */
 	uint32_t             p_asked;
 	uint32_t             p_state;
-	uint64_t             p_pending; /* signals sent to the thread: bit n - 1 */
-	uint64_t             p_mask;    /* blocked signals; other threads read it */
-	uint64_t             p_waits;   /* signals awaited in sigwait() */
+	uint64_t             p_pending; /* signals sent to the thread by pthread_kill();
+					   signal n is bit n - 1, as in all sets here */
+	uint64_t             p_mask;    /* signals that the thread blocks */
+	uint64_t             p_waits;   /* signals that the thread awaits in sigwait() */
 	uint64_t             p_offer;   /* signals of the process that the catcher
-					   offers */
-	struct uposix_thread *p_joins;  /* the thread that joins this one */
+					   offers to the thread: uposix_catch.c */
+	struct uposix_thread *p_joins;  /* the thread for whose end this one waits in
+					   pthread_join(), or NULL */
 
-	/* Other threads do not use these members. */
+	/* Other threads do not use these members, except p_ended. */
 	struct uposix_value *p_values;  /* values of keys: an array of p_room */
 	uint32_t             p_room;
 	uint32_t             p_handled; /* number of handlers called */
@@ -157,13 +160,13 @@ struct uposix_thread {
 	bool                 p_exiting;
 	bool                 p_ended;   /* under p_lock */
 	__pthread_unwind_buf_t *p_cleanup;      /* the clean-up handler pushed last */
-	struct uposix_held  *p_held;    /* locked mutexes that processes share, of
-					   kinds that know their owner */
+	struct uposix_held  *p_held;    /* list of the mutexes that processes share and
+					   that this thread holds as their owner */
 	struct _Unwind_Exception p_unwind;
 	locale_t             p_locale;  /* set by uselocale(); NULL: the process's */
 	struct uposix_destructor *p_destructors;        /* list with the latest first */
-	char                *p_tls;     /* copies of exchanged variables while another
-					   thread runs, or NULL */
+	char                *p_tls;     /* values of the exchanged variables while
+					   another thread runs; NULL: none */
 
 	struct uwait_lock    p_lock;
 	char                 p_name[16];
@@ -172,7 +175,7 @@ struct uposix_thread {
 #define UPOSIX_MAGIC ((uintptr_t)0x75706f73)
 #define UPOSIX_GONE  ((uintptr_t)0x75706f72)    /* ended, and joined or detached */
 
-/* Returns the calling thread; NULL: the caller is a native thread. */
+/* Returns the record of the calling thread, or NULL if the caller has no record. */
 struct uposix_thread *uposix__me(void);
 
 /*
@@ -182,8 +185,8 @@ struct uposix_thread *uposix__me(void);
 int uposix__set_me(struct uposix_thread *me);
 
 /*
- * Returns uposix__me(), or NULL if the caller is a native thread. In the child of a fork
- * that includes the thread that called fork(), whose signal mask the system then keeps.
+ * Returns uposix__me(), or NULL if the caller runs natively. The thread that called
+ * fork() runs natively in the child, and the system keeps its signal mask there.
  */
 static inline struct uposix_thread *uposix__thread_now(void)
 {
@@ -192,26 +195,26 @@ static inline struct uposix_thread *uposix__thread_now(void)
 
 /*
  * Returns the record of `u', or NULL if `u' has not begun or is ending. The caller is the
- * native thread of `u'.
+ * native thread that runs `u'.
  */
 struct uposix_thread *uposix__record_of(const struct ustack *u);
 
 /*
- * Returns the record of a pthread_t, or NULL for a native thread's. p_magic may be
- * UPOSIX_GONE.
+ * Returns the record of a pthread_t, or NULL if that is a native thread. The thread of
+ * the record may be gone: see uposix__is_gone().
  */
 struct uposix_thread *uposix__thread(pthread_t thread);
 
 bool uposix__is_gone(const struct uposix_thread *p);
 
 /*
- * Counts of threads since the start of the process, which may be a fork. Under
+ * Counts of threads. In the child of a fork all counts start at 0. Protected by
  * uposix__lock.
  */
 struct uposix_counts {
 	unsigned c_now, c_most;
-	unsigned c_natives;             /* native threads, made in place of threads,
-					   that now live */
+	unsigned c_natives;             /* native threads that now live and were made
+					   in place of threads */
 	uint64_t c_started, c_refused, c_native;
 	bool     c_main_ended;          /* main() has called pthread_exit() */
 };
@@ -234,16 +237,17 @@ void uposix__free_record(struct uposix_thread *p);
 extern struct uposix_forked {
 	struct uposix_thread *f_me;     /* the thread that called fork(); NULL: main() */
 	pthread_t             f_native; /* the native thread that goes on as f_me */
-	uintptr_t             f_name;   /* f_me's uwait_name() in the parent */
+	uintptr_t             f_name;   /* uwait_name() of f_me in the parent, by which
+					   a lock still names f_me as its owner */
 	unsigned              f_count;  /* number of forks from the first process to
 					   this one */
-	bool                  f_alone;  /* the child has started no thread, so internal
-					   locks have no holder */
+	bool                  f_alone;  /* true until the child starts a thread; up to
+					   then no internal lock has a holder */
 } uposix__forked;
 
 /*
- * Returns true in the child of a fork. There the owner that a lock names may be a thread
- * of the parent, or the caller by its name in the parent, f_name.
+ * Returns true in the child of a fork. The owner that a lock names there may be a thread
+ * of the parent, or f_name, which is the name that the caller had in the parent.
  */
 static inline bool uposix__has_forked(void)
 {
@@ -251,14 +255,15 @@ static inline bool uposix__has_forked(void)
 		|| uposix__forked.f_name;
 }
 
-enum { UPOSIX_INTERNAL = 32 };          /* libc uses signals 32 and 33 itself */
+enum { UPOSIX_INTERNAL = 32 };          /* the first of signals 32 and 33, which libc
+					   uses itself */
 
 static inline uint64_t uposix__bit(int sig)
 {
 	return (uint64_t)1 << (sig - 1);
 }
 
-/* glibc keeps signal n as bit n - 1 of the first word. */
+/* Returns a set as a word. In glibc signal n is bit n - 1 of the set's first word. */
 static inline uint64_t uposix__mask_of(const sigset_t *set)
 {
 	uint64_t mask;
@@ -279,7 +284,7 @@ static inline void uposix__set_of(uint64_t mask, sigset_t *set)
  */
 uint64_t uposix__mask(void);
 
-/* Sets the mask of the native thread. */
+/* Sets the signal mask of the calling native thread. */
 void uposix__set_native_mask(uint64_t mask);
 
 /*
@@ -290,8 +295,8 @@ void uposix__lock_record(struct uposix_thread *p, uint64_t *old);
 void uposix__unlock_record(struct uposix_thread *p, const uint64_t *old);
 
 /*
- * Between these two calls no signal handler runs on the calling native thread. On a
- * processor no handler ever runs natively.
+ * Between these two calls no signal handler runs on the calling native thread. If the
+ * caller is a thread, the calls do nothing, since no handler interrupts a processor.
  */
 void uposix__hold_handlers(uint64_t *old);
 void uposix__release_handlers(const uint64_t *old);
@@ -302,8 +307,8 @@ void uposix__ask(struct uposix_thread *p, uint32_t what);
 /* ---- uposix_catch.c ---- */
 
 /*
- * Returns the signals that main() blocks now or has blocked. The catcher offers such
- * signals of the process to threads, and no other signals.
+ * Returns the signals that main() has blocked at some time. The catcher offers only these
+ * signals to threads.
  */
 uint64_t uposix__main_blocks(void);
 
@@ -313,7 +318,7 @@ void uposix__await(struct uposix_thread *me, uint64_t set);
 /* Tells the catcher to offer a signal again that a thread did not take. */
 void uposix__look_again(void);
 
-/* Tells the catcher that a thread has set this mask. */
+/* Tells the catcher that a thread has set its signal mask to `mask'. */
 void uposix__open(uint64_t mask);
 
 /* Tells the catcher that the calling native thread changes its mask. */
@@ -358,9 +363,9 @@ void uposix__end_signals(struct uposix_thread *me);
  *	while (uposix__again(&rc));
  *
  * If pthread_cancel() is pending, the thread ends. If a handler with SA_RESTART has run,
- * or if there was no reason to end the wait, returns true: the caller waits again. After
- * a handler without SA_RESTART, sets *rc to -EINTR and returns false. Otherwise returns
- * false, and leaves *rc unchanged.
+ * or if there was no reason to end the wait, returns true, and the caller waits again.
+ * After a handler without SA_RESTART, sets *rc to -EINTR and returns false. Otherwise
+ * returns false, and leaves *rc unchanged.
  *
  * uposix__again_once() is for waits that Linux never restarts: sleeps, polls, and all
  * waits with a time-out (signal(7)). After any handler, uposix__again_once() sets *rc to
@@ -422,8 +427,9 @@ static inline int uposix__point_once(void)
 }
 
 /*
- * Calls uposix__point_for(), for a function of POSIX. Returns false, and sets errno to
- * EINTR, if a handler has run.
+ * Does what uposix__point_for() does, and returns true if the function of POSIX that
+ * calls this is to go on. If the function must fail, sets errno to EINTR, and returns
+ * false.
  */
 static inline bool uposix__begins(bool restarts)
 {
@@ -435,7 +441,10 @@ void uposix__end_me(struct uposix_thread *me, void *result) __attribute__((noret
 
 /* ---- uposix_time.c ---- */
 
-/* Returns a time of `clock' as a deadline; see uposix__early(). */
+/*
+ * Returns a time of `clock' as a deadline. If `clock' is set afterwards, the deadline is
+ * wrong: see uposix__early().
+ */
 int64_t uposix__deadline(const struct timespec *time, clockid_t clock);
 
 /*
@@ -485,8 +494,8 @@ const char *uposix__choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			   bool late);
 
 /*
- * Keeps chosen objects from being unloaded. Called after the choice, and after
- * constructors, which may load more objects.
+ * Keeps chosen objects from being unloaded. Called once, at the first pthread_create(),
+ * when all objects have been chosen.
  */
 void uposix__keep_chosen(void);
 
@@ -506,9 +515,9 @@ void uposix__refuse_place(void *object);
 int uposix__make_values(struct uposix_thread *p);
 
 /*
- * uposix__own() makes `me', which begins, the owner of the TLS blocks, and sets the
- * locale to that of the process. uposix__disown() is called when the calling thread ends:
- * the blocks then have no owner.
+ * uposix__own() is called when the thread `me' begins. It makes `me' the owner of the TLS
+ * blocks, and sets the locale to that of the process. uposix__disown() is called when the
+ * calling thread ends, and leaves the blocks without an owner.
  */
 void uposix__own(struct uposix_thread *me);
 void uposix__disown(void);
@@ -516,7 +525,10 @@ void uposix__disown(void);
 /* Calls the destructors of the exchanged variables of `me', the calling thread. */
 void uposix__destroy_variables(struct uposix_thread *me);
 
-/* This is true in libusched-posix.so, whose functions replace libc's in the program. */
+/*
+ * This is true in libusched-posix.so, whose functions replace libc's in the program, and
+ * false if this library is linked into the program.
+ */
 extern bool uposix__is_loaded;
 
 /* ---- uposix_tls.c ---- */
@@ -528,7 +540,7 @@ extern bool uposix__is_loaded;
  */
 int uposix__look_at_objects(void);
 
-/* Looks at objects that were loaded since. The dynamic linker calls this. */
+/* Looks at objects that were loaded since the last look. Each load calls this. */
 void uposix__loaded(void);
 
 /*
@@ -538,7 +550,8 @@ void uposix__loaded(void);
 bool uposix__in_allocator(const void *where);
 
 /*
- * Yields, unless the caller, `where', is code of an allocator. Signal handlers may run.
+ * Yields, unless `where', an address in the caller, is code of an allocator. Signal
+ * handlers may run.
  */
 void uposix__let_run(const void *where);
 
@@ -561,9 +574,10 @@ __attribute__((always_inline)) static inline void uposix__pace_lock(void)
 /* ---- uposix_shared.c ---- */
 
 /*
- * Calls try(object), for an object of libc that processes share, from time to time until
- * the result is not EBUSY, or returns ETIMEDOUT at `time'. Signal handlers run meanwhile.
- * Returns the result of try().
+ * Waits for an object of libc that processes share: calls try(object) from time to time
+ * until the result is not EBUSY, and returns that result. Returns ETIMEDOUT if `time'
+ * comes before, or EINVAL if `time' is invalid; NULL means no time-out. Signal handlers
+ * run meanwhile.
  */
 int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 		 const struct timespec *time);
@@ -589,7 +603,7 @@ void uposix__forget_held(struct uposix_thread *me);
 
 /* ---- uposix_call.c ---- */
 
-/* Makes the system call of syscall() for each number except SYS_futex. */
+/* Does what syscall() does for any number except SYS_futex. */
 long uposix__call(long number, const long *a);
 
 #endif /* USCHED_UPOSIX_SET_H */
