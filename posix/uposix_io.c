@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 /*
- * Makes a call of unet that transfers bytes. If a signal or a cancel comes after the first
- * byte, the transfer ends, and the result is the number of bytes transferred before.
+ * Makes a call of unet that transfers bytes. If a signal or a cancel comes after the
+ * first byte, the transfer ends with the number of bytes transferred before.
  */
 #define TRANSFER(n, done, call) do {						\
 	if ((done) > 0)								\

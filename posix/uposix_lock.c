@@ -21,7 +21,8 @@ struct rwlock {
 
 struct sem {
 	struct usync_sem s;
-	uintptr_t        s_mark;        /* OURS */
+	uintptr_t        s_mark;        /* OURS, or any other value if the semaphore is
+					   libc's */
 };
 
 /*
@@ -31,7 +32,7 @@ struct sem {
 struct sleeper {
 	struct sleeper *z_next;         /* protected by r_lock */
 	struct sem     *z_sem;
-	bool            z_listed;       /* in the list; protected by r_lock */
+	bool            z_listed;       /* true while in the list; protected by r_lock */
 	sem_t           z_woken;        /* libc's semaphore on which the native thread
 					   sleeps */
 };
@@ -50,8 +51,8 @@ struct barrier {
 	unsigned           b_waiting;
 	unsigned           b_inside;    /* threads that have not left the wait yet */
 	unsigned           b_round;
-	bool               b_gone;      /* destroyed: the last thread that leaves frees
-					   this */
+	bool               b_gone;      /* true after pthread_barrier_destroy(); then the
+					   last thread that leaves frees the barrier */
 };
 
 /* The layout of a pthread_barrier_t. glibc uses the first 20 bytes. */
@@ -274,9 +275,8 @@ int uposix_pthread_rwlock_unlock(pthread_rwlock_t *lock)
  * A signal must end the wait of a native thread, such as main(). So a native thread
  * sleeps in libc's sem_wait(), and its record is in the list of a room, which the address
  * of the semaphore selects. A post wakes the first sleeper in that list, which then tries
- * to take the semaphore again. A sleeper enters the list before the sleeper tries, under
- * the lock of the semaphore: either the post finds the sleeper, or the try finds the
- * post.
+ * to take the semaphore again. No post is missed, because a sleeper enters the list first
+ * and tries afterwards, while a post first raises the count and then looks in the list.
  */
 
 static inline struct sem *sem_of(sem_t *sem)
@@ -395,8 +395,8 @@ static void unlock_room(struct room *r, const uint64_t *old)
 }
 
 /*
- * Ends a sleep, also if the thread is cancelled. If a post woke this sleeper, but the
- * sleeper did not take the value, wakes the next one.
+ * Ends a sleep, also if the native thread is cancelled. If a post woke this sleeper, but
+ * the semaphore is not taken, wakes the next sleeper.
  */
 static void end_sleep(struct sleeper *z)
 {
@@ -649,8 +649,8 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 }
 
 /*
- * Yields from time to time, since the holder may have blocked on this processor, although
- * it should not.
+ * Yields from time to time, since the holder may be a thread of this processor that
+ * waits, although the holder of a spin lock should not wait.
  */
 int uposix_pthread_spin_lock(pthread_spinlock_t *lock)
 {

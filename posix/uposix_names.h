@@ -16,10 +16,11 @@
  *	SYSCALL(read, call)     syscall(SYS_read) is `call'.
  *	MAKES(open)     syscall(SYS_open) returns a new descriptor.
  *	REFUSED(name)   syscall() fails with ENOSYS.
- *	ALIAS(gsignal, raise)   gsignal is another name of raise. UNDER(read) is for
- *	                __read, and STREAM(puts) for _IO_puts.
- *	KEPT(name)      The function changes what the kernel keeps for each native thread.
- *	                The change is reported. uposix_define.h leaves the name out.
+ *	ALIAS(gsignal, raise)   gsignal is another name of raise. UNDER(read) makes
+ *	                __read another name of read, and STREAM(puts) _IO_puts of puts.
+ *	KEPT(name)      The function changes a setting that the kernel keeps for each
+ *	                native thread, and the change is reported. uposix_define.h leaves
+ *	                the name out.
  *	NUMBER(name)    As KEPT, for syscall() only: libc's function makes the change for
  *	                the whole process, which is what programs expect.
  *	LOOKS(name)     A function of libc that a loop may call until something changes.

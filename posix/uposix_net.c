@@ -282,7 +282,8 @@ int res_search(const char *name, int space, int type, unsigned char *answer, int
 
 /*
  * gethostbyname() and its like return a static buffer of libc, which is the same for all
- * native threads. h_errno belongs to a native thread.
+ * native threads. h_errno belongs to a native thread, so the pool stores the value in
+ * h_error.
  */
 struct host {
 	struct uposix_job h_job;
@@ -477,7 +478,10 @@ int uposix_gethostbyaddr_r(const void *address, socklen_t length, int family,
 	return offload_found(f, host, buffer, result, error);
 }
 
-/* Queries to name servers. The settings in _res belong to a native thread. */
+/*
+ * Queries to name servers. The settings in _res belong to a native thread, so the pool
+ * does not use those of the program.
+ */
 
 int res_query(const char *name, int space, int type, unsigned char *answer, int size);
 

@@ -21,7 +21,7 @@
 
 enum {
 	MOST    = 65536,                /* most descriptors in a call of unet_poll() */
-	NUMBERS = 1 << 22,              /* limit of descriptors in unet_table.c */
+	NUMBERS = 1 << 22,              /* limit of descriptors, as in unet_table.c */
 };
 
 /* poll. */
@@ -63,8 +63,8 @@ static int64_t deadline_of(const struct timespec *t)
 }
 
 /*
- * Sets the mask for a call. Returns -1 if a signal was pending whose handler has run,
- * which ends the call; otherwise 0.
+ * Sets the signal mask for a call. Returns 0, or -1 with errno EINTR if the handler of a
+ * pending signal has run, which ends the call.
  */
 static int begin_mask(const sigset_t *mask, sigset_t *before)
 {
@@ -149,9 +149,9 @@ static size_t collect(int n, fd_set *sets[3], struct pollfd *fds)
 }
 
 /*
- * Drops results that no set asks for, such as POLLHUP of a descriptor that is only in
- * `except'. Returns true if no result is left; poll() then ignores the descriptors whose
- * results were dropped.
+ * Returns false if some set asks for one of the results. Otherwise drops the results,
+ * such as POLLHUP of a descriptor that is only in `except', has poll() ignore the
+ * descriptors that had results, and returns true, so that the caller waits again.
  */
 static bool take_out(struct pollfd *fds, size_t count, fd_set *sets[3])
 {
@@ -254,7 +254,7 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	return rc;
 }
 
-/* epoll: poll() can wait for an epoll instance. */
+/* epoll. A thread waits until the epoll instance itself is readable. */
 
 static int wait_events(int fd, struct epoll_event *events, int max, int64_t deadline)
 {

@@ -28,8 +28,8 @@ struct waited {
 };
 
 /*
- * Waits for the end of a process, and returns 0 when the process has ended. If the system
- * has no pidfds, the pool waits.
+ * Waits for the end of a process, and returns 0 when the process has ended. Returns -1 at
+ * once if the system has no pidfds; then the caller has a native thread wait.
  */
 static int await_process(pid_t pid)
 {
@@ -42,8 +42,7 @@ static int await_process(pid_t pid)
 	return rc;
 }
 
-/* A command that a native thread starts for a thread, with the signal mask of that
-   thread. */
+/* A command that a native thread starts for a thread, whose signal mask is c_mask. */
 struct command {
 	struct uposix_job c_job;
 	char             *c_text;

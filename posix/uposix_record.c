@@ -62,7 +62,7 @@ struct uposix_thread *uposix__thread(pthread_t thread)
 	return p && (magic(p) == UPOSIX_MAGIC || magic(p) == UPOSIX_GONE) ? p : NULL;
 }
 
-/* Returns a record for a new thread, in the list of all; NULL: no memory. */
+/* Returns a new record, which is in the list of all records, or NULL: no memory. */
 struct uposix_thread *uposix__new_record(void)
 {
 	struct uposix_thread *p = NULL, *more;
@@ -138,10 +138,7 @@ void uposix__set_native_mask(uint64_t mask)
 	pthread_sigmask(SIG_SETMASK, &set, NULL);
 }
 
-/*
- * Uses the system call: libc's sigprocmask() is wrapped, and would tell the catcher of a
- * change of the mask.
- */
+/* Makes the system call itself. The catcher is not told of this change of the mask. */
 void uposix__hold_handlers(uint64_t *old)
 {
 	const uint64_t set = ~(3 * uposix__bit(UPOSIX_INTERNAL));

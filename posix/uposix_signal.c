@@ -263,8 +263,8 @@ int uposix_tgkill(pid_t process, pid_t thread, int sig)
 	return (int)syscall(SYS_tgkill, process, thread, sig);
 }
 
-enum { SIGNAL_AT = 56 };                /* the signal number is above this bit of a
-					   word, and an address below */
+enum { SIGNAL_AT = 56 };                /* a word holds an address in so many bits, and
+					   a signal number in the bits above */
 
 static void send_timed(union sigval v)
 {

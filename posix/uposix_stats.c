@@ -19,8 +19,8 @@ enum { TEXT = 1024 };
 static struct uprocs *watched;              /* scheduler of this process; atomic */
 static pid_t watched_by;
 static struct uwait_lock writing;
-static bool ended;                      /* the last text has been written; under the
-					   lock */
+static bool ended;                      /* true when the text at the exit of the process
+					   has been written; under `writing' */
 
 static int text_of(struct uprocs *rr, char *text, size_t size)
 {
@@ -47,8 +47,8 @@ static int text_of(struct uprocs *rr, char *text, size_t size)
 }
 
 /*
- * Writes a file so that the file is never empty: another process may read the file at any
- * time, or this process may be killed.
+ * Overwrites a file, and shortens it afterwards, so that the file is never empty. Another
+ * process may read the file at any time, and this process may be killed.
  */
 static void write_text(const char *path, const char *text, size_t n)
 {
@@ -67,7 +67,7 @@ static void write_text(const char *path, const char *text, size_t n)
 		close(fd);
 }
 
-/* Writes the statistics. Nothing is written after the text at the end. */
+/* Writes the statistics, but nothing after the text at the exit of the process. */
 static void write_all(bool ends)
 {
 	struct uprocs *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);
@@ -99,7 +99,10 @@ static void *each_second(void *unused)
 	return unused;
 }
 
-/* The native thread that writes blocks all signals, as those of the scheduler do. */
+/*
+ * The caller has set the signal mask for native threads of the scheduler. The native
+ * thread that writes the file inherits that mask.
+ */
 void uposix__watch(struct uprocs *rr)
 {
 	const char *path = uposix__conf.c_stats;

@@ -49,9 +49,10 @@ struct stream {
 					   fwide() */
 	unsigned           s_depth;     /* how often the owner has locked the stream
 					   again */
-	unsigned           s_users;     /* number of calls that now flush all streams;
-					   under streams_lock */
-	bool               s_ends;      /* being closed; under streams_lock */
+	unsigned           s_users;     /* number of calls that are flushing all streams,
+					   also this one; under streams_lock */
+	bool               s_ends;      /* true while the stream is being closed; under
+					   streams_lock */
 	struct usync_mutex s_mutex;
 };
 
@@ -89,7 +90,7 @@ static void hold_streams(int on)
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&streams_lock);
 }
 
-/* Returns our stream, or NULL if the stream is libc's. */
+/* Returns the entry of a stream of ours, or NULL if the stream is libc's. */
 static struct stream *stream_of(FILE *file)
 {
 	struct stream *s;
@@ -102,7 +103,10 @@ static struct stream *stream_of(FILE *file)
 	return s && s->s_fd >= 0 ? s : NULL;
 }
 
-/* Returns the entry of a stream, or NULL for a stream of libc without flockfile(). */
+/*
+ * Returns the entry of a stream, or NULL if there is none, because the stream is libc's
+ * and no call of flockfile() has made an entry.
+ */
 static struct stream *known_stream(FILE *file)
 {
 	struct stream *s;
@@ -117,8 +121,8 @@ static struct stream *known_stream(FILE *file)
 }
 
 /*
- * Returns the entry of a stream, which is made if there is none. Returns NULL if there is
- * no memory.
+ * Returns the entry of a stream. If the stream has no entry, makes one, or returns NULL
+ * if there is no memory for an entry.
  */
 static struct stream *lockable(FILE *file)
 {
@@ -215,8 +219,8 @@ static int close_stream(void *cookie)
 }
 
 /*
- * Calls libc's fdopen() first, which checks the arguments. The mode "m" is left out: libc
- * would map the file into memory.
+ * Calls libc's fdopen() first, which checks the arguments. Leaves out the mode "m", by
+ * which libc would map the file into memory.
  */
 FILE *uposix_fdopen(int fd, const char *mode)
 {
@@ -282,7 +286,7 @@ static void await_users(FILE *file)
 		ustack_shield(before);
 }
 
-/* For a stream that is not ours libc closes the descriptor. */
+/* If the stream is not ours, libc closes the descriptor without uposix_close(). */
 int uposix_fclose(FILE *file)
 {
 	uposix__pace();
@@ -397,7 +401,10 @@ static void await_input(FILE *file)
 	errno = error;
 }
 
-/* Calls of libc that are made with the stream locked, after begin(file). */
+/*
+ * Define calls of libc that are made with the stream locked. In calls defined by READS a
+ * thread first waits for input.
+ */
 #define LOCKED(type, name, parameters, file, call) \
 	CALL(type, name, parameters, file, call, (void)0)
 #define READS(type, name, parameters, file, call) \
@@ -560,7 +567,7 @@ static wint_t unget_wide(wint_t c, FILE *file)
 	return c;
 }
 
-/* Writes `n' characters. Returns 0 or -1. */
+/* Writes `n' characters. Returns n or -1. */
 static int put_wide(FILE *file, const wchar_t *text, size_t n)
 {
 	char bytes[MB_LEN_MAX];
@@ -678,7 +685,10 @@ void *_IO_iter_end(void);
 void *_IO_iter_next(void *at);
 FILE *_IO_iter_file(void *at);
 
-/* Keeps all streams open until flush_one(). Sets *all to NULL if there is no memory. */
+/*
+ * Stores the entries of all streams in *all, or NULL if there is no memory. Returns their
+ * number. The streams stay open until flush_one().
+ */
 static size_t use_all(struct stream ***all)
 {
 	size_t n = 0;

@@ -33,15 +33,16 @@ enum {                                  /* words of a condition */
 
 enum {
 	KINDS  = 3,                     /* PTHREAD_MUTEX_TIMED_NP to ADAPTIVE_NP */
-	KNOWN  = 4,                     /* initialised by a call, or the kind has been
-					   moved */
+	KNOWN  = 4,                     /* m_word has the kind, which was set by a call
+					   or moved there */
 	GONE   = 8,                     /* destroyed */
 	COUNT  = 16,
 	DEPTHS = 1 << 24,
 	SHARED = 0xf0,                  /* kinds of glibc: robust, with a protocol, or
 					   shared */
 	LIBC   = 4096,                  /* a word less than this is a kind */
-	LEFT   = 7,                     /* m_owner up to this has no name: usync.c */
+	LEFT   = 7,                     /* if m_owner is at most this, the mutex has no
+					   owner, but only bits: see usync.c */
 };
 
 _Static_assert(sizeof(struct mutex) <= sizeof(pthread_mutex_t), "a mutex is in place");
@@ -86,9 +87,9 @@ static bool move_kind(struct mutex *m, uintptr_t kind)
 }
 
 /*
- * Makes a mutex usable in the child of a fork. The native thread becomes the owner of
- * what the thread that called fork() held. As long as the child has started no thread,
- * m_lock has no holder, and the queue has no waiters.
+ * Makes a mutex usable in the child of a fork. If the thread that called fork() held the
+ * mutex, the native thread becomes the owner. Until the child starts a thread, m_lock has
+ * no holder and the queue no waiters, so both are cleared.
  */
 static void adopt(struct mutex *m)
 {
@@ -187,9 +188,9 @@ static int lock_until(struct mutex *m, int64_t deadline)
 }
 
 /*
- * Most calls have no deadline, so this function does not go through lock(). A thread in a
- * memory allocator, whose state is in thread-local variables, waits without letting
- * another thread run on its processor.
+ * Does not call lock(), to be fast, since most calls have no deadline. The state of a
+ * memory allocator is in thread-local variables, so a caller in an allocator waits
+ * without letting another thread run on the processor.
  */
 int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
@@ -315,16 +316,15 @@ int uposix_pthread_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int
 
 /* The bits by which libc marks a condition. */
 struct note {
-	unsigned n_at;
-	uint32_t n_bits;                /* bits of word n_at, or 0 if they are not
-					   known */
+	unsigned n_at;                  /* index of the word with the bits */
+	uint32_t n_bits;                /* the bits, or 0 if they are not known */
 };
 
 static struct note shared_note, clock_note;     /* marks of a condition that processes
 						   share, and of one with
 						   CLOCK_MONOTONIC */
 
-/* Returns the first word that differs between two conditions. */
+/* Returns which bits differ in the first word that is not the same in two conditions. */
 static struct note compare(const pthread_cond_t *one, const pthread_cond_t *other)
 {
 	const uint32_t *a = (const void *)one, *b = (const void *)other;
@@ -395,8 +395,9 @@ int uposix_pthread_cond_destroy(pthread_cond_t *cond)
 }
 
 /*
- * Whatever the result, the caller then holds the mutex, locked as often as before. A
- * signal ends the wait like a wake.
+ * Waits for a condition, until `time' unless that is NULL. Afterwards the caller has the
+ * mutex locked as often as before, whatever the result. A signal handler ends the wait
+ * like a wake.
  */
 static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 		    const struct timespec *time)

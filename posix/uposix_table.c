@@ -116,8 +116,8 @@ void uposix__gone(int fd)
 }
 
 /*
- * If there is still an entry for this number, its descriptor was closed without our
- * seeing it, as by syscall().
+ * If there is still an entry for this number, the descriptor before was closed by a call
+ * that is not seen here, such as a system call without libc.
  */
 int uposix__made(int fd, int kind, bool nonblocking)
 {
@@ -210,8 +210,8 @@ static uint32_t option(int fd, int name)
 }
 
 /*
- * Reads the program's O_NONBLOCK under the lock, before the entry gets a kind: unet,
- * which also sets that flag, adopts only entries with a kind.
+ * Reads the program's O_NONBLOCK under the lock, before the entry gets a kind. Later
+ * unet, which adopts only entries with a kind, may have set the same flag.
  */
 struct uposix_fd *uposix__classified(int fd)
 {
@@ -346,7 +346,7 @@ void uposix__set_option(int fd, int name)
 
 /* Copies. */
 
-/* Finds out the flags of `fd' before unet adopts either number. */
+/* Finds out the flags of `fd' first, before unet sets O_NONBLOCK for either number. */
 int uposix__copied(int fd, int copy)
 {
 	struct uposix_fd *f, *g;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_tls.c: objects of the program that threads of a processor may disturb: objects
- * with thread-local variables, which belong to the native thread, and memory allocators,
- * during whose calls no other thread may run. The first thread looks for such objects.
- * Each load of an object looks, too, before the constructors of the object run: an object
- * first calls __gmon_start__(), a function of profilers, which uposix_load.c defines for
- * this purpose. Objects without that call are found when a thread is created.
+ * uposix_tls.c: finds loaded objects that several threads on one processor may disturb.
+ * These are objects with thread-local variables, which belong to the native thread, and
+ * memory allocators, during whose calls no other thread may run. The first
+ * pthread_create() looks for such objects. Each later load of an object looks again,
+ * before the object's constructors run, because an object first calls __gmon_start__(), a
+ * function of profilers, which uposix_load.c defines for this purpose. Objects without
+ * that call are found by the next pthread_create().
  *
  * dl_iterate_phdr() takes a lock of libc, which some other thread may have held at a
  * fork, and which libc does not release in the child. So a child looks only after it has
@@ -61,8 +62,8 @@ static size_t ranges_used;              /* atomic */
 static struct uwait_lock looking;
 static bool inherited;                  /* true in the child of a process that has looked;
 					   under `looking', like the next variables */
-static unsigned long long seen;         /* count of objects loaded so far; 0: not
-					   looked yet */
+static unsigned long long seen;         /* count of objects loaded up to the last look,
+					   or 0 before the first look */
 static const void *known[OBJECTS];
 static size_t known_used;
 static size_t at_start;                 /* count of objects loaded at the start */
@@ -99,7 +100,7 @@ static bool is_known(const void *object)
 	return false;
 }
 
-/* True: usched is compiled into the object. */
+/* Returns true if usched is compiled into the object. */
 static bool is_ours(const struct dl_phdr_info *info)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -270,7 +271,10 @@ int uposix__look_at_objects(void)
 	return __atomic_load_n(&refused_some, __ATOMIC_RELAXED);
 }
 
-/* The first look is not made here, since libc holds a lock while an object is loaded. */
+/*
+ * Does nothing before the first look, which the first pthread_create() makes. The first
+ * look is not made here, since libc holds a lock while an object is loaded.
+ */
 void uposix__loaded(void)
 {
 	if (!__atomic_load_n(&seen, __ATOMIC_RELAXED))

@@ -187,7 +187,7 @@ bool uposix__repeat(ssize_t *result, int fd, short events)
 	return n > 0 || (n == 0 && ms == 0);
 }
 
-/* SIGPIPE is for the thread that wrote. */
+/* Sends SIGPIPE to the calling thread, as the system does after a native write. */
 void uposix__broken(void)
 {
 	struct sigaction now;
