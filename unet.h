@@ -22,7 +22,7 @@
  * together, since other writers wait until the call returns, or get -ETIMEDOUT if their
  * deadline is 0. If the call fails in the middle, the next writer goes on. During
  * unet_read_all() other readers may get bytes between. unet_poll() does not wait for
- * these threads. Signal handlers and call-backs of schedulers and events must not make
+ * such threads. Signal handlers and call-backs of schedulers and events must not make
  * these calls. Do not abort a thread that waits for a descriptor, since the descriptor
  * points to the thread. rr and ll never abort such a thread.
  *
@@ -145,7 +145,7 @@ int unet_signals(const sigset_t *set);
 
 /*
  * Waits for the next signal from `fd'.
- * Returns its number, or an error.
+ * Returns the number of the signal, or an error.
  */
 int unet_signal(int fd, int64_t deadline);
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uoffload.h: a pool of native threads that makes calls which block natively, so that a
- * processor can run other threads meanwhile: files, name look-ups, other libraries.
+ * uoffload.h: a pool of native threads for calls that block natively. While the pool
+ * makes a call for a thread, on a file, a name or another library, other threads run.
  *
  * A process has one pool, of three classes of native threads: for calls of uoffload(),
  * for files, and for names. No class waits for another, so a name look-up does not wait
  * for slow files. If a call finds no idle native thread of its class, a native thread is
  * added, up to the bound of the class. Further calls queue up, first in, first out in
- * each class. A native thread ends after ten idle seconds. All signals are blocked there.
- * After fork(2) the child has no pool, and a process with SINGLE_THREAD has no pool.
+ * each class. A native thread of the pool blocks all signals, and ends after ten idle
+ * seconds. After fork(2) the child has no pool. A process with SINGLE_THREAD has no pool.
  *
- * An offloaded function runs outside of all schedulers. The function may call what is for
- * native threads, such as ustack_wake() or usync_sem_post(), and does not find the values
- * of the waiting thread (struct usync_key). The function must not call functions of this
- * header: if all native threads of the pool waited for the pool, none could go on.
+ * A function that uoffload() has called runs outside of all schedulers. The function may
+ * make calls that are for native threads, such as ustack_wake() or usync_sem_post(), and
+ * does not find the values of the waiting thread (struct usync_key). The function must
+ * not make calls of this header, since no native thread of the pool could go on if all of
+ * them waited for the pool.
  *
  * A call that may wait has a deadline as its last argument, switches threads if it waits,
  * and may be made by threads and native threads. A thread that waits here is not taken
@@ -23,8 +24,9 @@
  *                                                        without a deadline.
  *   -EAGAIN     No native thread could be started, and the class has none.
  *
- * A call that was given up, by a deadline or a cancel, is not undone: the native thread
- * goes on with the call. A call of uoffload() that has not begun still begins later.
+ * If a deadline or a cancel ends the wait, the call is given up, but not undone: the
+ * native thread goes on with the call. A function of uoffload() that was not called yet
+ * is still called later.
  */
 #ifndef USCHED_OFFLOAD_H
 #define USCHED_OFFLOAD_H
@@ -43,13 +45,13 @@ enum { UOFFLOAD_THREADS = 64 };         /* the bound of a class, by default */
 
 /*
  * Has a native thread call func(copy), and waits until func has returned. `copy' is a
- * copy of the `size' bytes at `argument', which may be on the stack; at the end the bytes
- * are copied back. The bytes must not hold pointers to a thread's stack. What they point
- * to must exist until func has returned, even if the caller has given up. After an error
- * `argument' is unchanged, and drop(copy), unless `drop' is NULL, is called once, to
- * release what the bytes own: by the pool after func has returned, if the caller has
- * given up; or by the caller, if func will never be called. If there is no memory for a
- * copy, drop is called with `argument'. 0, or an error.
+ * copy of the `size' bytes at `argument', which may be on the stack. When func has
+ * returned, the bytes are copied back. The bytes must not hold pointers to a thread's
+ * stack. What they point to must exist until func has returned, even if the call was
+ * given up. After an error `argument' is unchanged, and drop(copy), unless `drop' is
+ * NULL, is called once, to release what the bytes own. If the call was given up, the pool
+ * calls drop(copy) after func has returned. If func will never be called, the caller
+ * calls drop(copy), or drop(argument) if there was no memory for a copy. 0, or an error.
  */
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
 	     size_t size, int64_t deadline);
@@ -62,23 +64,23 @@ int uoffload_limit(unsigned threads);
 
 /*
  * Waits, natively, until no call is going on or the deadline has come, and ends the
- * native threads of the pool: at exit, for leak checkers. The pool may be used again.
- * unet_resolve() uses the pool, too.
+ * native threads of the pool, so that leak checkers find nothing at exit. The pool may be
+ * used again. unet_resolve() uses the pool, too.
  * 0; -ETIMEDOUT: calls are going on, perhaps calls that were given up. Their functions
- * are printed to standard error: address, file, name, and the number of calls. The calls
- * go on, and keep what they use until they return, so the process may go on, drain again,
- * or exit. A deadline of 0, or in the past, asks whether all is done already. From a
- * native thread outside of all schedulers and of the pool.
+ * are printed to standard error, with address, file, name, and the number of calls. The
+ * calls go on, and keep what they use until they return, so the process may go on, drain
+ * again, or exit. If the deadline is 0 or has passed, the result tells whether all calls
+ * are done. From a native thread outside of all schedulers and of the pool.
  */
 int uoffload_drain(int64_t deadline);
 
 /*
- * Call open(2), with O_CLOEXEC added, pread(2), pwrite(2) and fsync(2). Buffers may be on
- * the stack. A call that is given up while it is in the queue is not made. A call that is
- * given up later goes on for a moment, so do not close `fd' at once; the file may be made
- * or written after the error. A read of what the system has in memory needs no native
- * thread. Such a read may be short before the end of the file, and the thread yields by
- * the rule of unet.h; only at the end a read returns 0.
+ * Have the pool call open(2), with O_CLOEXEC added, pread(2), pwrite(2) and fsync(2).
+ * Buffers may be on the stack. A call that is given up while in the queue is not made. A
+ * call that is given up later goes on for a moment, so do not close `fd' at once; the
+ * file may be made or written after the error. A read of bytes that the system has in
+ * memory needs no native thread. Such a read may get fewer bytes than `size' although the
+ * file has more, and yields by the rule of unet.h. Only at the end a read returns 0.
  * Returns what the system call returns, with its error as a negative number; or an error
  * as above.
  */
