@@ -5,26 +5,27 @@
  * are in uproc_join.c, which asks here whether the end can still come.
  *
  * To park, a processor replaces its empty inbox by PARKED and sleeps. A push that finds
- * the mark unparks the processor. No mail is missed: mail before the mark makes the
- * compare-and-swap fail, and mail after the mark finds the mark. At the end of a
- * scheduler STOPPED in each inbox keeps the processors from parking, and parked
+ * the mark unparks the processor. No mail is missed, because mail that comes before the
+ * mark makes the compare-and-swap fail, and mail that comes later finds the mark. At the
+ * end of a scheduler STOPPED in each inbox keeps the processors from parking, and parked
  * processors are unparked.
  *
  * Threads are stuck if all processors were parked at one time, no thread waited for an
  * event, and no native thread holds the scheduler. Inboxes are read one after the other,
- * and a processor that was seen parked may run again meanwhile. r_parks counts the marks,
- * r_unparks the ends of sleeps. look_for_end()
+ * and a processor that was seen parked may run again meanwhile. So r_parks counts the
+ * marks that are set, and r_unparks the ends of sleeps. look_for_end()
  *
  *  1. reads r_unparks, and goes on only if r_parks exceeds it by the number of
  *     processors;
  *  2. looks at each inbox, which must hold the mark;
  *  3. reads r_unparks again, which must be the same.
  *
- * The parks of a processor exceed the unparks by one at most. So 1 says that each
- * processor has counted a park and not the end of the sleep, and 3 that this is so still:
- * from 1 to 3 no processor ran or sent mail. Mail that was sent before has replaced the
- * mark in an inbox, which 2 sees. Native threads may still send mail, and announce that
- * by uprocs_hold(). An event that a thread waits for is counted until the thread runs.
+ * The parks of a processor exceed the unparks by one at most. So step 1 shows that each
+ * processor has counted a park, and not the end of that sleep. Step 3 shows that this is
+ * still so: from 1 to 3 no processor ran or sent mail. Mail that was sent before step 1
+ * has replaced the mark in an inbox, and step 2 finds that. Native threads may still send
+ * mail, and announce that by uprocs_hold(). A thread that waits for an event is counted
+ * by uevents_waited() until the thread runs.
  *
  * A driven processor (c_embed, SINGLE_THREAD) has no native thread: the processor runs
  * inside a join or uprocs_run(), on the native thread of the caller.
@@ -44,9 +45,9 @@
 
 enum {
 	LOOKS       = 300,              /* looks at an inbox between two system calls */
-	LINGER      = 3000,             /* ns: some times the cost of mail */
-	LINGER_REST = 64,               /* waits without lingering after it was in vain */
-	QUICK       = 2,                /* an idle time under QUICK r_patience is short */
+	LINGER      = 3000,             /* ns, some times what mail costs */
+	LINGER_REST = 64,               /* waits without lingering after a loss */
+	QUICK       = 2,                /* idle times below QUICK r_patience are short */
 	QUICK_MAX   = 8,                /* the largest p_quick and p_linger */
 };
 
@@ -83,9 +84,10 @@ static int map_alternates(struct uprocs *r)
 }
 
 /*
- * upreempt__state_fn. `progress' has looks and calls of s_next as well as switches, since
- * a thread that goes on as the next one makes no switch. A waiting thread is s_current
- * until the next thread is found, so u_tokens says whether s_current runs.
+ * The upreempt__state_fn of processors. *progress is made of the switches, of looks for
+ * events and of calls of s_next, since a thread that goes on as the next one makes no
+ * switch. A waiting thread is s_current until the next thread is found, so u_tokens says
+ * whether s_current runs.
  */
 static enum upreempt_state state_of(const struct usched *s, uint64_t *progress)
 {
@@ -173,8 +175,9 @@ int uproc__start_natives(struct uprocs *r)
 
 /*
  * Looks for the end of all threads, or a deadlock. Returns whether all threads have
- * ended. In a deadlock, mail tells the threads that join; or r_deadlocks tells native
- * threads, if no thread joins. Called under r_lock, by a native thread that waits.
+ * ended. In a deadlock the threads that join are told by mail. If no thread joins,
+ * native threads are told by r_deadlocks. Called under r_lock, by a native thread that
+ * waits.
  */
 static bool look_for_end(struct uprocs *r)
 {
@@ -199,8 +202,8 @@ static bool look_for_end(struct uprocs *r)
 }
 
 /*
- * Threads must not move while they are reported, even if a native thread that should have
- * called uprocs_hold() wakes one: an unparked processor waits in stand().
+ * Threads must not move while they are reported. A native thread may wake one without a
+ * call of uprocs_hold(). So an unparked processor waits in stand() while r_looking is 1.
  */
 bool uproc__detect_end(struct uprocs *r)
 {
@@ -233,8 +236,8 @@ static void suggest_end(struct uprocs *r)
  * here waits for a descriptor.
  *
  * The looks are in vain where mail comes seldom. So p_quick grows with each idle time
- * that was about as short as the looks, and shrinks with each longer idle time. At zero
- * the processor sleeps at once.
+ * that was about as short as the looks, and shrinks with each longer idle time. While
+ * p_quick is 0 the processor sleeps at once.
  */
 static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 {
@@ -259,7 +262,7 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 	return t;
 }
 
-/* Sleeps, in a processor without events. */
+/* Sleeps until an unpark or the time `until', in a processor without events. */
 static void wait_unparked(struct uproc *p, int64_t until)
 {
 	struct timespec t = when_of(until);
@@ -273,7 +276,7 @@ static void wait_unparked(struct uproc *p, int64_t until)
 	unlock(&p->p_lock);
 }
 
-/* Waits while threads are reported. */
+/* Waits while threads are reported, which is done under r_lock. */
 static void stand(struct uprocs *r)
 {
 	if (LOAD(r->r_looking)) {
@@ -331,7 +334,8 @@ bool uproc__is_stuck(struct uproc *p)
 	return !held;
 }
 
-/* Parks a driven processor, on the native thread of its driver. May leave PARKED. */
+/* Parks a driven processor, on the native thread of its driver. Afterwards PARKED may
+   still be in the inbox. */
 static struct uproc_thread *park_driven(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uprocs *r = p->p_procs;
@@ -375,10 +379,11 @@ static void count_linger(struct uproc *p, bool gained)
 }
 
 /*
- * Watches *word for LINGER ns if no thread is ready. watch_inbox() would look as long, so
- * no thread is held up. Lingering is in vain if the partner has no CPU: then p_linger
- * switches lingering off for some waits. A successful call counts as a call of s_next, so
- * each p_interval-th wait blocks, and the processor looks for events.
+ * Watches *word for LINGER ns if no thread is ready. Returns 1 as soon as *word is not
+ * `value'. watch_inbox() would look for as long, so no thread is held up. Lingering is in
+ * vain if the native thread that would change *word has no CPU. Then p_linger switches
+ * lingering off for some waits. A successful call counts as a call of s_next, so each
+ * p_interval-th wait blocks, and the processor looks for events.
  */
 int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
 {
@@ -440,7 +445,8 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 	return t;
 }
 
-/* Returns whether the processor runs on the frames of a thread that might move. */
+/* Returns whether the processor runs on the frames of a thread that might move. Then
+   usched_run() has to return, and run_native() calls it again on the native stack. */
 static bool is_in_the_way(const struct uproc *p)
 {
 	const struct ustack *self = p->p_sched.s_current;
@@ -453,7 +459,7 @@ struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 	struct uproc_thread *t;
 
 	if (is_in_the_way(p))
-		return NULL;                    /* run_native() comes back, at home */
+		return NULL;                    /* to run_native() */
 	uproc__take_left(p);
 	t = uproc__is_driven(p->p_procs) ? park_driven(p, pick) : park(p, pick);
 	p->p_looked = 0;

@@ -10,8 +10,8 @@
  *
  * A holder may be an outsider: a native thread, or a thread of another scheduler.
  * Functions and places are addresses for addr2line: in memory, and then in the file, with
- * the function if the file's symbol table has the function. The place is the last byte of
- * the call.
+ * the function's name if the file's symbol table has that. The place is the last byte of
+ * the call in which the thread waits.
  *
  * In builds with USCHED_CHECK this file also reports changed control words:
  *
@@ -34,7 +34,7 @@
 enum {
 	REPORT_MAX = 20,                /* threads that are listed */
 	LINE       = 640,               /* characters in a line; the rest is cut off */
-	WHO        = CODE + 96,         /* characters of the text of a thread */
+	WHO        = CODE + 96,         /* characters of a text of introduce() */
 };
 
 /* The result of walks over the records. */
@@ -44,7 +44,7 @@ struct report {
 	unsigned             rp_joining; /* how many of these join a thread */
 	struct uproc_thread *rp_told;   /* joining threads to be told, by re_next */
 	uintptr_t            rp_sought; /* what find_record() looks for */
-	const struct uproc_thread *rp_found;    /* what it has found, or NULL */
+	const struct uproc_thread *rp_found;    /* what find_record() found, or NULL */
 };
 
 const char *uproc__quote_name(const struct ustack *u, char text[USTACK_NAME_MAX + 4])
@@ -102,7 +102,7 @@ static bool has_mail(const struct uproc_thread *t)
 	return LOAD(t->th_stack.u_mail) & ~(uint32_t)UPROC_MAIL_NONE;
 }
 
-/* Has the attachment describe the wait; without one the thread waits for a wake. */
+/* Has the attachment of `t' describe the wait. Without one `t' waits for a wake. */
 static void ask_attachment(const struct uproc_thread *t, struct ustack_why *why)
 {
 	struct ustack_attachment *l = t->th_stack.u_attached
@@ -113,7 +113,7 @@ static void ask_attachment(const struct uproc_thread *t, struct ustack_why *why)
 		l->a_ops->ao_describe(l, why);
 }
 
-/* The last step looks for mail, as a grant sends mail before the wait ends. */
+/* Looks for mail last, since a grant sends mail before the wait ends. */
 enum uproc_state uproc__state(const struct uproc_thread *t, struct ustack_why *why)
 {
 	const struct ustack *u = &t->th_stack;
@@ -132,7 +132,7 @@ static void explain(const struct uproc_thread *t, struct ustack_why *why)
 {
 	ask_attachment(t, why);
 	if (joins(t))
-		why->wy_where = NULL;           /* the library does not note where */
+		why->wy_where = NULL;           /* the library does not note the place */
 	else if (!why->wy_where)
 		why->wy_where = usched__where(&t->th_stack);
 }
@@ -224,9 +224,9 @@ static void list_stuck(void *record, void *arg)
 }
 
 /*
- * Sends mail to a thread that joins, and lists the thread if u_mail was empty. The pushes
- * to inboxes come after all mail: after the first push a processor runs, and records
- * change.
+ * Sends mail to a thread that joins, and lists the thread in rp_told if u_mail was empty.
+ * The thread is pushed to an inbox only when all mail is sent, because after the first
+ * push a processor runs, and records change.
  */
 static void mail_joiner(void *record, void *arg)
 {
@@ -241,8 +241,8 @@ static void mail_joiner(void *record, void *arg)
 }
 
 /*
- * Threads that join are told before native threads, since they can go on, and perhaps end
- * what native threads wait for.
+ * Threads that join are told before native threads, since the threads can go on, and then
+ * perhaps what native threads wait for comes.
  */
 bool uproc__report_stuck(struct uprocs *r)
 {

@@ -19,7 +19,7 @@
 #include "../base/when.h"
 
 enum {
-	CREDIT = 16,                    /* threads that are counted at once */
+	CREDIT = 16,                    /* threads to count at once: p_credit */
 };
 
 /* ---- What a process has once ---- */
@@ -114,7 +114,7 @@ void uproc__adopt_room(struct uproc *p)
 		p->p_queue[i & mask] = old[i & p->p_mask];
 	p->p_mask = mask;
 	free(old);
-	uproc__set_grow(p);                     /* s_grow may have failed */
+	uproc__set_grow(p);                     /* again, if grow() has failed */
 }
 
 void uproc__unpick(struct usched *s)
@@ -135,7 +135,7 @@ uint32_t uproc__new_of(const struct uproc *p)
 	uint64_t begun = GET(p->p_sched.s_stats.st_launches);
 	uint32_t fresh = GET(p->p_started) - counted - (uint32_t)begun;
 
-	return fresh > INT32_MAX ? 0 : fresh;       /* read at two times */
+	return fresh > INT32_MAX ? 0 : fresh;       /* counters of two times */
 }
 
 #ifdef USCHED_CHECK
@@ -243,8 +243,8 @@ void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Only `p' makes itself the owner of a thread. So a thread that is live here, and then
- * has the owner `p', still belongs to `p'.
+ * Only `p' makes itself the owner of a thread. So if `t' is found to be live, and then to
+ * have the owner `p', `t' still belongs to `p' afterwards.
  */
 bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
 {
@@ -280,7 +280,7 @@ bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t)
 	struct uproc_thread *joiner = NATIVE;
 	bool told;
 
-	if (uproc__is_driven(r)) {      /* has usched_run() return, into drive() */
+	if (uproc__is_driven(r)) {      /* has usched_run() return to drive() */
 		uproc_rest(t)->re_joiner = TAKEN;
 		r->r_stop = 1;
 		return true;

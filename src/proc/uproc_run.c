@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_run.c: what a processor does between threads: looks for events, and yields. This
- * file decides how often a processor looks. The policy chooses the next thread; without a
- * thread to run the processor sleeps in uproc_park.c.
+ * file decides how often a processor looks. The policy chooses the next thread. If there
+ * is none, the processor sleeps in uproc_park.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_condattr_setclock() */
@@ -12,13 +12,14 @@
 #include "../base/when.h"
 
 enum {
-	LOOK_TIME = 500000,             /* ns from a look to the next */
+	LOOK_TIME = 500000,             /* ns from a look for events to the next */
 };
 
 /*
- * Decides when the next look is due. If each thread computed for a millisecond, a timer
- * could wait for UPROC_LOOK of them. So the interval, in dispatches, shrinks if the last
- * interval took longer than LOOK_TIME, and doubles if not.
+ * Decides when the next look for events is due. If each thread computed for a
+ * millisecond, a timer could be late by UPROC_LOOK milliseconds. So the interval from
+ * look to look, in dispatches, shrinks if the last one took longer than LOOK_TIME, and
+ * doubles if not.
  */
 static void set_turn(struct uproc *p)
 {

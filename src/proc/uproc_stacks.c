@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_stacks.c: the stacks of a processor, which its threads share: mapped in steps, as
- * launches need them, up to c_stacks. This file knows memory and the dispatcher, and no
- * threads. Own stacks (h_stack) are in uproc_alone.c.
+ * uproc_stacks.c: the stacks of a processor, which its threads share. They are mapped in
+ * steps, as launches need them, up to c_stacks. This file knows memory and the
+ * dispatcher, and no threads. Own stacks (h_stack) are in uproc_alone.c.
  */
 #include "proc.h"
 
@@ -25,7 +25,7 @@ static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
 
 	if (rc == 0) {
 		p->p_unused--;
-	} else {                                /* the first failed, or all succeed */
+	} else {                                /* only the first can fail */
 		__atomic_store_n(&p->p_steps, p->p_steps - 1, __ATOMIC_RELEASE);
 		uimage_stacks_unmap(stacks);
 	}
@@ -59,7 +59,7 @@ void uproc__set_grow(struct uproc *p)
 	p->p_sched.s_grow = more ? grow : NULL;
 }
 
-/* s_grow, which a launch calls that finds no vacant stack. */
+/* The call-back s_grow: adds stacks, as a launch has found no vacant one. */
 static void grow(struct usched *s)
 {
 	struct uproc *p = uproc_from(s);
@@ -69,7 +69,7 @@ static void grow(struct usched *s)
 		uproc__set_grow(p);
 }
 
-/* Returns whether `p' has a stack with the address; one may be added just then. */
+/* Returns whether `address' is on a stack of `p', which may add stacks meanwhile. */
 static bool has_stack(const struct uproc *p, const void *address)
 {
 	unsigned steps = __atomic_load_n(&p->p_steps, __ATOMIC_ACQUIRE);

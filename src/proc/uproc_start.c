@@ -14,13 +14,14 @@
 
 /* ---- Places ---- */
 
-/* r_place: the processor of a run, plus the starts left in the run, in units of this. */
+/* r_place has the number of the processor of a run in the low half, and the number of
+   starts that are left in the run, times RUN_LEFT. */
 #define RUN_LEFT ((uint64_t)1 << 32)
 
 /*
  * Returns the number of threads in the queue of `p', or of threads that were started and
- * have not begun, whichever is larger: new threads may be in the queue or on the way. An
- * estimate: the counters are read one after the other.
+ * have not begun, whichever is larger, since new threads may be in the queue or on their
+ * way. The number is an estimate, since the counters are read one after the other.
  */
 static uint32_t work_of(const struct uproc *p)
 {
@@ -31,9 +32,9 @@ static uint32_t work_of(const struct uproc *p)
 }
 
 /*
- * Places the run on the processor with less to do of the next two in turn. Two are
- * enough: with one the longest queue of n processors grows as log n, with two as
- * log log n.
+ * Begins a run on that of the next two processors that has less to do. Returns r_place.
+ * Two are enough: the longest queue of n processors grows as log n if the next processor
+ * is taken, and as log log n with a choice of two.
  */
 static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 {
@@ -84,7 +85,7 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned processor)
 
 /* ---- Starts ---- */
 
-/* Returns a record, and a place in the ring of `p'; NULL: no memory. */
+/* Returns a record with a place in the ring of `p', and names it. NULL: no memory. */
 static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 {
 	struct uproc_thread *t = uproc__get_record(p);
@@ -126,7 +127,8 @@ static void tell_created(struct uproc_thread *t, const void *where)
 }
 
 /*
- * Fills the scheduler's part of a new record, from `from', the starting thread or zeros.
+ * Fills the y_room bytes of a new record from `from'. If that is NULL, copies the bytes
+ * of the starting thread, or stores zeros if no thread of `r' starts `t'.
  */
 static void fill_room(const struct uprocs *r, struct uproc_thread *t, const void *from)
 {
@@ -164,7 +166,7 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 		fill_room(p->p_procs, t, how->h_room);
 	if (SIMULATED)
 		sim__started(t);
-	/* Without LIVE, until this store, stale handles were refused. */
+	/* Mail by stale handles was refused until this store, which sets LIVE. */
 	__atomic_store_n(&t->th_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)
 		uproc__make_runnable(p, t);

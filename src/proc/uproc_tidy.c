@@ -2,18 +2,18 @@
 /*
  * uproc_tidy.c: memory of processors that goes back to the system after a peak.
  *
- * Each processor gives back stacks without frames, caches, and the unused part of its
- * ring. All processors give back the pool's images and records: see uimage_trim.c. They
- * work in steps of some hundred microseconds, while parked, or in a tenth of the time if
- * threads are always ready. A step touches no thread, so the processor stays parked, and
- * deadlocks are found. The stacks are those in the dispatcher's lists, wherever they were
- * mapped.
+ * Each processor gives back its stacks without frames, its caches, and the unused part of
+ * its ring. Any processor gives back the pool's images and records: see uimage_trim.c. A
+ * processor works in steps of some hundred microseconds, while parked, or in a tenth of
+ * the time if threads are always ready. A step touches no thread, so the processor stays
+ * parked, and deadlocks are found. The stacks are those in the dispatcher's lists,
+ * wherever they were mapped.
  *
- * Memory that was not needed for a whole period goes back. So a peak is gone after two
- * periods, and the steps. A processor that has nothing to give back sleeps without a
- * limit.
+ * Memory that was not needed for a whole period goes back. So the memory of a peak is
+ * back after two periods and the time of the steps. A processor that has nothing to give
+ * back sleeps without a limit.
  *
- *	p_tidy      the next step, or USCHED_NEVER
+ *	p_tidy      the time of the next step, or USCHED_NEVER
  *	p_period    the end of the processor's period
  *	r_period    the end of the pool's period, for the first processor to see
  */
@@ -25,20 +25,20 @@
 #include "../../upreempt.h"
 
 enum {
-	PAUSE       = 4,                /* a pause, in times of a step, while parked */
-	PAUSE_BUSY  = 9,                /* a pause, in times of a step, otherwise */
+	PAUSE       = 4,                /* pauses while parked are so many steps long */
+	PAUSE_BUSY  = 9,                /* the same while threads are ready */
 	PAUSE_MIN   = 200000,           /* ns: the shortest pause */
 	PERIODS     = 2,                /* periods without a launch until the processor
 					   has given back all that it has */
-	TIDY_LOOKS  = 64,               /* one look in so many reads the clock; */
-	TIDY_EVENTS = 4,                /* one in so many, if the processor has events, as
-					   these space looks by time */
+	TIDY_LOOKS  = 64,               /* one look in so many reads the clock */
+	TIDY_EVENTS = 4,                /* the same if the processor has events, as events
+					   space looks by time */
 	SPARE       = 1 << 20,          /* bytes that the pool may keep in batches */
-	STACK_STEP  = 2 << 20,          /* bytes of stacks in a step */
+	STACK_STEP  = 2 << 20,          /* bytes of stacks that a step gives back */
 	RING_SPARE  = 8192,             /* threads: smaller rings keep their memory */
 };
 
-/* Returns whether memory that processors share may go back in another period. */
+/* Returns whether memory that all processors share may go back in another period. */
 static bool has_spares(const struct uprocs *r)
 {
 	return GET(r->r_alones.as_vacants) > 0
@@ -91,8 +91,8 @@ static int drop_stack(void *low, size_t size, void *arg)
 }
 
 /*
- * Makes a step. Returns whether more steps are needed. Pages that were dropped before
- * take next to no time.
+ * Makes a step. Returns whether more steps are needed. To drop pages again, which have
+ * not been used since, takes next to no time.
  */
 static bool tidy_step(struct uproc *p)
 {
@@ -108,7 +108,7 @@ static bool tidy_step(struct uproc *p)
 	return true;
 }
 
-/* Makes a step that is due, and decides when the next step is due. */
+/* Makes a step that is due. The next is due after `pause' times the time of the step. */
 static void tidy(struct uproc *p, int64_t pause)
 {
 	struct uprocs *r = p->p_procs;

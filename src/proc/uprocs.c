@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uprocs.c: schedulers over processors: their configuration, begin and end, and the list
+ * uprocs.c: schedulers over processors: their configuration, start and end, and the list
  * of all in the process, for reports and for debuggers. A scheduler is listed from the
  * end of uprocs_create() until uprocs_destroy() takes the scheduler apart.
  */
@@ -23,18 +23,18 @@
 #include "../base/when.h"
 
 enum {
-	FIRST_STACKS       = 64,
-	SIM_STACKS         = 4,         /* stacks in a simulation, whose runs copy them */
-	DEFAULT_STACKS     = 1024,      /* stacks of a processor */
-	DEFAULT_ALL_STACKS = 16 << 10,  /* stacks of all processors: Linux limits the
-					   mappings of a process */
+	FIRST_STACKS       = 64,        /* stacks of a processor to begin with */
+	SIM_STACKS         = 4,         /* the same in a simulation, which copies them */
+	DEFAULT_STACKS     = 1024,      /* the most stacks of a processor by default */
+	DEFAULT_ALL_STACKS = 16 << 10,  /* the most of all processors together, as Linux
+					   limits the mappings of a process */
 	DEFAULT_STACK_SIZE = 256 << 10, /* bytes */
 	UIMAGE_MAX         = 64 << 10,  /* the most bytes of frames in a record */
 	PATIENCE           = 50000,     /* ns: the cost of a sleep and a wake */
 	PINNED             = 200000,    /* ns between looks at r_pins */
-	CACHE_LINES        = 128,       /* bytes fetched together */
-	SLICE_MIN          = 10000,     /* ns */
-	STALL_MIN          = 1000000,   /* ns */
+	CACHE_LINES        = 128,       /* bytes that a CPU fetches together */
+	SLICE_MIN          = 10000,     /* ns: the least c_slice */
+	STALL_MIN          = 1000000,   /* ns: the least c_stall */
 };
 
 #ifdef USCHED_CHECK
@@ -43,11 +43,11 @@ enum { STALL_DEFAULT = 25000000 };      /* ns */
 enum { STALL_DEFAULT = 0 };             /* no reports */
 #endif
 
-/* ns: the most of c_slice and c_stall, so that a sum with a time cannot overflow */
+/* The largest c_slice or c_stall, in ns, so that a sum with a time cannot overflow. */
 #define SPAN_MAX ((int64_t)1 << 62)
 
-/* ns of a period. The memory of a peak has gone back after two periods, and some time for
-   the steps: in less than 10 s. */
+/* The length of a period, in ns. The memory of a peak has gone back after two periods and
+   some time for the steps, in less than 10 s. */
 #define UNUSED ((int64_t)3000000000)
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
@@ -121,7 +121,7 @@ static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
 
 static void enlist_scheduler(struct uprocs *r)
 {
-	/* With --gc-sections a linker drops what nothing refers to. */
+	/* Refers to the layout, so that a linker with --gc-sections keeps it. */
 	__asm__ volatile("" : : "r"(&usched__layout));
 	lock(&list_lock);
 	r->r_number = uproc__schedulers ? uproc__schedulers->r_number + 1 : 0;
@@ -141,7 +141,7 @@ static void delist(struct uprocs *r)
 		at = &(*at)->r_other;
 	*at = r->r_other;
 	unlock(&list_lock);
-	while (LOAD(r->r_pins) > 0)             /* seldom, and for a second at most */
+	while (LOAD(r->r_pins) > 0)             /* seldom, for a second at most */
 		nanosleep(&pause, NULL);
 }
 
@@ -165,7 +165,7 @@ void uprocs__unpin(struct uprocs *r)
 	FETCH_ADD(&r->r_pins, -(uint32_t)1);
 }
 
-/* Frees no memory: another native thread may have been changing a scheduler. */
+/* Frees no memory, since another native thread may have been changing a scheduler. */
 void uproc__forked(void)
 {
 	list_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -217,7 +217,7 @@ static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 	return rc;
 }
 
-/* Plans the first stacks of each processor. `given' c_stacks are mapped at once. */
+/* Plans the first stacks of each processor. A `given' c_stacks is mapped at once. */
 static void plan_stacks(struct uprocs *r, bool given, bool moves)
 {
 	r->r_stacks = moves && r->r_conf.c_processors > 1 ? 2 * FIRST_STACKS
