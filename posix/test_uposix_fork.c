@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_uposix_fork.c: children of fork(), while other threads are at work. A child has
- * its own alarm: one that finds a lock of a thread that it does not have never ends.
+ * test_uposix_fork.c: children of fork(), while other threads are at work. A child would
+ * wait for ever for a lock of a thread that the child does not have, so each child has an
+ * alarm of its own.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -26,7 +27,7 @@
 
 enum { STACK = 256 << 10, FORKS = 100, LOCKS = 64 };
 
-static int stage;                       /* of a case; atomic */
+static int stage;                       /* how far a test case has come; atomic */
 
 #define SET(v) __atomic_store_n(&stage, v, __ATOMIC_SEQ_CST)
 #define GET() __atomic_load_n(&stage, __ATOMIC_SEQ_CST)
@@ -36,7 +37,7 @@ static int setup(void **state)
 	(void)state;
 	test_timeout(30);
 	SET(0);
-	fflush(stdout);                         /* a child must not write it again */
+	fflush(stdout);                         /* so that no child writes the buffer */
 	return 0;
 }
 
@@ -45,7 +46,7 @@ static void join(pthread_t t)
 	ok(pthread_join(t, NULL));
 }
 
-/* The parent's end: what the child has returned. */
+/* Waits, in the parent, for the end of a child, which must return 0. */
 static void ends_well(pid_t child)
 {
 	int status = -1;
@@ -97,7 +98,7 @@ static void *read_one(void *fd)
 	return read(*(int *)fd, &c, 1) == 1 && c == 'x' ? NULL : fd;
 }
 
-/* 0: all was done. */
+/* Returns 0 if all calls have succeeded. */
 static int use_streams(int fd)
 {
 	FILE *file = fdopen(fd, "w");
@@ -155,8 +156,9 @@ static int works(void)
 /* ---- Locks ---- */
 
 /*
- * Each lock of the library and of posix/, by UPOSIX_LOCKS in the environment: its kind,
- * name, address less that of main(), size and number, from tests/scripts/posix.sh.
+ * Each lock of the library and of posix/. The script posix.sh finds the locks, and sets
+ * UPOSIX_LOCKS to the kind, the name, the address relative to read_locks(), the size and
+ * the number of elements of each lock or array of locks.
  */
 static struct lock {
 	char   l_kind[16], l_name[32];
@@ -165,7 +167,7 @@ static struct lock {
 } locks[LOCKS];
 static size_t n_locks;
 
-/* libc's: the library has these. */
+/* The functions of libc, which the library itself calls for its locks. */
 int native_lock(pthread_mutex_t *m) __asm__("pthread_mutex_lock");
 int native_trylock(pthread_mutex_t *m) __asm__("pthread_mutex_trylock");
 int native_unlock(pthread_mutex_t *m) __asm__("pthread_mutex_unlock");
@@ -176,7 +178,7 @@ int native_usleep(useconds_t us) __asm__("usleep");
 
 enum act { HOLD, TRY, RELEASE };
 
-/* 0: done; of TRY, the lock was free. */
+/* Returns 0, or another value if TRY finds a lock that is not free. */
 static int act_on(const struct lock *l, enum act act)
 {
 	int rc = 0;
@@ -202,7 +204,10 @@ static int act_on(const struct lock *l, enum act act)
 	return rc;
 }
 
-/* A fork that takes the lock waits for the end of this: so it is not long. */
+/*
+ * Holds a lock while another thread forks, but at most for 20 ms, since a fork that takes
+ * the lock waits until this thread releases the lock.
+ */
 static void *hold(void *lock)
 {
 	if (act_on(lock, HOLD))
@@ -215,7 +220,7 @@ static void *hold(void *lock)
 	return NULL;
 }
 
-/* First each lock by itself: what the child does need not take all of them. */
+/* Tries each lock, since the calls in works() do not take all of the locks. */
 static int finds_locks_open(void)
 {
 	for (size_t i = 0; i < n_locks; i++) {
@@ -262,7 +267,7 @@ static void read_locks(const char *text)
 	assert_true(n_locks > 0);
 }
 
-/* By main(), and by a thread, while another one waits for a descriptor. */
+/* main() and a thread fork in turn, while another thread waits for a descriptor. */
 static void has_locks(void **state)
 {
 	const char *text = getenv("UPOSIX_LOCKS");
@@ -289,7 +294,7 @@ static void has_locks(void **state)
 
 static int pair[2];
 
-/* Gives up what the parent waits for, which the child has waited for, too. */
+/* Waits in the child for the descriptor that the parent waits for, and closes it. */
 static void *leave(void *how)
 {
 	struct pollfd one = { pair[0], POLLIN, 0 };
@@ -302,7 +307,7 @@ static void *leave(void *how)
 	return NULL;
 }
 
-/* Instances of epoll. */
+/* Returns how many epoll instances this process has. */
 static int count_pollers(void)
 {
 	DIR *all = opendir("/proc/self/fd");
@@ -441,7 +446,7 @@ static void creates(void **state)
 	during(create);
 }
 
-/* As between two instructions of usched__attach(). */
+/* Leaves u_attachment as a thread does that is in the midst of usched__attach(). */
 static void *attach(void *unused)
 {
 	struct ustack *u = ustack_self();
@@ -464,7 +469,8 @@ static void attaches(void **state)
 
 	(void)state;
 	UNTIL(GET());
-	if (GET() == 2) {               /* the library by preload cannot be seen */
+	if (GET() == 2) {               /* ustack_self() here is not a function of the
+					   library in LD_PRELOAD */
 		join(t);
 		skip();
 	}
@@ -479,7 +485,8 @@ static void attaches(void **state)
 /* ---- pthread_atfork() ---- */
 
 static bool handles;
-static int copied = -1;                 /* by the handler, of a number that unet has */
+static int copied = -1;                 /* copy that the handler makes of a descriptor
+					   that unet uses */
 
 static void prepare(void)
 {
@@ -487,7 +494,10 @@ static void prepare(void)
 		copied = dup(pair[0]);
 }
 
-/* A handler of the program may make calls that take locks: they are not held yet. */
+/*
+ * A handler of the program may make calls that take locks, since the library takes the
+ * locks for the fork after the program's handlers have run.
+ */
 static void has_handlers(void **state)
 {
 	pid_t child;
@@ -530,7 +540,10 @@ static void *call_once(void *unused)
 	return unused;
 }
 
-/* What another thread has begun is begun anew; then it is done, for all threads. */
+/*
+ * The child repeats a call of pthread_once() that another thread of the parent was
+ * making. Afterwards no thread of the child makes the call again.
+ */
 static int runs_again(void)
 {
 	SET(2);
@@ -562,7 +575,7 @@ static void onces(void **state)
 	SET(2);
 	join(t);
 	assert_int_equal(runs, 1);
-	/* The caller's own call goes on in both. */
+	/* If the function forks, the call goes on in the parent and in the child. */
 	ok(pthread_once(&inner, fork_inside));
 	if (forked == 0)
 		_exit(pthread_once(&inner, fork_inside) != 0);

@@ -28,8 +28,9 @@
 
 enum { THREADS = 20 };
 
-static uint32_t word, other;            /* of a test; atomic */
-static int count;                       /* likewise */
+static uint32_t word, other;            /* futexes of a test case; atomic */
+static int count;                       /* number of threads that wait or have come to
+					   some point; atomic */
 static int private;                     /* FUTEX_PRIVATE_FLAG or 0 */
 
 #define SET(v, to) __atomic_store_n(&(v), to, __ATOMIC_SEQ_CST)
@@ -69,7 +70,7 @@ static long wake(uint32_t *at, int n)
 	return syscall(SYS_futex, at, FUTEX_WAKE | private, n);
 }
 
-/* All are there, and as good as asleep. */
+/* Waits until n threads have called await(), and most likely sleep. */
 static void until_there(int n)
 {
 	UNTIL(GET(count) == n);
@@ -84,7 +85,10 @@ static void *wait_once(void *result)
 	return NULL;
 }
 
-/* As many as wanted, no more. One that is counted may not be asleep yet. */
+/*
+ * A wake wakes at most as many threads as wanted. A thread that is in `count' may not
+ * sleep yet, so a wake may wake fewer.
+ */
 static void wakes_some(void **state)
 {
 	static const int most[] = { 1, 3, 7 };
@@ -130,7 +134,7 @@ static void *change(void *unused)
 	return unused;
 }
 
-/* A thread wakes threads and main(), by words that others might see, or not. */
+/* A thread wakes other threads and main(), with FUTEX_PRIVATE_FLAG and without. */
 static void wakes_all(void **state)
 {
 	pthread_t t[THREADS], changer;
@@ -149,7 +153,7 @@ static void wakes_all(void **state)
 	}
 }
 
-/* A lock of two words of state, as many have it. */
+/* A lock as in many libraries: the word is 1 if locked, and 2 if threads may wait. */
 static int total;
 
 static void lock_word(void)
@@ -229,7 +233,10 @@ static void *wait_for_times_in_thread(void *unused)
 	return unused;
 }
 
-/* A word of its own is not one of several processes: no wait ends before. */
+/*
+ * No wait ends before its time. Without FUTEX_PRIVATE_FLAG, too, the library finds out
+ * that the word is not shared by processes.
+ */
 static void has_times(void **state)
 {
 	(void)state;
@@ -264,7 +271,7 @@ static void has_bits(void **state)
 	}
 }
 
-/* Where libc's function does the rest, threads are woken. */
+/* Operations for which libc's syscall() is called also wake threads. */
 static void *move(void *unused)
 {
 	SET(word, 1);
@@ -331,7 +338,7 @@ static void interrupts(void **state)
 	}
 }
 
-/* A word of two processes. */
+/* A futex that two processes share. */
 static uint32_t *shared;
 
 static void *wait_for_child(void *unused)
@@ -370,7 +377,7 @@ static void wakes_processes(void **state)
 	ok(munmap(shared, sizeof *shared));
 }
 
-/* A child's threads wait, though its parent's are not there. */
+/* Threads of a child wait and are woken; the child has no threads of the parent. */
 static void forks(void **state)
 {
 	pthread_t t = start(wait_for_change, NULL), u;
@@ -444,7 +451,7 @@ static void call_it(void)
 	ADD(other, 1);
 }
 
-/* Counts to THREADS, and waits for the others meanwhile. */
+/* Adds 1 to `count', and waits until all THREADS have done so. */
 static int be_one(void *value)
 {
 	assert_null(tss_get(key));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_uposix_threads.c: a program over POSIX threads. posix.sh builds it twice:
- * with -include uposix.h, and plainly. The second one runs by LD_PRELOAD, and natively,
- * which shows that the test is right about POSIX.
+ * test_uposix_threads.c: a program with POSIX threads. posix.sh builds two programs, one
+ * with -include uposix.h and one without. The second program runs with LD_PRELOAD, and
+ * also natively, which shows that the test is right about POSIX.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -34,7 +34,7 @@
 
 #include "test_uposix.h"
 
-/* Whether threads are usched's. */
+/* Returns true if the threads are usched's, and false in a native run. */
 static bool ours(void)
 {
 #ifdef USCHED_UPOSIX_H
@@ -54,7 +54,7 @@ static void *join(pthread_t t)
 	return result;
 }
 
-static int value;                       /* of a test; atomic */
+static int value;                       /* state of a test case; atomic */
 static sem_t go, done;
 
 #define SET(v) __atomic_store_n(&value, v, __ATOMIC_SEQ_CST)
@@ -125,11 +125,11 @@ static void joins(void **state)
 	ok(sem_post(&go));
 	UNTIL((rc = pthread_tryjoin_np(t, NULL)) != EBUSY);
 	ok(rc);
-	if (ours())                     /* else it is not defined */
+	if (ours())                     /* POSIX defines no result */
 		is(ESRCH, pthread_join(t, NULL));
 }
 
-/* One with a stack of the program's is a native thread. */
+/* Threads join a native thread, which is one with a stack that the program provides. */
 static void joins_native(void **state)
 {
 	void *stack = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
@@ -159,7 +159,7 @@ static void joins_native(void **state)
 
 static pthread_t first, second;
 
-/* Its result, and that of the first. */
+/* Sets `value' to an error of the join, or to 1000 and the result of `first'. */
 static void *join_first(void *unused)
 {
 	void *result = NULL;
@@ -172,11 +172,14 @@ static void *join_first(void *unused)
 	return unused;
 }
 
-/* One of two that join each other finds out: mostly the second, which joins later. */
+/*
+ * Two threads join each other. One of them gets EDEADLK, mostly the second thread, which
+ * joins later.
+ */
 static void joins_each_other(void **state)
 {
 	(void)state;
-	if (!ours())                    /* not on all versions of glibc */
+	if (!ours())                    /* not all versions of glibc return EDEADLK */
 		return;
 	second = start(join_first, NULL);
 	first = start(join_it, &second);
@@ -205,7 +208,7 @@ static void *join_second(void *unused)
 	return unused;
 }
 
-/* That one waited, until it was cancelled, does not matter. */
+/* If a join is cancelled, the thread that was to be joined can join the other thread. */
 static void joins_cancelled(void **state)
 {
 	(void)state;
@@ -259,7 +262,7 @@ static void detaches(void **state)
 		ok(sem_post(&go));
 	for (int i = 0; i < 40; i++)
 		ok(sem_wait(&done));
-	t = start(give, NULL);          /* after its end */
+	t = start(give, NULL);          /* is detached after the thread's end */
 	nap(20);
 	ok(pthread_detach(t));
 }
@@ -302,7 +305,7 @@ static void *leave_deep(void *unused)
 	return unused;
 }
 
-/* Handlers, the last one first; then destructors. */
+/* At pthread_exit() handlers run, the last one first, and then destructors. */
 static void exits(void **state)
 {
 	static const int expected[] = { 3, 2, 1, 9 };
@@ -423,7 +426,7 @@ static void has_stack(void **state)
 		ok(pthread_join(t, NULL));
 	}
 	ok(pthread_attr_destroy(&attr));
-	/* One of the program's. */
+	/* A stack that the program provides. */
 	stack = mmap(NULL, size, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(stack != MAP_FAILED);
@@ -448,7 +451,10 @@ static void *show_local(void *arg)
 	return (void *)(intptr_t)local;
 }
 
-/* While a thread is blocked, others read and write its locals: where it has a stack. */
+/*
+ * While a thread waits, another thread reads and writes the first one's local variables.
+ * That works only if each thread has a stack of its own.
+ */
 static void shows_locals(void **state)
 {
 	pthread_t t[8];
@@ -497,7 +503,10 @@ enum { ROUNDERS = 6 };
 
 static const int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
 
-/* Whether results that are not normal become 0. Programs set that by an instruction. */
+/*
+ * Returns true if the processor turns subnormal results into 0, which set_flush() has it
+ * do.
+ */
 static bool flushes(void)
 {
 	volatile float least = FLT_MIN;
@@ -545,7 +554,10 @@ static void *has_inherited(void *round)
 	return NULL;
 }
 
-/* The last change is left to whichever thread runs next. */
+/*
+ * Each thread changes its rounding before another thread runs, and finds the same
+ * rounding afterwards.
+ */
 static void *keep_words(void *arg)
 {
 	int me = (int)(intptr_t)arg, own = rounding[me % 4];
@@ -575,7 +587,7 @@ static void has_rounding(void **state)
 	pthread_t t[ROUNDERS];
 
 	(void)state;
-	/* Valgrind rounds to the nearest. */
+	/* Skipped under Valgrind, which always rounds to the nearest. */
 	if (fesetround(FE_UPWARD) || fegetround() != FE_UPWARD)
 		skip();
 	signal(SIGUSR1, round_down);
@@ -592,11 +604,11 @@ static void has_rounding(void **state)
 
 /* Locales. */
 
-/* What three kinds of functions find of the locale. */
+/* What three kinds of functions see of the locale. */
 struct look {
-	size_t l_room;                  /* bytes of a character, at most */
-	bool   l_letter;
-	char   l_point;
+	size_t l_room;                  /* most bytes of a character */
+	bool   l_letter;                /* 0xe4 is a letter */
+	char   l_point;                 /* decimal point */
 };
 
 static struct look look(void)
@@ -618,7 +630,7 @@ static void looks(struct look l)
 	is(l.l_point, now.l_point);
 }
 
-static struct look common;              /* of the process */
+static struct look common;              /* the locale of the process */
 
 static void *is_common(void *unused)
 {
@@ -629,7 +641,10 @@ static void *is_common(void *unused)
 	return unused;
 }
 
-/* LOCPATH may have the second one, with letters and a point of its own. */
+/*
+ * LOCPATH may contain the locale de_DE, in which 0xe4 is a letter and the decimal point
+ * is a comma.
+ */
 static void *keep_locale(void *arg)
 {
 	static const char *const names[] = { "C.UTF-8", "de_DE" };
@@ -655,7 +670,7 @@ static void *keep_locale(void *arg)
 		looks(mine);
 		assert_true(uselocale(NULL) == own);
 	}
-	return own == LC_GLOBAL_LOCALE ? NULL : own;    /* ends with that */
+	return own == LC_GLOBAL_LOCALE ? NULL : own;    /* ends with `own' set */
 }
 
 static void has_locale(void **state)
@@ -693,7 +708,7 @@ static void destroy(void *v)
 	__atomic_add_fetch(&destroyed, (int)(intptr_t)v, __ATOMIC_SEQ_CST);
 }
 
-/* Sets another value twice. */
+/* Sets another value in the first two calls, so that three calls are made in all. */
 static void destroy_again(void *v)
 {
 	intptr_t n = (intptr_t)v;
@@ -734,7 +749,7 @@ static void has_keys(void **state)
 	ok(pthread_key_delete(key));
 	is(EINVAL, pthread_setspecific(key, &key));
 	ok(pthread_key_delete(again));
-	/* The same number has no value any more. */
+	/* A new key, which may have the same number, has no value. */
 	ok(pthread_key_create(&other, NULL));
 	assert_null(pthread_getspecific(other));
 	ok(pthread_key_delete(other));
@@ -798,7 +813,7 @@ static void runs_once(void **state)
 	call_once_(NULL);
 	for (int i = 0; i < 10; i++)
 		join(t[i]);
-	/* A call that is cancelled was none. */
+	/* If a call is cancelled, another thread's call runs the function again. */
 	SET(0);
 	t[0] = start(call_slowly, NULL);
 	UNTIL(GET() == 1);
@@ -899,7 +914,7 @@ static void cancels(void **state)
 	ok(pthread_mutex_unlock(&lock));
 	ok(sem_post(&go));
 	join(joined);
-	/* Before it begins. */
+	/* A thread is cancelled before it begins. */
 	t = start(in_test, NULL);
 	ok(pthread_cancel(t));
 	assert_ptr_equal(join(t), PTHREAD_CANCELED);
@@ -915,7 +930,7 @@ static void *disabled(void *unused)
 	ok(sem_post(&done));
 	while (GET() != 5)
 		nap(1);
-	nap(40);                        /* is not ended */
+	nap(40);                        /* the cancel does not end this wait */
 	pthread_testcancel();
 	ok(pthread_mutex_lock(&lock));
 	ok(pthread_mutex_unlock(&lock));
@@ -966,7 +981,8 @@ static void cancels_no_lock(void **state)
 	ok(pthread_mutex_unlock(&lock));
 	assert_ptr_equal(join(t), PTHREAD_CANCELED);
 	assert_int_equal(GET(), 1);
-	for (int i = 0; i < 50; i++) {                  /* its begin is none, too */
+	/* The beginning of a thread is no cancellation point, either. */
+	for (int i = 0; i < 50; i++) {
 		SET(0);
 		ok(pthread_mutex_lock(&lock));
 		t = start(hold_lock, NULL);
@@ -1020,7 +1036,7 @@ static void *lock_it(void *unused)
 				  || pthread_mutex_unlock(&lock));
 }
 
-/* Again, if it came before the wait. */
+/* Sends signals until the thread ends, since a signal may come before the wait. */
 static void *kill_until_ended(pthread_t t)
 {
 	void *result;
@@ -1044,7 +1060,7 @@ static void interrupts(void **state)
 	t = start(wait_sem, NULL);
 	assert_int_equal((intptr_t)kill_until_ended(t), EINTR);
 	is(EINVAL, pthread_kill(pthread_self(), 1000));
-	/* A lock goes on, and so does what SA_RESTART covers. */
+	/* A wait for a mutex goes on after a handler, and so does one with SA_RESTART. */
 	handle(SA_RESTART);
 	t = start(wait_sem, NULL);
 	nap(10);
@@ -1096,7 +1112,7 @@ static void *raise_it(void *unused)
 	return unused;
 }
 
-/* By the number that the kernel has for the native thread, and by a timer for that. */
+/* A thread sends signals to its own gettid(), by calls and by a timer. */
 static void *send_to_oneself(void *unused)
 {
 	pid_t process = getpid(), thread = (pid_t)syscall(SYS_gettid);
@@ -1179,7 +1195,7 @@ static void awaits_signals(void **state)
 	assert_ptr_equal(join(t), PTHREAD_CANCELED);
 }
 
-/* A mask goes to threads and processes that are started. */
+/* New threads and processes inherit the signal mask. */
 
 static int status_of(pid_t child);
 
@@ -1243,7 +1259,7 @@ static int child_in_thread(void)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 	if (caught != SIGUSR1)
 		return 3;
-	/* Again, if it came before the sleep. */
+	/* The timer repeats, in case the first signal comes before the sleep. */
 	setitimer(ITIMER_REAL, &(struct itimerval){ { 1, 0 }, { 1, 0 } }, NULL);
 	if (sleep(1000) == 0)
 		return 4;
@@ -1286,7 +1302,7 @@ static void unblocks_in_processes(void **state)
 	signal(SIGALRM, SIG_DFL);
 }
 
-/* Signals for the process, of which main() blocks some. */
+/* Signals for the process, some of which main() blocks. */
 
 static siginfo_t caught_info;
 
@@ -1329,7 +1345,7 @@ static void *open_and_wait(void *unused)
 	return wait_sem(unused);
 }
 
-/* A timer's is the process's, too. */
+/* The signal of a timer is one for the process, too. */
 static void *open_and_pause(void *unused)
 {
 	ok(mask(SIG_UNBLOCK, SIGALRM));
@@ -1389,7 +1405,10 @@ static void *unblock_and_raise(void *sig)
 	return NULL;
 }
 
-/* Its exit status. There are no descriptors left. */
+/*
+ * Returns the exit status of a child in which a thread calls func(&sig). The child cannot
+ * open descriptors.
+ */
 static int act_in_child(int sig, void *(*func)(void *))
 {
 	const struct rlimit none = { 0, 0 };
@@ -1408,7 +1427,7 @@ static int act_in_child(int sig, void *(*func)(void *))
 	_exit(0);
 }
 
-/* Though main() blocks it, which is the one to have it from the system. */
+/* If a thread unblocks a signal, the default action is taken although main() blocks. */
 static void acts_by_default(void **state)
 {
 	(void)state;
@@ -1427,7 +1446,7 @@ static void *kill_process(void *unused)
 	return unused;
 }
 
-/* The system prefers main(), if only for the time of a wait. */
+/* The system prefers main() if main() unblocks or awaits a signal, even for a moment. */
 static void prefers_main(void **state)
 {
 	sigset_t set, none;
@@ -1474,7 +1493,7 @@ static bool is_pending(int sig)
 	return sigismember(&set, sig);
 }
 
-/* Before pthread_sigmask() returns, handlers have run. */
+/* The handlers of unblocked signals run before pthread_sigmask() returns. */
 static void *look_at_pending(void *unused)
 {
 	assert_true(is_pending(SIGUSR1));
@@ -1522,7 +1541,7 @@ static void *open_once(void *unused)
 	return unused;
 }
 
-/* Within so many ms it has got the signal. */
+/* Sends a signal to the process while a thread computes, which ends `ms' later. */
 static void compute_and_end(long ms)
 {
 	pthread_t t;
@@ -1539,7 +1558,7 @@ static void compute_and_end(long ms)
 		assert_true(pthread_equal(caught_by, t));
 }
 
-/* main() has it. */
+/* The signal is still pending, and main() takes it. */
 static void take_signal(void)
 {
 	UNTIL(is_pending(SIGUSR1));
@@ -1549,8 +1568,9 @@ static void take_signal(void)
 }
 
 /*
- * One that computes handles what it got before it ends; what is left is main()'s. The
- * processor that is interrupted may be another one, which is late.
+ * A thread that computes runs the handler of an offered signal before the thread ends. A
+ * signal that no thread takes stays pending for main(). If the catcher is late, the
+ * thread ends before the offer, so the case is tried with longer times.
  */
 static void handles_late(void **state)
 {
@@ -1571,7 +1591,10 @@ static void handles_late(void **state)
 	take_signal();
 }
 
-/* With threads on each processor: what one that computes does not take, another does. */
+/*
+ * There are threads on each processor. If the signal is offered to the thread that
+ * computes, which does not take it soon, another thread takes it.
+ */
 static void handles_elsewhere(void **state)
 {
 	const char *processors = getenv("UPOSIX_PROCESSORS");
@@ -1600,7 +1623,10 @@ static void handles_elsewhere(void **state)
 	ok(mask(SIG_UNBLOCK, SIGUSR1));
 }
 
-/* The default ends the process. A child has what it starts itself. */
+/*
+ * In the child of a fork, only threads that the child starts handle signals. If the
+ * action is the default one, the signal ends the child.
+ */
 static int child_that_starts(int sig)
 {
 	pthread_t t;
@@ -1774,13 +1800,13 @@ static void times_out(void **state)
 	struct timespec t = { 1, 0 }, none = { 0, 1000 * MS };
 
 	(void)state;
-	ok(pthread_mutex_timedlock(&lock, &t));         /* it is free */
+	ok(pthread_mutex_timedlock(&lock, &t));         /* the mutex is free */
 	is(EINVAL, pthread_mutex_timedlock(&lock, &none));
 	join(start(time_out, &lock));
 	ok(pthread_mutex_unlock(&lock));
 }
 
-/* Without a way out natively. */
+/* A second lock of a normal mutex returns EDEADLK. Natively it would wait for ever. */
 static void tells_misuse(void **state)
 {
 	(void)state;
@@ -1823,7 +1849,7 @@ static void waits(void **state)
 	ok(sem_getvalue(&done, &left));
 	assert_int_equal(left, 0);
 	ok(pthread_mutex_lock(&lock));
-	SET(THREADS);                   /* and main() */
+	SET(THREADS);                   /* for THREADS - 1 threads and main() */
 	ok(pthread_cond_broadcast(&cond));
 	ok(pthread_mutex_unlock(&lock));
 	for (int i = 0; i < THREADS; i++)
@@ -1903,7 +1929,7 @@ static void *wait_interrupted(void *unused)
 	return unused;
 }
 
-/* A handler runs, and the mutex is the waiter's again. */
+/* A handler runs during a wait for a condition; then the waiter has the mutex again. */
 static void cond_and_signal(void **state)
 {
 	pthread_t t;
@@ -1959,7 +1985,7 @@ static void reads_and_writes(void **state)
 	for (int i = 0; i < 4; i++)
 		writers[i] = start(write_it, NULL);
 	nap(10);
-	ok(pthread_rwlock_tryrdlock(&rw));      /* though writers wait */
+	ok(pthread_rwlock_tryrdlock(&rw));      /* although writers wait */
 	ok(pthread_rwlock_rdlock(&rw));
 	ok(pthread_rwlock_unlock(&rw));
 	ok(pthread_rwlock_unlock(&rw));
@@ -2066,7 +2092,7 @@ static void *take_token(void *unused)
 	return unused;
 }
 
-/* The last token is main's. */
+/* Four threads and main() take a token each, and no token is left. */
 static void take_tokens(void)
 {
 	pthread_t t[4];
@@ -2081,7 +2107,7 @@ static void take_tokens(void)
 	is(-1, sem_trywait(&tokens));
 }
 
-/* A signal ends the wait of main(), and loses no post. */
+/* A signal ends a wait of main() for a semaphore, and no post is lost. */
 static void interrupts_main(void **state)
 {
 	struct itimerval often = { { 0, 2000 }, { 0, 2000 } };
@@ -2201,7 +2227,10 @@ static void *meet_once(void *unused)
 	return (void *)(intptr_t)pthread_barrier_wait(&barrier);
 }
 
-/* A thread is at the barrier within so many ms, and is interrupted. Does another pass? */
+/*
+ * Interrupts a thread that has had `ms' to get to the barrier, by a handler that waits.
+ * Returns true if another thread passes the barrier meanwhile.
+ */
 static bool passes_interrupted(long ms)
 {
 	bool passes = false;
@@ -2220,7 +2249,7 @@ static bool passes_interrupted(long ms)
 		passes = pthread_tryjoin_np(u, &serial) == 0;
 	}
 	SET(1);
-	if (!passes)                    /* it was not at the barrier yet */
+	if (!passes)                    /* the first was not at the barrier yet */
 		serial = join(u);
 	assert_int_equal((intptr_t)join(t) + (intptr_t)serial,
 			 PTHREAD_BARRIER_SERIAL_THREAD);
@@ -2249,7 +2278,7 @@ static void *spin_add(void *unused)
 		ok(pthread_spin_lock(&spin));
 		total++;
 		if (i % 500 == 0)
-			sched_yield();  /* another thread spins here */
+			sched_yield();  /* other threads spin meanwhile */
 		ok(pthread_spin_unlock(&spin));
 	}
 	return unused;
@@ -2311,7 +2340,10 @@ static void *sleep_a_second(void *unused)
 	return unused;
 }
 
-/* All at once, on however few processors; but not if some start later than others end. */
+/*
+ * All threads sleep at the same time, even on one processor. On a busy machine some may
+ * start after others have ended, so the case tries again.
+ */
 static void sleeps(void **state)
 {
 	pthread_t t[SLEEPERS];
@@ -2379,7 +2411,7 @@ static void *use_shared(void *unused)
 	return unused;
 }
 
-/* In the child: the exit status tells. */
+/* Uses the shared objects in two threads. Returns an exit status for a child. */
 static int both(void)
 {
 	pthread_t t = start(use_shared, NULL);
@@ -2418,7 +2450,10 @@ static void shares(void **state)
 	munmap(shared, sizeof *shared);
 }
 
-/* glibc marks normal ones by a bit, and notes in adaptive ones how long it has spun. */
+/*
+ * Counts under a mutex that processes share, of any kind. glibc marks a normal mutex by a
+ * bit, and stores in an adaptive mutex how long glibc has spun.
+ */
 static void *count_shared(void *unused)
 {
 	for (int i = 0; i < 200; i++) {
@@ -2432,7 +2467,7 @@ static void *count_shared(void *unused)
 
 static int in_other_process(void)
 {
-	ok(pthread_mutex_lock(&shared->m));     /* waits */
+	ok(pthread_mutex_lock(&shared->m));     /* waits for the parent */
 	if (shared->value < 1)
 		return 1;
 	ok(pthread_mutex_unlock(&shared->m));
@@ -2474,7 +2509,7 @@ static void shares_kinds(void **state)
 	munmap(shared, sizeof *shared);
 }
 
-/* Recursive and checked ones have the thread as their owner, not the processor. */
+/* The owner of a recursive or error-checking mutex is the thread, not the processor. */
 static void *try_shared(void *kind)
 {
 	bool recursive_ = *(int *)kind == PTHREAD_MUTEX_RECURSIVE;
@@ -2520,7 +2555,10 @@ static void *hold_shared(void *unused)
 	return unused;
 }
 
-/* libc's, which main() calls, does not have the thread's for main()'s own. */
+/*
+ * main() calls libc's functions, which do not take main() for the owner of a mutex that a
+ * thread holds.
+ */
 static void is_held_shared(void)
 {
 	pthread_t t = start(hold_shared, NULL);
@@ -2547,7 +2585,10 @@ static void *wait_deep(void *unused)
 	return unused;
 }
 
-/* With libc's it waits for ever. */
+/*
+ * A thread waits for a condition with a mutex that it has locked twice. libc would unlock
+ * the mutex only once for the wait, so that main() would wait for ever.
+ */
 static void waits_deep(void)
 {
 	pthread_t t = start(wait_deep, NULL);
@@ -2637,7 +2678,7 @@ static void *await_shared(void *unused)
 	return unused;
 }
 
-/* A cancel ends the wait also when another process has the mutex meanwhile. */
+/* A cancel ends the wait even if main(), in place of another process, has the mutex. */
 static void shares_cancelled(void **state)
 {
 	pthread_t t;
@@ -2657,7 +2698,7 @@ static void shares_cancelled(void **state)
 	munmap(shared, sizeof *shared);
 }
 
-/* A condition of several processes has its clock, too. */
+/* A condition that processes share can have the clock CLOCK_MONOTONIC, too. */
 static void *wait_shared(void *unused)
 {
 	struct timespec begun, t = in_ms(CLOCK_MONOTONIC, 20);
@@ -2700,7 +2741,10 @@ static void *wait_for_held(void *unused)
 	return unused;
 }
 
-/* main() forks while threads wait for its lock: the child has it, and no waiter. */
+/*
+ * main() forks while a thread waits for a mutex that main() holds. In the child main()
+ * holds the mutex, and no thread waits.
+ */
 static void forks(void **state)
 {
 	pthread_t t;
@@ -2740,7 +2784,7 @@ static int child_of_thread(pthread_t self)
 		return 2;
 	if (pthread_mutex_unlock(&lock))
 		return 3;
-	/* glibc's lock goes on to waiters that are not there. */
+	/* glibc would hand the lock to waiters that the child does not have. */
 	if (pthread_rwlock_unlock(&rw) || (ours() && pthread_rwlock_trywrlock(&rw)))
 		return 5;
 	nap(1);
@@ -2786,7 +2830,10 @@ static void forks_in_thread(void **state)
 	ok(pthread_key_delete(kept));
 }
 
-/* With UPOSIX_STACKS=50: in the end, as threads go on for an instant. */
+/*
+ * At most UPOSIX_STACKS threads can be created. When one of them has ended, another can
+ * be created, though perhaps not at once.
+ */
 static void *be_one(void *unused)
 {
 	return wait_go(unused);
