@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * budget.h: when a thread yields whose calls never have to wait, as each finds something
- * to do. Private.
+ * budget.h: when a call yields though it need not wait, so that a thread whose calls
+ * always find something to do lets other threads run. Private.
  *
- * A spell is what a thread does between two switches. The dispatcher has one spell for
- * all calls that need not wait, whatever their kinds and objects. Calls look at the clock
- * now and then. A call that finds the spell BUDGET_SPELL ns old yields.
+ * A spell is the run of a thread between two switches. All calls that need not wait are
+ * calls of the spell, whatever their kinds and objects. A call looks now and then: it
+ * reads the clock, and yields if the spell is BUDGET_SPELL ns old.
  *
- * A call that makes a system call, or takes as long, looks each time, which takes a tenth
- * of the call's time: usched__is_tired(). The first BUDGET_CALLS_FREE calls of a spell do
- * not look: a thread that waits between its requests makes no more. After
- * BUDGET_CALLS_MAX calls the thread yields.
+ * A call that makes a system call, or takes as long, looks each time, since a look takes
+ * a tenth of the call's time: usched__is_tired(). But the first BUDGET_CALLS_FREE calls
+ * of a spell do not look, since a thread that waits between its requests makes no more
+ * calls than these. After BUDGET_CALLS_MAX calls the thread yields.
  *
- * A call for a channel or a buffer takes no longer than a look. A struct budget, one for
- * each object and direction, counts the calls and paces the looks: about one look in a
- * us, and one in BUDGET_MAX calls at least. If a call has taken some us, the next call
- * looks.
+ * A call for a channel or a buffer takes no longer than a look. So each object has a
+ * struct budget for each direction, which counts the calls and keeps the pace: how many
+ * calls are made from a look to the next. There is about one look in a us, and one in
+ * BUDGET_MAX calls at least. If a call has taken some us, the next call looks.
  *
- * A free lock takes less time than a look, so one lock in BUDGET_LOCKS looks, counted
- * over all threads of the dispatcher. Calls that never switch, such as a post, do not
- * count.
+ * Taking a free lock takes less time than a look, so only one lock in BUDGET_LOCKS looks,
+ * counted over all threads of the dispatcher. Calls that never switch, such as a post, do
+ * not count.
  */
 #ifndef USCHED_BUDGET_H
 #define USCHED_BUDGET_H
@@ -30,19 +30,19 @@
 #include "../../ustack.h"
 
 enum {
-	BUDGET_SPELL       = 1000000,   /* ns */
-	BUDGET_SPELL_OVER  = INT32_MAX, /* a look has found the end of the spell */
-	BUDGET_PACE_SHORT  = 1000,      /* ns: less from look to look doubles the pace */
-	BUDGET_PACE_LONG   = 8000,      /* ns: more from look to look: each call looks */
-	BUDGET_PACE_MAX    = 32,        /* the most calls from a look to the next */
-	BUDGET_MAX         = 128,       /* calls of a budget: then the thread yields */
-	BUDGET_CALLS_FREE  = 3,         /* calls: a read, a write, a read of nothing */
-	BUDGET_CALLS_MAX   = 64,
-	BUDGET_LOCKS       = 32,        /* locks: the look costs each of them 1 ns */
-	BUDGET_LOCKS_LONG  = 32000,     /* ns for so many: the next lock looks if more */
+	BUDGET_SPELL       = 1000000,   /* ns: the age of a spell when a call yields */
+	BUDGET_SPELL_OVER  = INT32_MAX, /* result of a look: the spell is so old */
+	BUDGET_PACE_SHORT  = 1000,      /* ns: if a pace takes less, it doubles */
+	BUDGET_PACE_LONG   = 8000,      /* ns: if a pace takes more, each call looks */
+	BUDGET_PACE_MAX    = 32,        /* the longest pace */
+	BUDGET_MAX         = 128,       /* calls of a budget before the thread yields */
+	BUDGET_CALLS_FREE  = 3,         /* a read, a write, a read that finds nothing */
+	BUDGET_CALLS_MAX   = 64,        /* calls of a spell before the thread yields */
+	BUDGET_LOCKS       = 32,        /* locks for each look, which adds 1 ns to each */
+	BUDGET_LOCKS_LONG  = 32000,     /* ns: if so many take more, the next looks */
 };
 
-/* A budget of zeros is new. */
+/* The budget of an object and a direction. Zeros are a new budget. */
 struct budget {
 	uint8_t bu_calls;               /* calls since the last wait */
 	uint8_t bu_next;                /* number of the next call that looks */
@@ -50,30 +50,30 @@ struct budget {
 	uint8_t bu_looked;              /* number of the last call that looked */
 };
 
-/* Counts a call that makes a system call. True: the thread is to yield before it. */
+/* Counts a call that makes a system call. Returns whether to yield before the call. */
 bool usched__is_tired(void);
 
-/* Looks, and paces the next looks. True: the thread is to yield before this call. */
+/* Looks, and sets the pace of `b'. Returns whether to yield before this call. */
 bool usched__tires(struct budget *b);
 
-/* Looks, for budget_lock(). True: the thread is to yield before this lock. */
+/* Looks, for budget_lock(). Returns whether to yield before this lock. */
 bool usched__is_over(void);
 
 /*
- * Yields, also if the thread was cancelled. The thread's next call looks, as one call may
- * take 1 ms.
- * 0: the call goes on; -ECANCELED: the thread was cancelled, and `deadline' lets the call
- * wait.
+ * Yields, even if the thread was cancelled. The thread's next call will look, since one
+ * call may take 1 ms.
+ * Returns 0: the call goes on; -ECANCELED: the thread was cancelled, and `deadline' is
+ * over 0, so the call has to end.
  */
 int usched__yield_tired(int64_t deadline);
 
-/* Before a call that makes a system call. */
+/* Counts a call that makes a system call, and yields first if due. Returns as above. */
 static inline int budget_give_way(int64_t deadline)
 {
 	return usched__is_tired() ? usched__yield_tired(deadline) : 0;
 }
 
-/* Counts a lock or the like. True: the thread is to yield before the lock. */
+/* Counts a lock or the like. Returns whether to yield before the lock. */
 static inline bool budget_lock(void)
 {
 	struct usched *s = usched__here();
@@ -89,14 +89,14 @@ static inline void budget_rest(void)
 		usched__yield_tired(0);
 }
 
-/* Begins anew, after a wait. The second call looks. */
+/* Begins a new budget after a wait. The first call does not look. */
 static inline void budget_renew(struct budget *b)
 {
 	b->bu_calls = b->bu_looked = 0;
 	b->bu_next = b->bu_pace < 2 ? 2 : b->bu_pace;
 }
 
-/* Counts a call. True: the caller asks usched__tires(), unless the call has to wait. */
+/* Counts a call. Returns whether to call usched__tires(), unless the call has to wait. */
 static inline bool budget_counts(struct budget *b)
 {
 	return __builtin_expect(++b->bu_calls >= b->bu_next, 0);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ustack.c: the calls of ustack.h. They find the dispatcher of the calling thread, or of
- * the one that is named, and ask its scheduler, by the call-backs. Without one they are
- * refused: -ENOTSUP. Joins are in ustack_join.c, above waiters.
+ * ustack.c: the calls of ustack.h. A call finds the dispatcher of the calling thread, or
+ * of the thread that is passed, and calls a call-back of its scheduler. If the scheduler
+ * has no such call-back, the call returns -ENOTSUP. Joins, which use waiters, are in
+ * ustack_join.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* strerror_r() with a constant text */
@@ -149,8 +150,9 @@ BY_THREADS int ustack_cancelled(void)
 /* ---- Exit ---- */
 
 /*
- * A thread that runs needs no image, so that is the place for the value. ustack_init()
- * forgets the mark, and so does a block in a destructor: it is made last.
+ * u_value is in the place of the image, which a running thread does not need. The mark
+ * DISPATCH_EXITED in u_top says that there is a value. The mark is set last, since a
+ * block in a destructor of a key would overwrite u_top.
  */
 BY_THREADS int ustack_exit(void *value)
 {
@@ -162,7 +164,7 @@ BY_THREADS int ustack_exit(void *value)
 		return -EPERM;
 	if (u->u_attached)
 		u->u_attachment->a_ops->ao_end(u->u_attachment);
-	s = usched__current;                    /* that may have switched */
+	s = usched__current;                    /* ao_end may have switched */
 	if (usched__runs(s) != u)
 		s->s_coroutines->cc_settle(s, 0);
 	usched__drop_image(s, u, u);
@@ -178,7 +180,7 @@ void *ustack_value(const struct ustack *u)
 
 /* ---- Errors ---- */
 
-/* Returns the system's text for a positive number. */
+/* Returns the system's text for a positive errno value. */
 static const char *system_text(int error)
 {
 	static const char unknown[] = "unknown error";
@@ -188,7 +190,7 @@ static const char *system_text(int error)
 
 	return text == buffer ? unknown : text;
 #else
-	const char *text = strerror(error);     /* of musl: constant */
+	const char *text = strerror(error);     /* musl's texts are constant */
 
 	return text ? text : unknown;
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ustack_join.c: joins, over waiters. The scheduler blocks the thread that joins, by its
- * call-back. With a deadline, in a scope or after a cancel the thread's waiter waits,
+ * ustack_join.c: joins. The scheduler blocks the thread that joins, in s_join. If there
+ * is a deadline, or the thread is in a scope or was cancelled, the thread's waiter waits,
  * too, so that the timer, the end of the scope or the cancel can interrupt the join.
  */
 #include "../core/dispatch.h"
 #include "budget.h"
 #include "wait.h"
 
-/* Joins `u', with a deadline other than 0; or in a scope, or after a cancel. */
+/* Joins `u' with a deadline, or for a thread that is in a scope or was cancelled. */
 APART static int join_until(struct ustack *u, void **value, int64_t deadline)
 {
 	struct usched *s = ustack_sched(u);
@@ -36,8 +36,8 @@ APART static int join_until(struct ustack *u, void **value, int64_t deadline)
 	return rc;
 }
 
-/* Returns the error of a scheduler without the call; `ended' if the memory of the thread
-   is gone. */
+/* Returns the error of a call for which `s' has no call-back: -ENOTSUP, or `ended' if the
+   memory of the thread has gone back. */
 static int refuse_thread(const struct usched *s, int ended)
 {
 	return s == usched__gone() ? ended : -ENOTSUP;

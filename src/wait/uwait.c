@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait.c: waiters. These are their states, WAIT_IDLE and so on in wait.h:
+ * uwait.c: waiters. These are their states, WAIT_IDLE and so on in wait.h, with the calls
+ * that change them, and who makes the calls:
  *
  *	IDLE --uwait_begin()--> WAITING --uwait_claim()--> WAKING --uwait_finish()--> IDLE
- *	       the waiter        |   ^   one of several             the same
+ *	       the waiter        |   ^   one granter                that granter
  *	                        LOOKED   describe()
  *
  * A waiter that may not have to block is AWAKE at first, and looks at w_state:
@@ -15,20 +16,23 @@
  * other thread uses the waiter.
  *
  * Invariants
- *  - A waiter is granted under the lock of a queue that has the waiter, or on the native
- *    thread of the waiter (deadline, cancel). So no grant is for a wait that is over.
- *  - Wakes are counted. A block that another wake has ended is repeated, and the token is
- *    given back. So a program may use wakes beside. A grant whose wake no block took,
- *    since there was no memory to block, is counted in w_owed for the next wait.
+ *  - A waiter is granted under the lock of a queue that has the waiter, or, by a deadline
+ *    or a cancel, on the native thread of the waiter. So no grant is for a wait that is
+ *    over.
+ *  - A grant sends one wake. If another wake has ended the block, the thread blocks again
+ *    and later gives back the token of that wake. So a program may use wakes, too. If a
+ *    thread has no memory to block and is granted, no block takes the grant's wake: the
+ *    wake is counted in w_owed for the next wait.
  *  - No wake is sent to a waiter that was AWAKE when claimed, since its thread does not
- *    block. Dispatches take in cancels and timers, so neither comes meanwhile.
- *  - The frames of a blocked thread are most of what it costs. So callers end in a jump
- *    to here where they can, and little is kept across the block. settle_wait(), also
- *    reached by a jump, has the unusual cases.
+ *    block. Only dispatches take in cancels and timers, so neither comes meanwhile.
+ *  - Most of the memory of a blocked thread is its frames. So callers end in a jump to
+ *    this file where they can, and keep little across the block. The unusual cases are in
+ *    settle_wait(), which is also reached by a jump.
  *  - The timer stays armed when a wait ends, since the next deadline is likely to be
- *    later, and then needs no call. A timer that expires too early is armed again.
- *  - An object may be freed once a wait for it was granted. So a wait that is described
- *    is LOOKED meanwhile, and claims wait for the end of that.
+ *    later, so that the next wait need not arm it. A timer that expires too early is
+ *    armed again.
+ *  - An object may be freed once a wait for it was granted. So describe() sets the state
+ *    to LOOKED while it reads the object, and a claim waits until the state is WAITING.
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
  *    The timer, a cancel and the end of a scope end the join by s_interrupt;
  *    uwait__end_of() and w_late tell these causes apart.
@@ -52,10 +56,10 @@ enum {
 	ROUNDS = 4,                     /* rounds of destructors of keys, as POSIX asks */
 };
 
-/* Not inlined, so that the caller saves no registers for it. */
+/* For the unusual cases: not inlined, so that their callers save no registers. */
 #define APART __attribute__((noinline))
 
-/* Not inlined, for the reason in uabi.h. */
+/* For functions that threads call: not inlined, for the reason in uabi.h. */
 #define BY_THREADS __attribute__((noinline))
 
 void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
@@ -75,7 +79,7 @@ void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
 	n->n_prev = NULL;
 }
 
-/* Takes `w' out of `q', unless that is NULL, after an error, which is the result. */
+/* After an error, takes `w' out of `q', unless `q' is NULL. Returns the error. */
 static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
 	if (!q)
@@ -88,7 +92,8 @@ static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_
 	return w->w_result;
 }
 
-/* Returns the result of a wait that has ended, in `q' unless that is NULL. */
+/* Returns the result of a wait that is over. `q' is the queue in which uwait_queue_up()
+   waited, or NULL. */
 int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
 	if (w->w_result < 0)
@@ -109,7 +114,8 @@ static struct uwaiter *waiter_of(struct ustack_attachment *l)
 	return (struct uwaiter *)(void *)l;
 }
 
-/* A destructor may set values: new ones come first in the list, for the next round. */
+/* Calls the destructors of keys. A destructor may set new values, which are put first in
+   the list, so the next round finds them. */
 static void destroy_values(struct uwaiter *w)
 {
 	bool more = true;
@@ -207,7 +213,8 @@ static void disarm(struct uwaiter *w)
 
 /*
  * Has the waiter leave this dispatcher with the thread: disarms the timer, and ends the
- * count of a wait that was granted and is not over yet. Returns 0: the thread waits.
+ * count of a wait that was granted and is not over yet. Returns 1; 0: the thread still
+ * waits, and nothing was done.
  */
 static int move_on(struct ustack_attachment *l)
 {
@@ -274,14 +281,14 @@ static void describe(struct ustack_attachment *l, struct ustack_why *why)
 	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
-/* Not static: its address tells other files that an attachment is a waiter. */
+/* Not static: other files know by its address that an attachment is a waiter. */
 const struct ustack_attachment_ops uwait__ops = {
 	.ao_end = end_waiter, .ao_error = error_of, .ao_cancelled = is_cancelled,
 	.ao_cancel = cancel_waiter, .ao_leave = move_on,
 	.ao_free = free_waiter, .ao_describe = describe,
 };
 
-/* Makes a waiter, in the scheduler's memory, which goes back to the system. */
+/* Makes a waiter in memory from s_alloc, which goes back to the system. */
 static struct uwaiter *new_waiter(void)
 {
 	struct ustack *u = ustack_self();
@@ -309,8 +316,8 @@ struct uwaiter *uwait_self(void)
 	return u->u_attached ? waiter_of(u->u_attachment) : new_waiter();
 }
 
-/* Returns the spell of the running thread, begun anew after a switch; NULL: no thread
-   runs. */
+/* Returns the spell of the running thread (budget.h), a new one after a switch; NULL: no
+   thread runs. */
 static struct usched_spell *spell_now(void)
 {
 	struct usched *s = usched__here();
@@ -327,8 +334,8 @@ static struct usched_spell *spell_now(void)
 }
 
 /*
- * Looks at the clock. Returns the ns since the last look in this spell, at least 1; 0:
- * this is the first look; BUDGET_SPELL_OVER: the thread is to yield.
+ * Looks at the clock. Returns the ns since the last look in this spell; 0: this is the
+ * first look; BUDGET_SPELL_OVER: the thread is to yield.
  */
 static int32_t look_at_clock(struct usched_spell *l)
 {
@@ -395,12 +402,12 @@ BY_THREADS bool usched__tires(struct budget *b)
 		pace *= 2;
 	b->bu_pace = (uint8_t)pace;
 	b->bu_looked = (uint8_t)calls;
-	calls += gap == 0 ? 1 : pace;           /* then a look tells the time */
+	calls += gap == 0 ? 1 : pace;           /* 0: a first look, so look again */
 	b->bu_next = (uint8_t)(calls < BUDGET_MAX ? calls : BUDGET_MAX);
 	if (gap != BUDGET_SPELL_OVER && b->bu_calls < BUDGET_MAX)
 		return false;
 	budget_renew(b);
-	b->bu_calls = gap == BUDGET_SPELL_OVER; /* the call that yields */
+	b->bu_calls = gap == BUDGET_SPELL_OVER; /* counts the call that yields */
 	return true;
 }
 
@@ -416,8 +423,8 @@ BY_THREADS uintptr_t uwait_name(void)
 
 #ifdef USCHED_CHECK
 enum {
-	CLOCK_STEP = 1000000000,        /* ns: more than those of coarse clocks */
-	IDIOM      = 1000,              /* ns: less than this stands for the past */
+	CLOCK_STEP = 1000000000,        /* ns: more than a step of a coarse clock */
+	IDIOM      = 1000,              /* ns: a deadline below this means the past */
 };
 
 static int64_t began;                   /* ns: no deadline of the program is earlier */
@@ -498,7 +505,8 @@ int uwait__events(struct uwaiter *w, struct uevents **e)
 	}
 	if (!n->wn_events)
 		rc = uevents_create(&n->wn_events);
-	/* Written once in a wait: the granter reads wn_polls when a node is queued. */
+	/* Only the first call in a wait writes wn_polls: a granter may read wn_polls as
+	   soon as a node is queued. */
 	if (rc == 0 && !n->wn_polls)
 		n->wn_polls = true;
 	*e = n->wn_events;
@@ -507,8 +515,8 @@ int uwait__events(struct uwaiter *w, struct uevents **e)
 
 void uwait_begin(struct uwaiter *w)
 {
-	/* The queue's lock orders this for granters; threads that end scopes take no such
-	   lock. */
+	/* The release is for threads that end scopes: these do not take the queue's lock,
+	   as granters do. */
 	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
@@ -569,7 +577,7 @@ static void expired(struct uexpiry *x)
 	if (!w->w_joins && __atomic_load_n(&w->w_state, __ATOMIC_RELAXED) != WAIT_WAITING)
 		return;
 	if (w->w_deadline > x->x_when) {
-		arm(w);                         /* an earlier wait had armed the timer */
+		arm(w);                         /* an earlier wait armed the timer */
 	} else if (w->w_joins) {
 		w->w_late = true;
 		s->s_calls.s_interrupt(s, w->w_thread);
@@ -593,8 +601,8 @@ static void arm(struct uwaiter *w)
 }
 
 /*
- * Arms the timer and counts a wait that something outside may end, and looks whether a
- * scope of `w' has ended.
+ * Before a block: if w_counts, arms the timer and has uevents_count() count the wait. If
+ * a scope of `w' has ended, ends the wait.
  */
 APART void uwait__expect(struct uwaiter *w)
 {
@@ -615,7 +623,7 @@ bool uwait_withdraw(struct uwaiter *w)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* Ends a wait whose first block returned `rc': all cases except the usual one. */
+/* Ends a wait whose first block returned `rc', in all cases except the usual one. */
 APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 			     struct uwait_queue *q)
 {
@@ -624,7 +632,7 @@ APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 
 	for (;; rc = ustack_wait()) {
 		blocks += !rc;
-		/* Only if no image was reserved, or a smaller one: R4. */
+		/* An error comes only if no image was reserved, or a smaller one: R4. */
 		if (rc && uwait_withdraw(w)) {
 			w->w_result = rc;
 			blocks++;               /* no wake will come for this block */
@@ -641,7 +649,7 @@ APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 	return uwait__outcome(w, lock, q);
 }
 
-/* Blocks until the wait is over: in most cases by one wake, the granter's. */
+/* Blocks until the wait is over. In most cases the only wake is that of the granter. */
 __attribute__((always_inline))
 static inline int block_waiter(struct uwaiter *w, struct uwait_lock *lock,
 			       struct uwait_queue *q)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait_native.c: the waiters of native threads. A native thread has one from its first
- * wait to its end, as the value of a key. The thread sleeps by a condition, or, in a
- * wait for descriptors, in the poller. A granter sets IDLE under wn_lock, and ends the
- * sleep that wn_polls names.
+ * uwait_native.c: the waiters of native threads. A native thread has a waiter from its
+ * first wait to its end, as the value of a key. The thread sleeps by the condition
+ * wn_granted or, if wn_polls is set, in the poller of wn_events. A granter sets w_state
+ * to WAIT_IDLE under wn_lock, and ends that sleep.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
@@ -14,17 +14,17 @@
 #include "wait.h"
 #include "../base/when.h"
 
-/* The key of struct uwait_native. */
+/* The key whose value is the struct uwait_native of a native thread. */
 static pthread_mutex_t key_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t   native_key;
-static int             key_made;        /* atomic; key_lock */
+static int             key_made;        /* atomic; written under key_lock */
 
 /* Frees the waiter of a native thread that ends. */
 static void free_native(void *native)
 {
 	struct uwait_native *n = (struct uwait_native *)native;
 
-	pthread_setspecific(native_key, n);     /* for destructors of keys */
+	pthread_setspecific(native_key, n);     /* so that destructors find it */
 	uwait__ops.ao_end(&n->wn_waiter.w_attachment);
 	pthread_setspecific(native_key, NULL);
 	if (n->wn_events)
@@ -35,7 +35,8 @@ static void free_native(void *native)
 	free(n);
 }
 
-/* Makes the key. False: the process has no key left; the next caller tries again. */
+/* Makes the key, unless it was made. Returns false if the process has no key left; then
+   the next caller tries again. */
 static bool make_key(void)
 {
 	bool made;
@@ -68,7 +69,7 @@ struct uwaiter *uwait__native(void)
 	return &n->wn_waiter;
 }
 
-/* Closes, in the child of a fork, the poller that the parent uses, too. */
+/* In the child of a fork, closes the caller's poller, which the parent uses, too. */
 void uwait__forked(void)
 {
 	struct uwait_native *n = key_made
@@ -81,7 +82,7 @@ void uwait__forked(void)
 		n->wn_events = NULL;
 }
 
-/* Sleeps, with wn_lock released meanwhile. False: the deadline has come. */
+/* Sleeps, and releases wn_lock meanwhile. Returns false if the deadline has come. */
 static bool sleep_native(struct uwait_native *n, int64_t deadline)
 {
 	struct timespec t = when_of(deadline);
@@ -97,7 +98,7 @@ static bool sleep_native(struct uwait_native *n, int64_t deadline)
 	return pthread_cond_timedwait(&n->wn_granted, &n->wn_lock, &t) != ETIMEDOUT;
 }
 
-/* Blocks until w_state is IDLE, which is set under wn_lock. */
+/* Blocks until a granter has set w_state to WAIT_IDLE, under wn_lock. */
 int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
 			struct uwait_queue *q)
 {

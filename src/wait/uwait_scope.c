@@ -14,7 +14,7 @@
  */
 #include "wait.h"
 
-/* Returns when `p' ended; or USCHED_NEVER. */
+/* Returns the time at which `p' ended; or USCHED_NEVER. */
 static int64_t end_of_scope(const struct uwait_scope *p)
 {
 	int64_t ended = __atomic_load_n(&p->ws_ended, __ATOMIC_ACQUIRE);
@@ -24,7 +24,8 @@ static int64_t end_of_scope(const struct uwait_scope *p)
 	return ended;
 }
 
-/* Returns the earliest cause that ends the waits of `w'. 0: nothing ends them. */
+/* Returns the error of waits of `w' after a cancel or the end of a scope: that of what
+   came first. Returns 0 if `w' may wait. */
 int uwait__end_of(const struct uwaiter *w)
 {
 	const struct uwait_member *m = w->w_scoped ? w->w_more->mr_inner : NULL;
@@ -46,8 +47,8 @@ int uwait__end_of(const struct uwaiter *w)
 }
 
 /*
- * Returns the error of a wait that `w', cancelled or in scopes, is about to begin. 0: the
- * wait may begin, and ends at the scopes' deadline at the latest.
+ * Called before a wait of `w', which was cancelled or is in scopes. Returns the error of
+ * the wait; 0: the wait may begin, with w_deadline no later than a scope's deadline.
  */
 int uwait__look_around(struct uwaiter *w)
 {
@@ -100,7 +101,7 @@ int uwait__enter(struct uwait_scope *p, struct uwait_member *m)
 	return 0;
 }
 
-/* Has the running thread of `w' leave the scope entered last. */
+/* Has the running thread of `w' leave the scope that was entered last. */
 static void leave_scope(struct uwaiter *w)
 {
 	struct uwait_member *m = w->w_more->mr_inner;
@@ -135,8 +136,9 @@ void uwait__leave_scopes(struct uwaiter *w)
 }
 
 /*
- * Ends the wait of `w', under ws_lock of a scope of that thread, so that the waiter
- * stays. A wait that begins later, or is AWAKE, reads ws_ended before the thread blocks.
+ * Ends the wait of `w', if there is one. The caller holds ws_lock of a scope of `w', so
+ * that the waiter is not freed meanwhile. A wait that begins later, or is AWAKE, reads
+ * ws_ended before the thread blocks.
  */
 static void end_wait(struct uwaiter *w)
 {

@@ -17,9 +17,9 @@
 
 enum { WAIT_IDLE, WAIT_WAITING, WAIT_WAKING, WAIT_AWAKE, WAIT_GIVING, WAIT_LOOKED };
 
-enum { WAIT_SPINS = 100 };              /* looks at a lock before a yield to its holder */
+enum { WAIT_SPINS = 100 };              /* calls of relax() for one sched_yield() */
 
-/* Waits a moment for the holder of a lock; in a simulation until that thread has run. */
+/* Waits a moment for another thread; in a simulation, until that thread has run. */
 static inline void relax(unsigned *spins)
 {
 	if (SIMULATED)
@@ -35,7 +35,7 @@ WAIT_PRIVATE int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock,
 WAIT_PRIVATE void uwait__free_more(struct uwaiter *w);
 WAIT_PRIVATE void uwait__expect(struct uwaiter *w);
 
-/* The wait is over, or never began. */
+/* Undoes uevents_count() for a wait that is over, or that never began. */
 static inline void uncount(struct uwaiter *w)
 {
 	if (!w->w_counted)
@@ -45,38 +45,38 @@ static inline void uncount(struct uwaiter *w)
 }
 
 /*
- * As uwait_begin(), for a wait that another processor is likely to end soon. After the
- * unlock the caller calls uwait__linger().
+ * Begins a wait that another processor is likely to end soon, in place of uwait_begin().
+ * After the unlock the caller calls uwait__linger().
  */
 WAIT_PRIVATE void uwait__begin_awake(struct uwaiter *w);
 
 /*
  * Waits for some microseconds without a block, if the scheduler has nothing else to do.
- * A grant in that time costs no wake.
+ * A grant in that time needs no wake.
  * Returns true: the wait is over, and w_result is the result; false: the wait goes on as
  * after uwait_begin(), and the caller calls uwait_block().
  */
 WAIT_PRIVATE bool uwait__linger(struct uwaiter *w);
 
-/* Returns whether `w', which the caller has claimed, is of another processor, or of no
-   processor. */
+/* Returns whether the thread of `w', which the caller has claimed, is on another
+   processor, or is a native thread. */
 WAIT_PRIVATE bool uwait__is_far(const struct uwaiter *w);
 
 /* As uwait_pop(), for a queue of places. Returns the place, or NULL. */
 WAIT_PRIVATE struct uwait_place *uwait__pop_place(struct uwait_queue *q);
 
 /*
- * Sets *e to the events that will end a wait prepared as one from outside: the events of
- * the thread's dispatcher. A native thread has events of its own, made by the first such
- * wait. 0; -ENOMEM: no memory.
+ * Sets *e to the events that will end a wait which was prepared with `outside'. A thread
+ * uses the events of the dispatcher; a native thread has events of its own, which its
+ * first such wait makes. Returns 0; -ENOMEM: no memory.
  */
 WAIT_PRIVATE int uwait__events(struct uwaiter *w, struct uevents **e);
 
 /* uwait_native.c: the waiters of native threads. */
 struct uwait_native {
 	struct uwaiter  wn_waiter;      /* first */
-	struct uevents *wn_events;      /* for descriptors, once one was waited for */
-	bool            wn_polls;       /* sleeps in wn_events, and not on wn_granted */
+	struct uevents *wn_events;      /* NULL before the first wait for a descriptor */
+	bool            wn_polls;       /* the thread sleeps in wn_events */
 	pthread_mutex_t wn_lock;
 	pthread_cond_t  wn_granted;
 };
@@ -86,49 +86,50 @@ static inline struct uwait_native *native_of(struct uwaiter *w)
 	return (struct uwait_native *)(void *)w;
 }
 
-/* The caller's, made by its first wait; NULL: no memory. */
+/* Returns the waiter of the calling native thread, which the first call makes; NULL: no
+   memory. */
 WAIT_PRIVATE struct uwaiter *uwait__native(void);
 
 WAIT_PRIVATE int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
 				       struct uwait_queue *q);
 
-/* Waits as uwait_queue_up() does, before all other waiters of the queue. */
+/* Waits as uwait_queue_up() does, but in front of all other waiters of the queue. */
 WAIT_PRIVATE int uwait__queue_first(struct uwaiter *w, struct uwait_lock *lock,
 				    struct uwait_queue *q);
 
 /* ---- uwait_scope.c ---- */
 
-/* A scope, which ends the waits of all threads and native threads in the scope. */
+/* The part of a scope that ends the waits of its threads and native threads. */
 struct uwait_scope {
 	struct uwait_lock  ws_lock;
-	struct uwait_queue ws_members;  /* members that do not know of the end yet */
+	struct uwait_queue ws_members;  /* members, until they are told of the end */
 	int64_t            ws_deadline; /* constant */
 	int64_t            ws_ended;    /* atomic: time of the cancel; or USCHED_NEVER */
 	void             (*ws_left)(struct uwait_member *m);    /* frees the member */
 };
 
-/* A member of a scope; on the heap. */
+/* A thread or native thread in a scope. On the heap. */
 struct uwait_member {
 	struct uwait_node    wm_node;   /* first; in ws_members */
 	struct uwait_scope  *wm_scope;
 	struct uwaiter      *wm_waiter;
-	struct uwait_member *wm_outer;  /* in the scope entered before; or NULL */
-	int64_t              wm_deadline;       /* the earliest of all scopes so far */
+	struct uwait_member *wm_outer;  /* member of the scope entered before; or NULL */
+	int64_t              wm_deadline;       /* the earliest of this and outer scopes */
 	bool                 wm_shield; /* under ws_lock: the thread is shielded */
 };
 
 /*
- * Has the caller enter `p' as `m'. 0; -ENOMEM: no memory; -ENOTSUP: `p' has a deadline
- * and the scheduler has no timers.
+ * Has the caller enter `p' as `m'. Returns 0; -ENOMEM: no memory; -ENOTSUP: `p' has a
+ * deadline and the scheduler has no timers.
  */
 WAIT_PRIVATE int uwait__enter(struct uwait_scope *p, struct uwait_member *m);
 
-/* Has the caller leave the scope that it entered last. 0; -EPERM: it is in no scope. */
+/* Has the caller leave the scope entered last. Returns 0; -EPERM: there is no scope. */
 WAIT_PRIVATE int uwait__leave(void);
 
 /*
  * Ends the waits of up to `n' members, after the caller has set ws_ended. Returns whether
- * members may be left.
+ * there may be more members.
  */
 WAIT_PRIVATE bool uwait__end_some(struct uwait_scope *p, unsigned n);
 
