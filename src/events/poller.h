@@ -23,34 +23,34 @@ struct uinterest;
 /* Makes a poller with its descriptors. If `rung', the first sleep ends at once. */
 POLLER_PRIVATE int uevents__poller_open(struct poller **p, bool rung);
 
-/* Closes the descriptors, and changes nothing else: a parent process may use the same. */
+/* Closes the descriptors, without any other system call: the parent may use them. */
 POLLER_PRIVATE void uevents__poller_close(struct poller *p);
 
 /* Reports that the program has closed or replaced a descriptor of a poller. Aborts. */
 POLLER_PRIVATE void uevents__lost(int fd) __attribute__((noreturn));
 
-/* As uevents_add(), uevents__again() and uevents_remove(). */
+/* These are uevents_add(), uevents__again() and uevents_remove() for a poller. */
 POLLER_PRIVATE int uevents__poller_add(struct poller *p, int fd, unsigned ways,
 				       struct uinterest *i);
 POLLER_PRIVATE int uevents__poller_again(struct poller *p, int fd, unsigned ways,
 					 struct uinterest *i);
 POLLER_PRIVATE void uevents__poller_remove(struct poller *p, int fd);
 
-/* As uevents_interrupt(). From any native thread. */
+/* Interrupts a sleep, as uevents_interrupt(). From any native thread. */
 POLLER_PRIVATE void uevents__poller_interrupt(struct poller *p);
 
 /*
- * Sleeps for `left' ns at most, or forever. Returns how many descriptors were found,
- * POLLER_BATCH at most; -1: a signal came.
+ * Sleeps for `left' ns at most, or without limit if `forever'. Returns how many
+ * descriptors were found ready, POLLER_BATCH at most; -1: a signal came.
  */
 POLLER_PRIVATE int uevents__poller_sleep(struct poller *p, bool forever, int64_t left);
 
-/* Calls in_ready for the n descriptors that were found. */
+/* Calls in_ready for the n descriptors that the last sleep has found. */
 POLLER_PRIVATE void uevents__poller_tell(struct poller *p, int n);
 
 /*
- * Returns a descriptor that is readable when a sleep would end, or the time `when' has
- * come; 0: no time. -ENOTSUP: in a simulation there is none.
+ * Returns a descriptor that becomes readable when a sleep would end, or when the time
+ * `when', unless 0, has come. Returns -ENOTSUP in a simulation; or another error.
  */
 POLLER_PRIVATE int uevents__poller_expose(struct poller *p, int64_t when);
 

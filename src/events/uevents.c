@@ -11,18 +11,18 @@
  * 	               child       child
  *
  * x_prev is the previous expiry in a list of children; for the first child, the parent.
- * For the expiry due first, x_prev is the heap itself: an armed expiry never has NULL.
+ * For the expiry due first, x_prev is the heap itself; x_prev is never NULL while armed.
  *
  * A million deadlines armed in order would be a million children of the first, and the
  * end of the first would merge a million children at once. So the newest children are
- * merged as a binary counter carries: at every second call the last two, at every fourth
- * call the last four, and so on. The first then has about twenty children. For the same
- * reason a look expires a batch at most, and leaves the rest to the next looks.
+ * merged as a binary counter carries: at every second e_arm the last two, at every fourth
+ * e_arm the last four, and so on. The first then has about twenty children. For the same
+ * reason a look expires EXPIRIES at most, and leaves the rest to the next looks.
  *
- * Which descriptors are ready is found by the poller: src/events/poller.h. It has a few
- * descriptors itself. Timers need none: where the process has none left for the poller,
- * sleeps wait for a condition, and each uevents_add() tries again to open it. It is
- * opened under ve_lock, and stays open.
+ * The poller (src/events/poller.h) finds which descriptors are ready. The poller needs a
+ * few descriptors itself. If the process has no descriptors left, timers still work:
+ * sleeps wait for the condition ve_bell, and each uevents_add() tries again to open the
+ * poller. The poller is opened under ve_lock, and stays open.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* CLOCK_MONOTONIC_COARSE */
@@ -46,12 +46,12 @@
 
 enum {
 	EXPIRIES    = 64,               /* the most timers that a look expires */
-	LOOK_GAP    = SIMULATED ? 0     /* every order can be seen */
-		: 500000,               /* ns: a thousand times what a look costs */
+	LOOK_GAP    = SIMULATED ? 0     /* a simulation is to see every order */
+		: 500000,               /* ns: a look costs a thousandth of this */
 	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
-	OWN_TOP     = 1024,             /* own descriptors have lower numbers: select(2)
-					   takes no more, and fork(2) copies them */
-	OWN_MAX     = 65536,            /* higher numbers are never own descriptors */
+	OWN_TOP     = 1024,             /* the library's descriptors have lower numbers:
+					   select(2) takes no more, fork(2) copies all */
+	OWN_MAX     = 65536,            /* own_numbers has no higher numbers */
 };
 
 struct events {
@@ -59,15 +59,15 @@ struct events {
 	struct uexpiry     ve_heap;     /* x_child: the expiry due first */
 	uint32_t           ve_armed;    /* calls of e_arm, mod 2^32 */
 	uexpired_fn       *ve_expired;  /* the function of all expiries */
-	int64_t            ve_looked;   /* when UEVENTS_LOOK last polled */
-	bool               ve_rung;     /* ve_lock: interrupted without a poller */
+	int64_t            ve_looked;   /* when e_poll() last polled for UEVENTS_LOOK */
+	bool               ve_rung;     /* under ve_lock: interrupted without a poller */
 	pthread_mutex_t    ve_lock;
-	pthread_cond_t     ve_bell;     /* for ve_rung, and for the poller */
+	pthread_cond_t     ve_bell;     /* signalled when ve_rung or ve_poller is set */
 	struct poller     *ve_poller;   /* atomic; NULL: not open yet */
-	struct events     *ve_other;    /* under pollers_lock */
+	struct events     *ve_other;    /* the next in `pollers'; under pollers_lock */
 };
 
-/* The last e_serial. */
+/* The e_serial that was given last. */
 static uint64_t serials;
 
 /* The list of events that have a poller. */
@@ -90,7 +90,7 @@ static void note_own(int fd, uint8_t own)
 		__atomic_store_n(&own_numbers[fd], own, __ATOMIC_RELAXED);
 }
 
-/* Moves `fd' to the top quarter of the numbers, which programs seldom use. */
+/* Moves `fd' to a number that programs seldom use, in the top quarter below OWN_TOP. */
 int uevents__own(int fd)
 {
 	long top = sysconf(_SC_OPEN_MAX);
@@ -124,7 +124,8 @@ int uevents__next_own(unsigned first, unsigned last)
 	return -1;
 }
 
-/* Waits before the abort: the program may have closed all descriptors to call exec(3). */
+/* Waits a second before the abort, since the program may have closed all descriptors
+   because it calls exec(3) next. */
 void uevents__lost(int fd)
 {
 	defer_cancel();
@@ -145,7 +146,7 @@ static struct poller *poller_of(const struct events *v)
 	return __atomic_load_n(&v->ve_poller, __ATOMIC_ACQUIRE);
 }
 
-/* Sleeps without a poller, until `until', an interrupt, or until a poller is opened. */
+/* Sleeps without a poller: until the time `until', an interrupt, or a poller opens. */
 static void sleep_bare(struct events *v, int64_t until)
 {
 	struct timespec t = when_of(until);
@@ -160,7 +161,7 @@ static void sleep_bare(struct events *v, int64_t until)
 	pthread_mutex_unlock(&v->ve_lock);
 }
 
-/* Sleeps, and returns how many descriptors the poller has found. */
+/* Sleeps, and returns how many descriptors the poller has found ready. */
 static int sleep_until(struct events *v, int64_t until)
 {
 	int64_t first = first_due(v), left = 0;
@@ -229,7 +230,7 @@ static struct uexpiry *merge_all(struct uexpiry *first)
 	return all;
 }
 
-/* Takes `x' out. The children, merged, take the place of `x', and are due later. */
+/* Takes `x' out of the heap. The merged children of `x', due later, take that place. */
 static void disarm_expiry(struct uevents *e, struct uexpiry *x)
 {
 	struct uexpiry *rest = merge_all(x->x_child), *prev = x->x_prev;
@@ -251,7 +252,7 @@ static void disarm_expiry(struct uevents *e, struct uexpiry *x)
 	x->x_prev = NULL;
 }
 
-/* Expires what is due, up to EXPIRIES; then the next look is due at once. */
+/* Expires due timers, EXPIRIES at most. If more are due, the next look polls at once. */
 static void expire(struct events *v)
 {
 	int64_t now = uevents_now();
@@ -292,7 +293,7 @@ static void poll_events(struct uevents *e, int64_t until)
 		expire(v);
 }
 
-/* From any native thread. */
+/* The e_interrupt of the events. From any native thread. */
 static void interrupt_sleep(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
@@ -301,7 +302,7 @@ static void interrupt_sleep(struct uevents *e)
 
 	if (!p) {
 		pthread_mutex_lock(&v->ve_lock);
-		p = v->ve_poller;               /* opened: interrupt it, too */
+		p = v->ve_poller;               /* opened meanwhile: interrupt it, too */
 		v->ve_rung = true;
 		pthread_cond_signal(&v->ve_bell);
 		pthread_mutex_unlock(&v->ve_lock);
@@ -328,7 +329,7 @@ static void close_events(struct uevents *e)
 	free(v);
 }
 
-/* Opens the poller, unless that is open. A sleep then goes on with the poller. */
+/* Opens the poller, unless it is open, and ends a sleep without a poller. */
 static int open_poller(struct events *v)
 {
 	struct poller *p = NULL;
@@ -337,7 +338,7 @@ static int open_poller(struct events *v)
 	if (poller_of(v))
 		return 0;
 	pthread_mutex_lock(&v->ve_lock);
-	pthread_mutex_lock(&pollers_lock);      /* a fork finds it listed, if open */
+	pthread_mutex_lock(&pollers_lock);      /* a fork finds every poller listed */
 	if (!v->ve_poller)
 		rc = uevents__poller_open(&p, v->ve_rung);
 	if (p) {
@@ -368,7 +369,7 @@ static void become_first(struct uexpiry *heap, struct uexpiry *x)
 	x->x_prev = heap;
 }
 
-/* Merges as many of the newest children as `count' has zeros at its end. */
+/* Merges the two newest children once for each binary zero at the end of `count'. */
 static void carry(struct uexpiry *first, uint32_t count)
 {
 	struct uexpiry *a = first->x_child, *b;
@@ -411,7 +412,7 @@ int uevents_create(struct uevents **e)
 	v->ve_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
 	pthread_mutex_init(&v->ve_lock, NULL);
 	when_init_cond(&v->ve_bell);
-	open_poller(v);                         /* or later */
+	open_poller(v);                         /* if not, uevents_add() tries again */
 	*e = &v->ve_events;
 	return 0;
 }
@@ -465,7 +466,7 @@ void uevents__hold(int on)
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&pollers_lock);
 }
 
-/* Closes what the child has of the parent's pollers, where the parent still waits. */
+/* In the child of a fork, closes the pollers, by which the parent still waits. */
 void uevents__forked(void)
 {
 	struct events *v;
@@ -476,7 +477,7 @@ void uevents__forked(void)
 		v->ve_poller = NULL;
 	}
 	for (int fd = 0; fd < OWN_MAX; fd++)
-		if (own_numbers[fd])    /* the child may close what is left */
+		if (own_numbers[fd])    /* the child may close such an fd */
 			note_own(fd, 0);
 }
 

@@ -2,8 +2,8 @@
 /*
  * uevents_epoll.c: the poller over epoll: src/events/poller.h.
  *
- * A descriptor stays registered, for edges, so a wait costs no epoll_ctl(2). The eventfd
- * that interrupts a sleep need not be read: each write is an edge.
+ * A descriptor stays registered, for edges, so that a wait needs no epoll_ctl(2). The
+ * eventfd that interrupts a sleep need not be read, since each write is an edge.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* syscall() */
@@ -22,7 +22,7 @@
 #include "../../uevents.h"
 
 #ifndef SYS_epoll_pwait2
-#define SYS_epoll_pwait2 (-1)           /* -ENOSYS */
+#define SYS_epoll_pwait2 (-1)           /* a call that fails with ENOSYS */
 #endif
 
 struct poller {
@@ -30,18 +30,18 @@ struct poller {
 	int                pl_interrupt; /* eventfd */
 	int                pl_timer;    /* timerfd, or -1 */
 	int64_t            pl_exposed;  /* the time of the timerfd; 0: not set */
-	struct uinterest   pl_nothing;  /* of eventfd and timerfd, which end a sleep */
+	struct uinterest   pl_nothing;  /* for eventfd and timerfd, which end a sleep */
 	struct epoll_event pl_found[POLLER_BATCH];
 };
 
 enum {
-	AHEAD     = 4,                  /* events from a prefetch to its use */
+	AHEAD     = 4,                  /* events between a prefetch and its use */
 	SECOND    = 1000000000,         /* ns */
 	EDGES_IN  = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
 	EDGES_ALL = EDGES_IN | EPOLLOUT,
 };
 
-/* Events need no translation. */
+/* The UEVENTS_ bits are those of epoll, so that no code translates events. */
 _Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
 	       && (unsigned)EPOLLPRI == UEVENTS_URGENT
 	       && (unsigned)EPOLLOUT == UEVENTS_OUTPUT
@@ -49,7 +49,7 @@ _Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
 	       && (unsigned)EPOLLHUP == UEVENTS_HANGUP
 	       && (unsigned)EPOLLRDHUP == UEVENTS_PEER_END, "the bits are epoll's");
 
-static bool no_pwait2;                  /* atomic: epoll_pwait2(2) fails */
+static bool no_pwait2;                  /* atomic: epoll_pwait2(2) has failed before */
 
 static void on_bell(struct uinterest *i, unsigned ready)
 {
@@ -67,7 +67,7 @@ void uevents__poller_close(struct poller *p)
 	free(p);
 }
 
-/* Registers a descriptor, which for epoll is a number with its open file. */
+/* Registers a descriptor: for epoll, a number together with its open file. */
 static int add_new(struct poller *p, int fd, uint32_t edges, struct uinterest *i)
 {
 	struct epoll_event event = { .events = edges | EPOLLET, .data = { .ptr = i } };
@@ -107,19 +107,19 @@ int uevents__poller_add(struct poller *p, int fd, unsigned ways, struct uinteres
 	struct epoll_event event = { (uint32_t)EPOLLET | EDGES_ALL, { .ptr = i } };
 	int rc = uevents__poller_again(p, fd, ways, i);
 
-	if (rc == -EEXIST)              /* threads may wait to write as well */
-		epoll_ctl(p->pl_epoll, EPOLL_CTL_MOD, fd, &event); /* reports it again */
+	if (rc == -EEXIST)              /* another thread may wait to write */
+		epoll_ctl(p->pl_epoll, EPOLL_CTL_MOD, fd, &event); /* reports fd again */
 	return rc;
 }
 
 void uevents__poller_remove(struct poller *p, int fd)
 {
-	struct epoll_event none = { 0 };        /* before Linux 2.6.9 not NULL */
+	struct epoll_event none = { 0 };        /* Linux before 2.6.9 refuses NULL */
 
 	epoll_ctl(p->pl_epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
-/* Reads the eventfd when the sum is full: then a write fails, and makes no edge. */
+/* Reads the eventfd if its sum is full, since a write then fails and makes no edge. */
 void uevents__poller_interrupt(struct poller *p)
 {
 	uint64_t one = 1, sum;
@@ -131,7 +131,7 @@ void uevents__poller_interrupt(struct poller *p)
 			uevents__lost(p->pl_interrupt);
 }
 
-/* Returns the timeout of epoll_wait(2), rounded up: a sleep is not to end too early. */
+/* Returns the timeout of epoll_wait(2), rounded up so that no sleep ends too early. */
 static int milliseconds(bool forever, int64_t left)
 {
 	const int64_t milli = 1000000;          /* ns */
@@ -144,7 +144,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 {
 	int n = -1;
 
-	if (SIMULATED) {                /* the clock jumps: no call waits */
+	if (SIMULATED) {                /* the simulated clock jumps instead */
 		int64_t until = forever ? INT64_MAX : sim__now() + left;
 
 		while ((n = epoll_wait(p->pl_epoll, p->pl_found, POLLER_BATCH, 0)) == 0
@@ -156,7 +156,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 		return n;
 	}
 	if (!__atomic_load_n(&no_pwait2, __ATOMIC_RELAXED)) {
-		int64_t t[] = { left / SECOND, left % SECOND }; /* of 64 bits always */
+		int64_t t[] = { left / SECOND, left % SECOND }; /* a timespec */
 
 		n = (int)syscall(SYS_epoll_pwait2, p->pl_epoll, p->pl_found, POLLER_BATCH,
 				 forever ? NULL : t, NULL, (size_t)0);
@@ -182,14 +182,14 @@ void uevents__poller_tell(struct poller *p, int n)
 	}
 }
 
-/* Returns the descriptor of epoll, which can be polled. `when' is set in a timerfd that
-   epoll waits for. */
+/* Returns the descriptor of epoll, which can be polled. The time `when' is set in a
+   timerfd that is registered with epoll. */
 int uevents__poller_expose(struct poller *p, int64_t when)
 {
 	struct itimerspec spec = { .it_value = when_of(when) };
 	int rc;
 
-	if (SIMULATED)                  /* no call of the program waits there */
+	if (SIMULATED)                  /* no call waits in a simulation */
 		return -ENOTSUP;
 	if (when == p->pl_exposed)
 		return p->pl_epoll;

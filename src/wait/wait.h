@@ -114,7 +114,7 @@ struct uwait_member {
 	struct uwait_scope  *wm_scope;
 	struct uwaiter      *wm_waiter;
 	struct uwait_member *wm_outer;  /* member of the scope entered before; or NULL */
-	int64_t              wm_deadline;       /* the earliest of this and outer scopes */
+	int64_t              wm_deadline;       /* the earliest, with outer scopes */
 	bool                 wm_shield; /* under ws_lock: the thread is shielded */
 };
 
