@@ -26,9 +26,10 @@ enum {
 	POLICY_NOTICE = 64,     /* wakes of threads elsewhere until a measurement */
 	POLICY_SPAN   = 50000,  /* ns: the shortest span of a measurement */
 	POLICY_HOP    = 500,    /* ns: about what a wake on another processor takes */
-	POLICY_LIGHT  = 240,    /* 256ths of a processor: work that fits on one. With
-				   more than 256 all stages of a pipeline would gather
-				   on one, since the slowest one holds up the others */
+	POLICY_LIGHT  = 240,    /* 256ths of a processor's time: threads that take less
+				   fit on one. With more than 256 all stages of a
+				   pipeline would gather on one, since the slowest one
+				   holds up the others */
 	POLICY_GAIN   = 1000000,        /* ns: a gift that keeps the processor busy for
 					   less time was in vain */
 	POLICY_HOLD   = 64000000,       /* ns: the longest pause after such gifts */
@@ -157,7 +158,7 @@ static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 
 /*
  * Decides which of two processors draws threads when either could, so that threads do not
- * pass each other. Returns true if it is that of `l', with `ready' threads in its queue.
+ * pass each other. Returns true for that of `l', which has `ready' threads in its queue.
  * If the other processor has threads queued, the one with the shorter queue draws.
  * Otherwise the busier one draws, where most of the group is. `first' decides between
  * equals.

@@ -81,7 +81,7 @@ UPROC_PRIVATE int uproc__find_stack(const struct usched *s, const void *address)
 
 /* ---- uproc_ring.c ---- */
 
-/* The list of all schedulers, by r_other. */
+/* The list of all schedulers, linked by r_other. */
 extern struct uprocs *uproc__schedulers UPROC_PRIVATE;
 
 /* The table of what uproc__observe() has registered. */
@@ -178,7 +178,7 @@ enum { UPROC_NAME_LISTS = 4096 };
 extern struct uproc_name *uproc__names[UPROC_NAME_LISTS] UPROC_PRIVATE;
 
 struct uproc_name {
-	const struct ustack *nm_thread; /* the key */
+	const struct ustack *nm_thread; /* the thread that has the name */
 	char                 nm_text[USTACK_NAME_MAX];
 	struct uproc_name   *nm_next;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice.h: the state of a dispatcher that upreempt.c, slices of time, and
- * upreempt_region.c, regions that a signal interrupts, share. Private.
+ * slice.h: the state of a dispatcher that upreempt.c (slices of time) shares with
+ * upreempt_region.c (regions that a signal interrupts). Private.
  */
 #ifndef USCHED_SLICE_H
 #define USCHED_SLICE_H
@@ -22,8 +22,8 @@
 struct slice {
 	struct upreempt sl_head;        /* first */
 	struct usched   sl_blind;       /* the stand-in: usched__current in a region */
-	struct ustack   sl_none;        /* the stand-in's thread, in check builds: a wait
-					   then calls s_pick, which reports the wait */
+	struct ustack   sl_none;        /* the stand-in's thread in check builds: then a
+					   wait calls s_pick, which reports the wait */
 	int64_t         sl_length;      /* ns of a slice; constant */
 	bool            sl_monitored;   /* a monitor ends slices; constant */
 	int64_t         sl_stall;       /* ns: the stall to report; 0: none; constant */
@@ -41,7 +41,8 @@ struct slice {
 	/* The addresses of the program's code, written when the first region begins. */
 	uintptr_t       sl_text, sl_text_end;
 
-	/* The monitor writes these; without a monitor, the dispatcher's native thread. */
+	/* Written by the monitor or, without a monitor, by the native thread of the
+	   dispatcher, which always writes sl_gave and sl_gave_at. */
 	uint64_t        sl_seen;        /* the count() of the last look */
 	int64_t         sl_since;       /* ns: since when count() has been sl_seen */
 	int64_t         sl_longest;     /* atomic, ns: the longest for one count() */

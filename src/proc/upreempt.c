@@ -20,7 +20,7 @@
  * wait (src/wait/budget.h).
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
 #endif
 #include "../../upreempt.h"
 
@@ -48,7 +48,7 @@
 
 enum {
 	EARLY       = 8,        /* a slice is over when 1/8 of the slice is left */
-	QUIET       = 8,        /* looks at idle processors before the monitor sleeps */
+	QUIET       = 8,        /* looks at idle processors in a row before a sleep */
 	SKIP_MAX    = 32,       /* the most calls of ustack_check() from one look at the
 				   clock to the next: then a look costs each call 1 ns */
 	OFTEN       = 32,       /* the most looks at the clock in a slice */
@@ -215,7 +215,7 @@ struct upreempt_monitor {
 	pthread_mutex_t    mo_lock;
 	pthread_cond_t     mo_changed;
 	pthread_t          mo_native;
-	bool               mo_stop;     /* mo_lock */
+	bool               mo_stop;     /* under mo_lock */
 	uint32_t           mo_asleep;   /* atomic: 1: sleeps until upreempt__wake() */
 	struct upreempt_all mo_all;
 	struct ustall     *mo_reporter; /* the reporter of stalls, or NULL */

@@ -7,12 +7,12 @@
  * does nothing. So code of usched is never interrupted, wherever that code is linked.
  * The handler yields if
  *
- *  - the interrupted instruction is in the main program, which is linked dynamically:
- *    other code may hold locks, of malloc() for example, that the next thread needs;
+ *  - the interrupted instruction is in the main program, which is linked dynamically,
+ *    since other code, such as malloc(), may hold locks that the next thread needs;
  *  - the signal mask is that of the beginning of the region, so no other handler is
  *    running;
- *  - SP is in the thread's stack, and the thread's image has room (R4): nothing is
- *    allocated for the thread.
+ *  - SP is in the thread's stack, and the thread's image has room (R4), since the handler
+ *    allocates nothing.
  *
  * The kernel sets control words and a signal mask for the handler. Both belong to the
  * native thread, and so would hold for other threads. So give_way() restores the values
@@ -23,7 +23,7 @@
  * state of a region. give_way() keeps the state in its frame while other threads run.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* sigset_t */
+#define _GNU_SOURCE             /* for sigset_t */
 #endif
 #include "../../upreempt.h"
 

@@ -8,7 +8,7 @@
  * list_lock of uprocs.c is taken before r_lock, and r_lock before p_lock.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
 #endif
 #include "../../uproc.h"
 
@@ -106,7 +106,7 @@ static int expose_events(struct uproc *p)
 
 	if (rc == 0) {
 		rc = e->e_expose(e);
-		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() will return it */
+		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() returns that */
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -132,7 +132,7 @@ int uproc__make_parts(struct uproc *p)
 	if (rc == 0 && conf->c_embed)
 		rc = expose_events(p);
 	else if (rc == 0 && p->p_sched.s_moves)
-		rc = uevents_of(&p->p_sched, &e);       /* arriving threads need them */
+		rc = uevents_of(&p->p_sched, &e);       /* arriving threads need events */
 	if (rc == 0)
 		rc = begin_slices(p);
 	return rc;

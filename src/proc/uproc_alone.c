@@ -4,8 +4,8 @@
  *
  * A start takes a vacant stack, or maps one, before the thread is made, so a lack of
  * memory fails the start and nothing later. All processors share the vacant stacks. The
- * thread brings its stack to the processor where it begins, which has the stack until the
- * thread has ended.
+ * thread brings its stack to the processor where it begins. The processor keeps the stack
+ * until the thread has ended.
  *
  * The end of a thread reduces as_threads at once, so after a join another thread can be
  * started. The stack becomes vacant later, since s_next and the sleep of a processor run
@@ -27,7 +27,7 @@ enum {
 	DROP = 32,                      /* stacks that are unmapped in a step */
 };
 
-/* Describes an own stack. On the heap. */
+/* Describes an own stack, and is allocated on the heap. */
 struct uproc_alone {
 	struct usched_stack *al_stack;
 	struct uimage_stacks al_map;

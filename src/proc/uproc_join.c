@@ -7,12 +7,12 @@
  * Invariants
  *  - re_joiner changes by compare-and-swap, and from NATIVE under r_lock only:
  *
- *	OPEN   -> joiner      a thread joins, or a native thread: NATIVE
+ *	OPEN   -> joiner      a thread joins or, with NATIVE, a native thread
  *	OPEN   -> DETACHED
  *	OPEN   -> ENDED       the thread ends without a joiner
  *	joiner -> TAKEN       the thread ends, and its joiner is told
  *	ENDED  -> TAKEN       a join or a detach comes after the end
- *	joiner -> OPEN        the joiner gives up: a deadlock, its deadline, a cancel
+ *	joiner -> OPEN        the joiner gives up for a deadlock, deadline or cancel
  *
  *    The record is freed by the joiner that was told, or by the caller that replaced
  *    ENDED by TAKEN. A detached thread is freed at its end. While a record is free
@@ -27,7 +27,7 @@
  *    destroy) with a deadline.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
 #endif
 #include <stdlib.h>
 

@@ -18,7 +18,7 @@
  * there were schedulers before the fork, threads that have run stay where they are.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* dl_iterate_phdr() */
+#define _GNU_SOURCE             /* for dl_iterate_phdr() */
 #endif
 #include <link.h>
 

@@ -19,7 +19,7 @@
  * thread still runs on the stack. Then the stack is in p_returned of its home.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
 #endif
 #include "policy.h"
 #include "proc.h"
@@ -302,7 +302,7 @@ void uproc__give(struct uproc *p)
 /*
  * Returns whether `p' draws a thread of `o' that is woken here. If the waker has just
  * moved here, `p' draws the first thread that it wakes, so a group follows a member that
- * was given away. Otherwise only some wakes draw, and only of one of two processors.
+ * was given away. Otherwise only some wakes draw a thread, in one direction only.
  */
 static bool draws(struct uproc *p, const struct uproc *o)
 {

@@ -13,10 +13,10 @@
 #include "proc.h"
 #include "../base/text.h"
 
-enum { RECORD_LINE = 64 };              /* bytes; records are farther apart */
+enum { RECORD_LINE = 64 };              /* bytes: less than between records */
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
-struct uproc_name *uproc__names[UPROC_NAME_LISTS];      /* names_lock */
+struct uproc_name *uproc__names[UPROC_NAME_LISTS];      /* under names_lock */
 
 /* Returns the pointer to the entry of `u', or to NULL at the end of its list. */
 static struct uproc_name **find_name(const struct ustack *u)

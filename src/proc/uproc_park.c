@@ -31,7 +31,7 @@
  * inside a join or uprocs_run(), on the native thread of the caller.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
 #endif
 #include <sched.h>
 #include <stdio.h>
@@ -45,9 +45,9 @@
 
 enum {
 	LOOKS       = 300,              /* looks at an inbox between two system calls */
-	LINGER      = 3000,             /* ns, some times what mail costs */
-	LINGER_REST = 64,               /* waits without lingering after a loss */
-	QUICK       = 2,                /* idle times below QUICK r_patience are short */
+	LINGER      = 3000,             /* ns to linger: some times what mail costs */
+	LINGER_REST = 64,               /* waits without lingering, after a failure */
+	QUICK       = 2,                /* an idle time < QUICK * r_patience is short */
 	QUICK_MAX   = 8,                /* the largest p_quick and p_linger */
 };
 

@@ -18,7 +18,7 @@
  *	usched: thread A "name", function F, has changed MXCSR from 0x1f80 to 0x5f80, ...
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* Dl_info */
+#define _GNU_SOURCE             /* for Dl_info */
 #endif
 #include <inttypes.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ struct report {
 	struct uprocs       *rp_procs;
 	unsigned             rp_waiting; /* threads that wait */
 	unsigned             rp_joining; /* how many of these join a thread */
-	struct uproc_thread *rp_told;   /* joining threads to be told, by re_next */
+	struct uproc_thread *rp_told;   /* joins to be told, linked by re_next */
 	uintptr_t            rp_sought; /* what find_record() looks for */
 	const struct uproc_thread *rp_found;    /* what find_record() found, or NULL */
 };

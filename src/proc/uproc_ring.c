@@ -9,7 +9,7 @@
  * fail. The room is made when a thread is started.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
 #endif
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct uproc_thread uproc__marks[UPROC_MARKS];
 
 struct uproc_observer uproc__observer;
 
-struct uprocs *uproc__schedulers;       /* list_lock of uprocs.c */
+struct uprocs *uproc__schedulers;       /* under list_lock of uprocs.c */
 
 void uproc__observe(const struct uproc_observer *o)
 {
@@ -114,7 +114,7 @@ void uproc__adopt_room(struct uproc *p)
 		p->p_queue[i & mask] = old[i & p->p_mask];
 	p->p_mask = mask;
 	free(old);
-	uproc__set_grow(p);                     /* again, if grow() has failed */
+	uproc__set_grow(p);                     /* s_grow again, if grow() has failed */
 }
 
 void uproc__unpick(struct usched *s)
@@ -135,7 +135,7 @@ uint32_t uproc__new_of(const struct uproc *p)
 	uint64_t begun = GET(p->p_sched.s_stats.st_launches);
 	uint32_t fresh = GET(p->p_started) - counted - (uint32_t)begun;
 
-	return fresh > INT32_MAX ? 0 : fresh;       /* counters of two times */
+	return fresh > INT32_MAX ? 0 : fresh;   /* the counters are read at two times */
 }
 
 #ifdef USCHED_CHECK

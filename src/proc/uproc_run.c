@@ -5,7 +5,7 @@
  * is none, the processor sleeps in uproc_park.c.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
 #endif
 #include "policy.h"
 #include "proc.h"

@@ -25,7 +25,7 @@ static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
 
 	if (rc == 0) {
 		p->p_unused--;
-	} else {                                /* only the first can fail */
+	} else {                                /* only the first add can fail */
 		__atomic_store_n(&p->p_steps, p->p_steps - 1, __ATOMIC_RELEASE);
 		uimage_stacks_unmap(stacks);
 	}
@@ -46,7 +46,7 @@ int uproc__add_stacks(struct uproc *p)
 		rc = map_stacks(p, have ? more : p->p_procs->r_mapped);
 	for (; rc == 0 && more > 0; more--)
 		rc = add_stack(p, &p->p_stacks[p->p_steps - 1]);
-	return rc == -ENOTSUP ? 0 : rc;         /* then threads use the native stack */
+	return rc == -ENOTSUP ? 0 : rc;         /* threads use the native stack */
 }
 
 static void grow(struct usched *s);

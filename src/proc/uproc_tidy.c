@@ -18,7 +18,7 @@
  *	r_period    the end of the pool's period, for the first processor to see
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
 #endif
 #include "proc.h"
 #include "../base/when.h"
@@ -91,8 +91,8 @@ static int drop_stack(void *low, size_t size, void *arg)
 }
 
 /*
- * Makes a step. Returns whether more steps are needed. To drop pages again, which have
- * not been used since, takes next to no time.
+ * Makes a step. Returns whether more steps are needed. Pages that have gone back, and
+ * were not used since, take next to no time.
  */
 static bool tidy_step(struct uproc *p)
 {

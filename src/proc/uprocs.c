@@ -5,7 +5,7 @@
  * end of uprocs_create() until uprocs_destroy() takes the scheduler apart.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* CPU_COUNT */
+#define _GNU_SOURCE             /* for CPU_COUNT */
 #endif
 #include "../../uproc.h"
 
@@ -38,9 +38,9 @@ enum {
 };
 
 #ifdef USCHED_CHECK
-enum { STALL_DEFAULT = 25000000 };      /* ns */
+enum { STALL_DEFAULT = 25000000 };      /* ns: c_stall */
 #else
-enum { STALL_DEFAULT = 0 };             /* no reports */
+enum { STALL_DEFAULT = 0 };             /* no stall is reported */
 #endif
 
 /* The largest c_slice or c_stall, in ns, so that a sum with a time cannot overflow. */
@@ -130,7 +130,7 @@ static void enlist_scheduler(struct uprocs *r)
 	unlock(&list_lock);
 }
 
-/* Takes `r' off the list, and returns when no inspection has `r' any more. */
+/* Takes `r' off the list, and waits until no inspection has pinned `r' any more. */
 static void delist(struct uprocs *r)
 {
 	const struct timespec pause = { .tv_nsec = PINNED };
