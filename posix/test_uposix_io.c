@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_uposix_io.c: calls on descriptors by a program that knows nothing of usched, by
- * -include posix/uposix.h or LD_PRELOAD. One processor, and what a call waits for is done
- * by another thread: a call that holds up the processor never ends.
+ * -include posix/uposix.h or LD_PRELOAD. There is one processor, and another thread does
+ * what a call waits for, so a call that blocks the processor never ends.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -51,7 +51,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-enum { MS = 1000 };                     /* us */
+enum { MS = 1000 };                     /* us in a millisecond */
 
 /* ---- Threads ---- */
 
@@ -90,7 +90,7 @@ static void close_both(const int fds[2])
 	TEST_EQUAL(close(fds[1]), 0);
 }
 
-/* As the system has it, in octal. */
+/* Returns O_NONBLOCK as the system has the flag, not as the library shows it. */
 static bool really_nonblocking(int fd)
 {
 	char name[40], line[80] = "";
@@ -106,7 +106,7 @@ static bool really_nonblocking(int fd)
 	return flags & O_NONBLOCK;
 }
 
-/* System calls that no library sees. */
+/* Makes a system call that no library sees. */
 #ifdef __x86_64__
 static long unseen(long number, long a, long b, long c, long d)
 {
@@ -129,7 +129,10 @@ static long unseen(long number, long a, long b, long c, long d)
 }
 #endif
 
-/* A thread has waited for it. Else the test runs natively, to see that it is right. */
+/*
+ * Returns true if unet has adopted `fd', for which a thread has waited. In a native run,
+ * which shows that the test itself is right, always returns true.
+ */
 static bool is_adopted(int fd)
 {
 #ifndef pthread_create
@@ -139,7 +142,10 @@ static bool is_adopted(int fd)
 	return really_nonblocking(fd);
 }
 
-/* Of usched, on one processor: another one runs only when this one waits. */
+/*
+ * Returns true if threads are those of usched, on one processor, so that another thread
+ * runs only when the caller waits.
+ */
 static bool really_threads(void)
 {
 #ifndef pthread_create
@@ -166,7 +172,10 @@ static void *write_later(void *fd)
 
 /* ---- O_NONBLOCK ---- */
 
-/* A thread has waited, so unet has it; the program sees what it set. */
+/*
+ * unet sets O_NONBLOCK for a descriptor for which a thread has waited. The program sees
+ * only the flag that the program itself has set.
+ */
 static void *in_flags(void *unused)
 {
 	static int fds[2];
@@ -197,7 +206,7 @@ static void *in_flags(void *unused)
 	return unused;
 }
 
-/* A number that is used again has nothing of the one before. */
+/* The entry of a descriptor says nothing about an earlier descriptor of that number. */
 static void *in_numbers(void *unused)
 {
 	static int fds[2], more[2];
@@ -211,13 +220,13 @@ static void *in_numbers(void *unused)
 	go(write_later, &more[1]);
 	TEST_EQUAL(read(more[0], text, 8), 5);
 	TEST_EQUAL(dup2(fds[1], more[0]), more[0]);
-	TEST_EQUAL(recv(more[0], text, 8, 0), 0);       /* the peer has gone */
+	TEST_EQUAL(recv(more[0], text, 8, 0), 0);       /* fds[0] is closed */
 	close(fds[1]);
 	close_both(more);
 	return unused;
 }
 
-/* Waits for an event at each of several instances of the same number. */
+/* Ways to make and to close descriptors, some of which the library does not see. */
 static int made_unseen(int flags)
 {
 	return (int)unseen(SYS_epoll_create1, flags, 0, 0, 0);
@@ -238,6 +247,7 @@ static long close_by_number(int fd)
 	return syscall(SYS_close, fd);
 }
 
+/* Waits for events of three epoll instances that have the same number in turn. */
 static void await_events(int (*make)(int flags), long (*end)(int fd))
 {
 	static int fds[2];
@@ -287,7 +297,10 @@ static void await_bytes(bool numbers, long (*end)(int fd))
 	}
 }
 
-/* A number that was closed unseen is another file's: no wake is lost. */
+/*
+ * A number is closed by a call that the library does not see, and is then the number of
+ * another file. No wake for that file is lost.
+ */
 static void *in_unseen_closes(void *unused)
 {
 	await_events(epoll_create1, close_by_number);
@@ -301,7 +314,10 @@ static void *in_unseen_closes(void *unused)
 	return unused;
 }
 
-/* A thread has waited for the descriptors; what a call waits for is written later. */
+/*
+ * Makes call i, on descriptors for which a thread has waited. The bytes for which the
+ * call waits are written later.
+ */
 static void splice_once(int i, const int fds[2], const int ends[2])
 {
 	char text[8];
@@ -357,11 +373,14 @@ static void *in_spliced(void *unused)
 	return unused;
 }
 
-/* A signal comes in each other look of the library whether something is ready. */
+/*
+ * If true, a signal seems to end every other call of poll() by which the library looks
+ * what is ready.
+ */
 static atomic_bool interrupts;
-static atomic_bool refuses;             /* a sandbox: kcmp(2) */
+static atomic_bool refuses;             /* kcmp(2) fails, as in a sandbox */
 
-#ifdef poll                             /* compiled in: linked with --wrap */
+#ifdef poll                             /* -include uposix.h; linked with --wrap=poll */
 int __real_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 
@@ -393,8 +412,7 @@ long __wrap_syscall(long number, ...)
 	return -1;
 }
 
-/* Without memory for a list of them all streams are flushed nevertheless. */
-static atomic_bool starves;
+static atomic_bool starves;             /* calloc() returns NULL */
 
 void *__real_calloc(size_t n, size_t size);
 void *__wrap_calloc(size_t n, size_t size);
@@ -404,6 +422,7 @@ void *__wrap_calloc(size_t n, size_t size)
 	return starves ? NULL : __real_calloc(n, size);
 }
 
+/* fflush(NULL) flushes all streams even if there is no memory for a list of them. */
 static void starved_flush(void **state)
 {
 	char text[8];
@@ -430,7 +449,7 @@ static void starved_flush(void **state)
 }
 #endif
 
-/* A pipe that came from outside keeps its flags, as others may have it. */
+/* O_NONBLOCK is never set for a pipe that other processes may have open, too. */
 static void *foreign_read(void *fd)
 {
 	char text[8];
@@ -475,7 +494,7 @@ static void foreign(void **state)
 	close_both(fds);
 }
 
-/* ---- What opens by name, and what libc reads itself ---- */
+/* ---- Calls that open files by name, and calls in which libc itself reads ---- */
 
 static char fifo[] = "/tmp/uposix-XXXXXX/fifo";
 
@@ -525,7 +544,10 @@ static void *in_opened(void *unused)
 	return unused;
 }
 
-/* A number that was known as one of a file, then of a terminal or pipe, which waits. */
+/*
+ * The number of a file, for which calls never wait, is closed and is then the number of a
+ * terminal or a pipe, for which a read waits.
+ */
 static void *in_closed_dirs(void *unused)
 {
 	static int fds[2], file;
@@ -581,7 +603,7 @@ static void *in_counted(void *unused)
 	return unused;
 }
 
-/* A child that a thread has to let end. */
+/* Waits for a child that ends only after another thread has written. */
 static void *in_awaited(void *unused)
 {
 	static int fds[2];
@@ -670,8 +692,10 @@ static void *in_queues(void *unused)
 	return unused;
 }
 
-/* A thread has waited for the descriptor; libc's thread does not get EAGAIN, and others
-   wait for it again. */
+/*
+ * After a thread has waited for a descriptor, a read of the same descriptor by libc's own
+ * thread does not fail with EAGAIN. Afterwards threads can wait for the descriptor again.
+ */
 static void *in_aio(void *unused)
 {
 	static int fds[2];
@@ -749,7 +773,11 @@ static void *flush(void *how)
 	return NULL;
 }
 
-/* By a thread and natively: others open files meanwhile, on whose processor they read. */
+/*
+ * A thread or main() flushes all streams, which needs another thread to read. If libc
+ * locked the list of streams meanwhile, a thread that opens files would block the
+ * processor, and the reader would not run.
+ */
 static void flushes(void **state)
 {
 	(void)state;
@@ -778,7 +806,7 @@ static ssize_t count_bytes(void *count, const char *data, size_t n)
 	return (ssize_t)n;
 }
 
-/* A stream of the program's own functions is among all. */
+/* fflush(NULL) also flushes a stream that calls functions of the program. */
 static void flushes_own(void **state)
 {
 	const cookie_io_functions_t functions = { NULL, count_bytes, NULL, NULL };
@@ -844,7 +872,7 @@ static void *in_whole(void *unused)
 	return unused;
 }
 
-/* main() is native, and writes to what a thread has made non-blocking. */
+/* Waits for five bytes, so that unet adopts the descriptor. */
 static void *read_once(void *fd)
 {
 	char text[5];
@@ -853,7 +881,7 @@ static void *read_once(void *fd)
 	return NULL;
 }
 
-/* A thread has waited for it: mostly the first. */
+/* Has threads wait for `fd' until unet has adopted `fd', mostly at the first try. */
 static void adopt(int fd, int peer)
 {
 	pthread_t reader;
@@ -868,13 +896,14 @@ static void adopt(int fd, int peer)
 	TEST_TRUE(is_adopted(fd));
 }
 
-/* As unet has both ends. */
+/* Has unet adopt both ends. */
 static void adopt_both(int fds[2])
 {
 	adopt(fds[0], fds[1]);
 	adopt(fds[1], fds[0]);
 }
 
+/* main(), which is a native thread, uses a socket for which unet has set O_NONBLOCK. */
 static void native(void **state)
 {
 	struct timeval limit = { 0, 10 * MS };
@@ -907,7 +936,7 @@ static void *send_parts(void *fd)
 	return NULL;
 }
 
-/* Its calls are full ones there, too. */
+/* Calls of main() write all bytes of such a socket, too. */
 static void native_whole(void **state)
 {
 	struct iovec iov[2] = { { much, 10 }, { much + 10, MUCH - 10 } };
@@ -965,7 +994,7 @@ static void native_parts(void **state)
 	close_both(fds);
 }
 
-/* ---- Several for one descriptor ---- */
+/* ---- Several threads that wait for one descriptor ---- */
 
 static atomic_int polled;
 
@@ -992,7 +1021,7 @@ static void *in_several(void *unused)
 		TEST_EQUAL(write(fds[1], "hello", 5), 5);
 		usleep(MS);
 	}
-	TEST_EQUAL(write(fds[1], "!", 1), 1);   /* for polls that came late */
+	TEST_EQUAL(write(fds[1], "!", 1), 1);   /* ends polls that began late */
 	for (size_t i = 0; i < COUNT(t); i++)
 		join(t[i]);
 	close_both(fds);
@@ -1024,7 +1053,7 @@ static void *in_timeouts(void *unused)
 	return unused;
 }
 
-/* SO_RCVLOWAT: so many bytes are waited for, unless the end or a time-out comes. */
+/* A read waits for SO_RCVLOWAT bytes, unless the time-out comes before. */
 static void *in_least(void *unused)
 {
 	struct timeval limit = { 0, 30 * MS };
@@ -1064,7 +1093,7 @@ static void *in_least(void *unused)
 	TEST_EQUAL(errno, error);		\
 } while (0)
 
-/* Wrong calls fail with the system's error numbers, and do not wait. */
+/* Invalid calls fail with the error numbers of the system, and do not wait. */
 static void *in_errors(void *unused)
 {
 	struct iovec none = { much, 0 }, some = { much, 8 };
@@ -1111,7 +1140,7 @@ static void *interrupted_read(void *fd)
 	return (void *)(intptr_t)(read(*(int *)fd, text, 8) < 0 ? -errno : 0);
 }
 
-/* Again, if the signal came before the read. */
+/* Sends signals until the thread ends, since a signal may come before the read. */
 static void *kill_until_ended(pthread_t t)
 {
 	void *result;
@@ -1243,7 +1272,7 @@ static void *wait_by(void *which)
 	return (void *)(intptr_t)rc;
 }
 
-/* Linux has a handler end these in spite of SA_RESTART. */
+/* On Linux a handler ends these calls in spite of SA_RESTART. */
 static void never_restart(void **state)
 {
 	struct sigaction action = { .sa_handler = handle, .sa_flags = SA_RESTART };
@@ -1262,7 +1291,7 @@ static void never_restart(void **state)
 	}
 }
 
-/* A signal that is pending ends a wait that does not block it. */
+/* A pending signal ends a wait during which the signal is not blocked. */
 static void *in_pending(void *unused)
 {
 	struct sigaction action = { .sa_handler = handle };
@@ -1305,12 +1334,15 @@ static void cancels(void **state)
 	usleep(10 * MS);
 	TEST_EQUAL(pthread_cancel(reader), 0);
 	TEST_TRUE(join(reader) == PTHREAD_CANCELED);
-	TEST_EQUAL(write(fds[1], "hello", 5), 5);       /* another reads it */
+	TEST_EQUAL(write(fds[1], "hello", 5), 5);       /* for the next read */
 	TEST_EQUAL(interrupted_read(&fds[0]), 0);
 	close_both(fds);
 }
 
-/* A write to what is closed: the handler of SIGPIPE runs, unless it was told not to. */
+/*
+ * After a write to a pipe or socket whose other end is closed, the handler of SIGPIPE
+ * runs, unless the call has MSG_NOSIGNAL.
+ */
 static void *in_broken(void *unused)
 {
 	struct sigaction action = { .sa_handler = handle }, before;
@@ -1382,7 +1414,7 @@ static void *in_polls(void *unused)
 	return unused;
 }
 
-/* POLLHUP is no reason for a descriptor that is only in the third set. */
+/* POLLHUP of a descriptor that is only in the third set does not end select(). */
 static void *in_excepts(void *unused)
 {
 	struct timeval limit = { 0, 30 * MS };
@@ -1408,11 +1440,18 @@ static void *in_excepts(void *unused)
 	return unused;
 }
 
-/* ---- Loops that need not wait, and that look ---- */
+/* ---- Loops that look again and again, by calls that do not wait ---- */
 
-enum { TICKS = 3, GIVES_UP = 20 };      /* seconds: far more than a busy machine takes */
+enum {
+	TICKS    = 3,
+	GIVES_UP = 20,                  /* s; far more than a busy machine takes */
+};
 
-/* The neighbour has `held', and would do what the loops look for. */
+/*
+ * A loop may look for something that another thread of the processor is to do, by calls
+ * that never wait. Such calls must let the other thread run. Here that is the neighbour,
+ * which adds 1 to l_ticks again and again, and holds l_held and l_written.
+ */
 static struct look {
 	atomic_uint         l_ticks;
 	atomic_bool         l_stop;
@@ -1727,7 +1766,7 @@ static void ask_signals(void)
 	TEST_EQUAL(sigpending(&set), 0);
 }
 
-/* In C these are libc's. */
+/* With -include uposix.h these functions are libc's, and let no other thread run. */
 #ifndef USCHED_UPOSIX_H
 static void look_for_file(void)
 {
@@ -1850,7 +1889,7 @@ static void reopen_null(void)
 	TEST_TRUE(freopen("/dev/null", "w", look.l_stream));
 }
 
-/* errno is the caller's, also where others have run. */
+/* errno of the caller is the same after other threads have run. */
 static void keep_errno(void)
 {
 	errno = EXDEV;
@@ -1899,7 +1938,10 @@ static void *tick(void *unused)
 	return unused;
 }
 
-/* i: the call; -1: all in turn. */
+/*
+ * Makes call i of kinds_of_looks[], or all calls in turn if i is -1, until the neighbour
+ * has run TICKS times.
+ */
 static void loop_until_ticks(ptrdiff_t i)
 {
 	unsigned until = look.l_ticks + TICKS;
@@ -1942,7 +1984,7 @@ static void begin_looks(void)
 	usleep(MS);
 }
 
-/* Whatever a thread calls, others of its processor run. */
+/* Whatever a thread calls in a loop, other threads of the processor run. */
 static void *in_looks(void *unused)
 {
 	begin_looks();
@@ -1982,7 +2024,7 @@ static void *await_cancel(void *unused)
 	return unused;
 }
 
-/* A handler runs in such a loop, and a cancel is seen. */
+/* In such a loop signal handlers run, and a cancel ends the thread. */
 static void *in_told_loops(void *unused)
 {
 	struct sigaction action = { .sa_handler = note_look };
@@ -2065,7 +2107,7 @@ static void *in_tcp(void *unused)
 	return unused;
 }
 
-/* accept() has the listener's time-out, and so has what it returns. */
+/* accept() has the time-out of the listener, and so has the new connection. */
 static void *in_listeners(void *unused)
 {
 	struct timeval limit = { 0, 20 * MS };
@@ -2087,8 +2129,8 @@ static void *in_listeners(void *unused)
 }
 
 /*
- * The listener was closed while several waited, and its number is another one's. That
- * these are told so is more than the system does.
+ * The listener is closed while several threads wait in accept(), and the number is then
+ * that of a new listener. The library ends the waits with EBADF; the system does not.
  */
 static void *accept_closed(void *unused)
 {
@@ -2138,7 +2180,7 @@ static void *in_messages(void *unused)
 	memcpy(CMSG_DATA(c), &passed[0], sizeof(int));
 	TEST_EQUAL(sendmsg(fds[0], &m, 0), 1);
 	TEST_EQUAL(ioctl(last, FIONBIO, &(int){ 1 }), 0);
-	syscall(SYS_close, last);               /* as libc would, unseen */
+	syscall(SYS_close, last);               /* closes by number */
 	TEST_EQUAL(recvmsg(fds[1], &m, 0), 1);
 	close(passed[0]);
 	memcpy(&passed[0], CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof(int));
@@ -2184,7 +2226,7 @@ static int receive(int by)
 	return fd;
 }
 
-/* What a thread has waited for is passed as the program knows it. */
+/* A descriptor for which a thread has waited is passed on without O_NONBLOCK. */
 static void pass_and_read(void)
 {
 	static int fds[2], passed[2];
@@ -2199,11 +2241,11 @@ static void pass_and_read(void)
 	new = receive(fds[1]);
 	go(write_later, &passed[1]);
 	read_once(&new);
-	TEST_TRUE(is_adopted(new));             /* again, by all of its numbers */
+	TEST_TRUE(is_adopted(new));             /* O_NONBLOCK is set again */
 	TEST_TRUE(!(fcntl(passed[0], F_GETFL) & O_NONBLOCK));
 	reader = go(read_once, &passed[0]);
 	usleep(5 * MS);
-	pass(fds[0], new);                      /* does not end the wait */
+	pass(fds[0], new);                      /* does not end that wait */
 	TEST_EQUAL(write(passed[1], "hello", 5), 5);
 	join(reader);
 	close(new);
@@ -2303,7 +2345,10 @@ static ssize_t send_by(int call, int fd)
 	return n;
 }
 
-/* The other end of fds[0], or an address of its own. */
+/*
+ * Makes fds[0] and the socket that is connected to it. If `type' is 0, makes a socket of
+ * UDP with an address, and fds[1] is a copy of fds[0].
+ */
 static void make_socket(int type, int fds[2])
 {
 	struct sockaddr_in a = { .sin_family = AF_INET };
@@ -2386,7 +2431,7 @@ static void *in_files(void *unused)
 
 static int gate[2];
 
-enum { LINES = 3000 };                  /* more than a socket holds */
+enum { LINES = 3000 };                  /* more lines than fit into a socket */
 
 static FILE *shared;
 
@@ -2431,8 +2476,8 @@ static void streams(void **state)
 	join(t[2]);
 	t[0] = go(print_lines, "a");
 	t[1] = go(print_lines, "b");
-	usleep(20 * MS);                        /* both wait for room */
-	for (int i = 0; i < LINES - 100; i++) { /* the rest is in the buffer */
+	usleep(20 * MS);                        /* both threads wait for room */
+	for (int i = 0; i < LINES - 100; i++) { /* other lines are in the buffer */
 		int k;
 
 		TEST_TRUE(fgets(line, sizeof line, in));
@@ -2452,7 +2497,7 @@ static void streams(void **state)
 	TEST_TRUE(!fdopen(fds[0], "r") && errno == EBADF);
 }
 
-/* A character, a line and a number come in parts. */
+/* Writes a character, a line and a number in parts. */
 static void *write_parts(void *fd)
 {
 	static const char *const parts[] = {
@@ -2483,7 +2528,7 @@ static void read_parts(FILE *in)
 	TEST_TRUE(a == 12 && b == 34 && n == 5);
 	TEST_EQUAL(fwscanf(in, L" %d", &a), 0);
 	TEST_TRUE(getwc(in) == L'n');
-	stdin = in;                             /* as glibc allows */
+	stdin = in;                             /* glibc allows this */
 	TEST_EQUAL(wscanf(L"%x %1ls", &a, line), 2);
 	TEST_TRUE(a == 0x1f && wcscmp(line, L"x") == 0);
 	TEST_TRUE(getwchar() == 0xe9);
@@ -2506,7 +2551,7 @@ static void *print_wide(void *out)
 	stdout = out;
 	TEST_TRUE(putwchar(L'p') == L'p' && wprintf(L"%lc%d\n", 0x20ac, 7) == 3);
 	stdout = before;
-	for (int i = 0; i < 100000; i++)        /* more than there is room for */
+	for (int i = 0; i < 100000; i++)        /* more than fits into the socket */
 		TEST_TRUE(fputws(L"wide\n", out) >= 0);
 	TEST_EQUAL(fclose(out), 0);
 	return NULL;
@@ -2526,7 +2571,7 @@ static void *in_wide_streams(void *unused)
 	read_parts(file);
 	join(t);
 	stdin = before;
-	/* Another file, at the same number, is libc's. */
+	/* After freopen() the stream is libc's, with the same descriptor. */
 	TEST_TRUE(freopen("/proc/self/cmdline", "r", file) == file);
 	TEST_TRUE(fileno(file) == fds[0] && fwide(file, 0) == 0);
 	TEST_TRUE(fgetwc(file) != WEOF && fgetc(file) == EOF);
@@ -2562,9 +2607,9 @@ static void wide_streams(void **state)
 	setlocale(LC_CTYPE, "C");
 }
 
-static atomic_bool tried;               /* to lock the stream meanwhile */
+static atomic_bool tried;               /* a thread has tried to lock the stream */
 
-/* flockfile() of a stream of libc excludes the threads of the processor. */
+/* flockfile() of a stream of libc excludes other threads of the same processor. */
 static void *print_twice(void *name)
 {
 	flockfile(shared);
@@ -2586,7 +2631,7 @@ static void *print_once(void *name)
 	return NULL;
 }
 
-/* The child has it unlocked. */
+/* The stream is not locked in the child. */
 static int print_in_child(void)
 {
 	alarm(100);
@@ -2630,13 +2675,13 @@ static void *in_locked_streams(void *unused)
 	join(go(fork_locked, NULL));
 	TEST_EQUAL(ftrylockfile(shared), 0);
 	TEST_EQUAL(fclose(shared), 0);
-	shared = tmpfile();                     /* in its place, most of all */
+	shared = tmpfile();                     /* most likely at the same address */
 	join(go(print_twice, "a"));
 	TEST_EQUAL(fclose(shared), 0);
 	return unused;
 }
 
-/* libc's own stream over a pipe. */
+/* Reads from a stream of popen(), which is libc's. */
 static void *read_command(void *unused)
 {
 	char command[64], line[16];
@@ -2649,7 +2694,7 @@ static void *read_command(void *unused)
 	return unused;
 }
 
-/* ---- What waits in the pool or by a descriptor ---- */
+/* ---- Waits by a native thread or for a descriptor ---- */
 
 static void *open_gate(void *unused)
 {
@@ -2667,7 +2712,7 @@ static void *run_command(void *unused)
 	return unused;
 }
 
-/* The command tells its number, and goes on until it is killed. */
+/* Runs a command that writes the ID of its process, and then sleeps until killed. */
 static void *run_long_command(void *pipe_end)
 {
 	char command[80];
@@ -2710,7 +2755,7 @@ static void *receive_one(void *unused)
 	return unused;
 }
 
-/* Sends until one fits into a queue that was full. */
+/* Waits until a message fits into the full queue. */
 static void *send_one(void *unused)
 {
 	TEST_EQUAL(msgsnd(queue, &(struct message){ 7, "x" }, 2, 0), 0);
@@ -2781,7 +2826,7 @@ static pid_t waiting_child(void)
 	char c;
 
 	if (pid == 0) {
-		alarm(60);                      /* if the test fails */
+		alarm(60);                      /* ends the child if the test fails */
 		_exit(read(gate[0], &c, 1) == 1 ? 5 : 6);
 	}
 	return pid;
@@ -2867,7 +2912,7 @@ static void *take_own_signal(void *set)
 	TEST_EQUAL(errno, EINVAL);
 	TEST_EQUAL(sigtimedwait(set, &info, &now), -1);
 	TEST_EQUAL(errno, EAGAIN);
-	TEST_EQUAL(pthread_kill(pthread_self(), 32), EINVAL);   /* libc's own */
+	TEST_EQUAL(pthread_kill(pthread_self(), 32), EINVAL);   /* libc uses 32 */
 	TEST_EQUAL(raise(SIGUSR2), 0);
 	TEST_EQUAL(sigtimedwait(set, &info, &now), SIGUSR2);
 	TEST_EQUAL(info.si_code, SI_USER);
@@ -2896,7 +2941,7 @@ static void sigwaits(void **state)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Two open files of one file, so their locks exclude each other. */
+/* A file that each thread opens itself, so that the locks exclude each other. */
 static char lock_path[32];
 
 static void *lock_briefly(void *how)
@@ -2930,9 +2975,9 @@ static void *in_locks(void *unused)
 	return unused;
 }
 
-/* ---- What may wait for ever ---- */
+/* ---- Calls that may wait for ever ---- */
 
-static int   held;                      /* an open file that has the lock */
+static int   held;                      /* descriptor with the lock of the file */
 static pid_t child;
 
 static long open_for_ever(void)
@@ -3022,7 +3067,10 @@ static void make_waits(void)
 	TEST_TRUE(child > 0);
 }
 
-/* Nothing was lost: no end of the FIFO is open, the lock is free, the child is there. */
+/*
+ * Checks that the calls have left no end of the FIFO open, have not got the lock of the
+ * file, and have not taken the status of the child.
+ */
 static void end_waits(void)
 {
 	struct flock l = { .l_type = F_WRLCK };
@@ -3030,7 +3078,7 @@ static void end_waits(void)
 
 	TEST_EQUAL(open(fifo, O_WRONLY | O_NONBLOCK), -1);
 	TEST_EQUAL(errno, ENXIO);
-	l.l_type = F_UNLCK;                    /* the child has the open file, too */
+	l.l_type = F_UNLCK;                    /* the child has `held', too */
 	TEST_EQUAL(fcntl(held, F_OFD_SETLK, &l), 0);
 	close(held);
 	l.l_type = F_WRLCK;
@@ -3066,7 +3114,7 @@ static void *in_cancelled_waits(void *unused)
 	return unused;
 }
 
-/* A handler without SA_RESTART ends these, too. */
+/* A handler without SA_RESTART ends these calls, too. */
 static void *in_interrupted_waits(void *unused)
 {
 	struct sigaction action = { .sa_handler = handle };
@@ -3100,7 +3148,7 @@ static void *take_flock(void *unused)
 	return unused;
 }
 
-/* flock() is no cancellation point: the call goes on, and has the lock. */
+/* flock() is no cancellation point, so a cancelled thread waits on and gets the lock. */
 static void *in_cancelled_flock(void *unused)
 {
 	pthread_t t;
@@ -3123,7 +3171,7 @@ static void *in_cancelled_flock(void *unused)
 	return unused;
 }
 
-/* A cancellation that is pending acts at once, also where nothing would wait. */
+/* A pending cancel ends the thread before the open, even if the open would not wait. */
 static void *cancel_and_open(void *made)
 {
 	pthread_cancel(pthread_self());
@@ -3142,7 +3190,10 @@ static void *open_and_close(void *flags)
 	return NULL;
 }
 
-/* Calls that wait for ever hold up no call of another kind, nor what ends their wait. */
+/*
+ * However many calls wait for ever, other calls do not wait for them, and neither does
+ * the call that ends their wait.
+ */
 static void *in_crowds(void *unused)
 {
 	static int made = -1;
@@ -3203,8 +3254,8 @@ static bool is_in(const void *p, const char *buffer, size_t size)
 }
 
 /*
- * With all that is found in the caller's buffer. Another thread runs meanwhile, unless
- * the answer is there before this one waits.
+ * All results of a look-up are in the caller's buffer. Another thread runs during a
+ * look-up, unless the answer comes before the caller waits.
  */
 static void *in_look_ups(void *unused)
 {
@@ -3244,7 +3295,7 @@ static void *in_look_ups(void *unused)
 
 /* ---- The child of a fork ---- */
 
-/* It starts threads of its own. */
+/* A child uses a descriptor of the parent, and starts threads of its own. */
 static int in_child(int fds[2])
 {
 	pthread_t reader;
@@ -3283,7 +3334,7 @@ static void *in_forks(void *unused)
 	TEST_EQUAL(waitpid(pid, &status, 0), pid);
 	TEST_EQUAL(status, 0);
 	pid = fork();
-	if (pid == 0) {                         /* a program reads from it */
+	if (pid == 0) {                         /* a program reads from fds[0] */
 		dup2(fds[0], 0);
 		execl("/bin/sh", "sh", "-c", "read x && test \"$x\" = abc", NULL);
 	}
@@ -3299,7 +3350,7 @@ static void *in_forks(void *unused)
 
 enum { BY_CLOSE, BY_RANGE, BY_FROM, BY_DUP2, BY_DUP3, WAYS };
 
-static int kept[2];                     /* a pipe; the numbers above it are closed */
+static int kept[2];                     /* a pipe; higher numbers are closed */
 
 static void *read_kept(void *unused)
 {
@@ -3331,7 +3382,10 @@ static void close_others(int way)
 	}
 }
 
-/* A child begins without 0 to 2, and closes all before and while threads wait. */
+/*
+ * A child closes 0 to 2 and all numbers above kept[], before and while a thread waits.
+ * The library's own descriptors stay open.
+ */
 static int closes_all(int way)
 {
 	pthread_t reader;
@@ -3348,7 +3402,7 @@ static int closes_all(int way)
 	closefrom(kept[1] + 1);
 	reader = go(read_kept, NULL);
 	for (int i = 0; i < 3; i++) {
-		usleep(MS);                     /* so that it waits, most likely */
+		usleep(MS);                     /* so that the thread waits */
 		if (i == 1)
 			close_others(way);
 		null = open("/dev/null", O_RDWR);
@@ -3516,7 +3570,7 @@ static const struct CMUnitTest tests[] = {
 int main(int argc, char **argv)
 {
 	(void)argc;
-	if (!getenv("UPOSIX_PROCESSORS")) {     /* read when the program is loaded */
+	if (!getenv("UPOSIX_PROCESSORS")) {     /* is read at the start */
 		setenv("UPOSIX_PROCESSORS", "1", 0);
 		setenv("UPOSIX_STACKS", "256", 0);
 		execv("/proc/self/exe", argv);
