@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * net.h: descriptors that threads wait for, and the steps of a call on one of them.
- * Private to unet*.c: from below, unet_table.c has the table and adoption, unet_wait.c
- * the waits, unet_poll.c and unet_transfer.c calls that wait, unet.c close, unet_open.c
- * calls that make descriptors.
+ * Private to unet*.c and usync_select.c. From the lowest file up: unet_table.c has the
+ * table and adoption, unet_wait.c the waits, unet_poll.c and unet_transfer.c the calls
+ * that wait, unet.c the close, unet_open.c the calls that make descriptors.
  *
  * Each descriptor of the process has an entry, a struct descriptor, in a table by number.
- * Entries are never freed. A late event reaches at worst the next file with that number,
- * and a call on that file then tries once in vain.
+ * Entries are never freed, so an event that comes after the close of its file reaches at
+ * worst the next file with that number. Then a call on the next file tries once in vain.
  *
  * Invariants
  *  - d_ready[direction] is 0 only if a system call has found the descriptor not ready and
  *    the next edge will set d_ready. The caller clears d_ready before the system call.
- *  - A short read has emptied a TCP socket, so d_ready stays 0, which saves the system
- *    call that would return EAGAIN. The end of the input, errors and urgent data that had
- *    come before cause no further edge; d_lasting records such events.
- *  - A descriptor is registered with the events of each dispatcher on which a thread has
- *    waited: for input, and after the first wait to write for input and output. With
- *    output from the beginning, each read by the peer of a UNIX socket would end a sleep.
- *    d_serial has the serial number of the last events, for each direction. A dispatcher
- *    that d_serial does not name drops the registration at the next edge for which no
- *    thread waits, since another processor uses the descriptor now.
+ *  - A short read has emptied a TCP socket, so d_ready stays 0. That saves a system call,
+ *    which would return EAGAIN. But the end of the input, errors and urgent data may have
+ *    come before the read, and cause no further edge. d_lasting records such events, and
+ *    after them d_ready is set even by a short read.
+ *  - A descriptor is registered with the struct uevents of each dispatcher on which a
+ *    thread has waited: for input only, or for input and output after the first wait to
+ *    write. If all were registered for output, each read by the peer of a UNIX socket
+ *    would end a sleep. For each direction, d_serial is the number of the struct uevents
+ *    that was registered last. A dispatcher that d_serial does not name drops the
+ *    registration at the next edge for which no thread waits, since another processor
+ *    uses the descriptor now.
  *  - The waiters of each direction are in a queue. An event ends the wait of the first
- *    call, and of polls before that call that want this event. The call gets the turn if
- *    more waiters follow, or if the call writes. While a call has the turn d_ready is 0,
- *    so new calls wait in the queue. When the call returns, the turn passes on if the
- *    descriptor is still ready. A call with the turn that must wait again becomes the
- *    first in the queue.
+ *    call, and of the polls before that call that want this event. The call gets the turn
+ *    if more waiters follow, or if the call writes. Until the call with the turn runs,
+ *    d_ready stays 0, so that new calls wait in the queue. When that call returns, the
+ *    turn passes on if the descriptor is still ready. A call with the turn that must wait
+ *    again becomes the first in the queue.
  *  - A thread enters the queue only if d_ready is 0 and no system call is in progress
- *    that may have cleared d_ready for a moment. d_inside shows whether there was one.
- *  - One thread at a time makes system calls that write: d_writing. After a part of bytes
- *    that must stay together, the writer takes the turn before d_writing is released.
+ *    that may have cleared d_ready for a moment. d_inside shows whether there is such a
+ *    system call.
+ *  - Only one thread at a time makes system calls that write: the one that has taken
+ *    d_writing. If a system call has written a part of bytes that must stay together, the
+ *    writer takes the turn before it releases d_writing.
  *  - d_generation changes when the descriptor is closed or forgotten, and when the number
- *    is used again. Neither happens during a system call of another native thread:
- *    unet_close() waits until d_inside counts no such call, and no such call blocks. A
- *    call keeps the generation of its beginning for all its system calls. So no call
+ *    is used again. unet_close() waits until d_inside counts no system call in progress,
+ *    which is soon, since these system calls do not block. A call notes the generation
+ *    when it begins, and makes no system call under another generation. So no call
  *    touches a reused number.
- *  - close(2) frees the number first, and may linger. Until close(2) returns the kind is
- *    NET_CLOSING. Then each call on the number adopts the file again and each wait
- *    registers again, since an earlier call may have found either file.
+ *  - close(2) frees the number first, and may then linger. The kind is NET_CLOSING until
+ *    close(2) returns. Meanwhile another file may have the number, and an earlier call
+ *    may have found the old file or the new one. So each call on the number adopts the
+ *    file again, and each wait registers the file again.
  */
 #ifndef USCHED_PRIVATE_NET_H
 #define USCHED_PRIVATE_NET_H
@@ -53,7 +58,7 @@
 #include "../sync/select.h"
 
 #ifndef POLLRDHUP
-#define POLLRDHUP 0                     /* not known here: POLLIN is set as well */
+#define POLLRDHUP 0                     /* if missing: the end sets POLLIN as well */
 #endif
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))
@@ -61,8 +66,8 @@
 enum { NET_IN, NET_OUT };
 
 enum kind {
-	NET_NEW,                        /* not adopted */
-	NET_CLOSING,                    /* close(2) goes on; then NET_NEW */
+	NET_NEW,                        /* the file is not adopted */
+	NET_CLOSING,                    /* close(2) is in progress; then NET_NEW */
 	NET_TCP,
 	NET_SOCKET,                     /* any other socket */
 	NET_PIPE,
@@ -70,20 +75,20 @@ enum kind {
 };
 
 enum {
-	NET_CHUNK      = 1024,          /* descriptors */
-	NET_CHUNKS     = 4096,  /* 4 million descriptors, four times Linux's limit */
-	NET_RETRY      = 10000000,      /* ns of a pause: no descriptor, full backlog */
-	NET_READY      = SELECT_READY,  /* results of a grant */
+	NET_CHUNK      = 1024,          /* descriptors in a chunk of the table */
+	NET_CHUNKS     = 4096,  /* chunks, for four times the descriptors of Linux */
+	NET_RETRY      = 10000000,      /* ns that unet__pause() sleeps */
+	NET_READY      = SELECT_READY,  /* this and the next two: results of a grant */
 	NET_CLOSED     = SELECT_CLOSED,
 	NET_READY_TURN = SELECT_RESULTS,
-	NET_LINE       = 64,            /* bytes */
-	NET_WAITS      = INT32_MIN,     /* result of a step: net_block() is next */
+	NET_LINE       = 64,            /* bytes: the alignment of entries */
+	NET_WAITS      = INT32_MIN,     /* result of a step that needs net_block() */
 };
 
 /*
- * Values of d_turns. Two bits for each direction have the state of the turn: no thread
- * has the turn, a thread was given the turn and will run, or that thread runs. With
- * NET_BLOCKED O_NONBLOCK was clear at adoption.
+ * Values of d_turns. Two bits for each direction tell who has the turn: no thread
+ * (NET_NO_TURN), a thread that was woken and has not run yet (NET_GIVEN), or a thread
+ * that runs (NET_RUNNING). NET_BLOCKED is set if O_NONBLOCK was clear at adoption.
  */
 enum {
 	NET_NO_TURN,
@@ -93,11 +98,12 @@ enum {
 	NET_BLOCKED = 0x10,
 };
 
-/* Values of d_writing: free; in a system call; reserved for the thread with the turn. */
+/* Values of d_writing: no thread writes; a thread is in a system call; writers wait, and
+   only the one with the turn may write. */
 enum { NET_FREE, NET_BUSY, NET_LINED };
 
-/* The low 22 bits of d_inside count the system calls in progress, the high bits all that
-   were begun. */
+/* The low 22 bits of d_inside count the system calls in progress, the high bits
+   all system calls that were begun. */
 enum {
 	NET_INSIDE  = (1 << 22) - 1,
 	NET_ENTERED = NET_INSIDE + 2,
@@ -108,7 +114,7 @@ enum {
  * d_generation, d_inside, d_kind, d_lasting, d_ready, d_serial, d_writing.
  */
 struct descriptor {
-	struct uinterest  d_interest;   /* first */
+	struct uinterest  d_interest;   /* must be the first member */
 	struct uwait_lock d_lock;
 	uint32_t          d_generation;
 	uint32_t          d_inside;
@@ -118,54 +124,54 @@ struct descriptor {
 	uint8_t           d_turns;
 	uint8_t           d_writing;
 	int               d_fd;         /* constant */
-	struct uwait_node *d_first[2];  /* the queues; is_marked() says what nodes are */
-	uint64_t          d_serial[2];  /* e_serial of the struct uevents that watches */
+	struct uwait_node *d_first[2];  /* first nodes of the queues; see is_marked() */
+	uint64_t          d_serial[2];  /* e_serial of the struct uevents used last */
 #ifdef USCHED_CHECK
 	struct stat       d_file;       /* the file at the first call of a generation */
-	uint32_t          d_checked;    /* that generation, plus 1 */
+	uint32_t          d_checked;    /* the generation of d_file, plus 1 */
 #endif
 } __attribute__((aligned(64)));
 
 /*
- * The arguments of a system call, which uses some of them. Where the call is inlined, the
- * arguments stay in registers.
+ * The arguments of a system call. Each attempt() function uses some of them. If such a
+ * function is inlined, the arguments stay in registers.
  */
 struct op {
 	void               *o_buffer;   /* the buffer, or a message to send */
-	size_t              o_size;     /* bytes of the buffer; of o_iov, bytes to skip */
+	size_t              o_size;     /* bytes of o_buffer, or bytes of o_iov to skip */
 	const struct iovec *o_iov;      /* several buffers, in place of o_buffer */
 	int                 o_n;
 	int                 o_flags;
-	size_t              o_short;    /* a read of fewer bytes empties a socket */
-	size_t              o_whole;    /* bytes that no other write may divide */
+	size_t              o_short;    /* a read of fewer bytes has emptied the socket */
+	size_t              o_whole;    /* bytes that must stay together in the output */
 	struct unet_addr   *o_from;
 	const struct unet_addr *o_to;
 	struct msghdr      *o_message;  /* a message to receive, or NULL */
-	int                 o_shut;     /* the result if the input was shut */
+	int                 o_shut;     /* the result if the input was shut down */
 };
 
 /* What a call keeps while its thread is blocked, beside its arguments. */
 struct turn {
-	struct uwaiter     *tu_waiter;  /* NULL: the call has not waited */
+	struct uwaiter     *tu_waiter;  /* NULL: the call has not waited yet */
 	uint32_t            tu_generation;
 	bool                tu_turn;    /* the call has the turn */
 };
 
-/* Waits that were claimed under d_lock, to be finished after the unlock. */
+/* Waits that were claimed under d_lock, and are finished after the unlock. */
 struct told {
 	struct uwaiter    *to_taker;    /* the waiter that gets the turn, or NULL */
-	int                to_result;   /* its result */
-	struct uwait_node *to_others;   /* all other waiters, linked by n_next; marked */
+	int                to_result;   /* the result of that waiter */
+	struct uwait_node *to_others;   /* the nodes of the others, linked by n_next */
 };
 
-/* A deadline like 0, for a call that has yielded already if that was due. */
+/* A deadline like 0 for a call that has yielded before, if due: no step yields. */
 #define NET_COUNTED INT64_MIN
 
 /* Makes a system call. Returns at least 0, or a negative error. */
 typedef ssize_t attempt(const struct descriptor *d, const struct op *o);
 
 /* unet_table.c */
-extern struct descriptor *unet__table[NET_CHUNKS] NET_PRIVATE;  /* of arrays; atomic */
+extern struct descriptor *unet__table[NET_CHUNKS] NET_PRIVATE;  /* chunks; atomic */
 
 NET_PRIVATE struct descriptor *unet__find_chunk(int fd);
 NET_PRIVATE int unet__adopt(struct descriptor *d, uint32_t generation);
@@ -198,18 +204,19 @@ NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadl
 NET_PRIVATE int unet__enter(int fd, enum kind kind);
 
 /*
- * Tries the case of a select, of unet_poll.c. Direction: 0 to read, 1 to write.
- * Returns 0: the descriptor is ready; -EBADF: it was closed; SELECT_BUSY; SELECT_TIRED,
- * only if the try counts as a call; an error. The system is asked only if the descriptor
- * may be ready, or the deadline is 0.
+ * Tries the case of a select for a descriptor. Is in unet_poll.c.
+ * Returns 0 if the descriptor is ready; -EBADF if it was closed; SELECT_BUSY if the case
+ * has to wait; SELECT_TIRED if the thread has to yield first, only if `counts' says that
+ * the try counts as a call; or an error. The system is asked only if the descriptor may
+ * be ready, or if the deadline is 0.
  */
 NET_PRIVATE int unet__try_case(struct uwaiter *w, struct descriptor *d, int direction,
 			       uint32_t generation, int64_t deadline, bool counts);
 
 /*
  * Checks in debug builds, before a system call or a wait, that the number still belongs
- * to the adopted file. After a bare close(2) another file may have the number. Without
- * O_NONBLOCK calls on that file would block natively, and no edge would be registered.
+ * to the adopted file. After a bare close(2) another file may have the number. That file
+ * has no O_NONBLOCK, so calls on it would block natively, and its edges are not reported.
  */
 #ifdef USCHED_CHECK
 NET_PRIVATE void unet__check_file(struct descriptor *d, uint32_t generation);
@@ -242,21 +249,21 @@ static inline bool is_ready(const struct descriptor *d, int direction)
 }
 
 /*
- * Sets d_ready. Other threads must see false before the system call looks. The system
- * call takes a lock, so a release store is enough.
+ * Sets or clears d_ready. Other threads must see that it is clear before the system call
+ * looks at the file. The system call takes a lock, so a release store is enough.
  */
 static inline void set_ready(struct descriptor *d, int direction, bool yes)
 {
 	__atomic_store_n(&d->d_ready[direction], yes, __ATOMIC_RELEASE);
 }
 
-/* Returns the chunk i; NULL: not made yet, or beyond the table. */
+/* Returns chunk i, or NULL if it was not made yet or is beyond the table. */
 static inline struct descriptor *chunk_at(size_t i)
 {
 	return i < NET_CHUNKS ? __atomic_load_n(&unet__table[i], __ATOMIC_ACQUIRE) : NULL;
 }
 
-/* Finds the entry of fd. 0; -EBADF, -ENOMEM: *d is NULL. */
+/* Finds the entry of fd. Returns 0; or -EBADF or -ENOMEM, with NULL in *d. */
 static inline int net_find(int fd, struct descriptor **d)
 {
 	size_t i = (size_t)fd / NET_CHUNK;
@@ -266,7 +273,8 @@ static inline int net_find(int fd, struct descriptor **d)
 	return *d ? 0 : i < NET_CHUNKS ? -ENOMEM : -EBADF;
 }
 
-/* Whether the caller is in no thread, so that pthread_cancel() may end it: cancel.h. */
+/* Returns whether the caller is a native thread, which pthread_cancel() might end: see
+   cancel.h. */
 static inline bool is_native(void)
 {
 	return __builtin_expect(!usched__here()->s_current, 0);
@@ -278,8 +286,9 @@ static inline void net_leave(struct descriptor *d)
 }
 
 /*
- * Enters the descriptor before a system call. False: the descriptor was closed. A close
- * changes d_generation and then reads d_inside, so the call or the close sees the other.
+ * Enters the descriptor before a system call. Returns false if the descriptor was closed.
+ * A close changes d_generation and then reads d_inside, and this function does the same
+ * in the opposite order. So the call sees the close, or the close sees the call.
  */
 static inline bool net_enter(struct descriptor *d, uint32_t generation)
 {
@@ -293,8 +302,8 @@ static inline bool net_enter(struct descriptor *d, uint32_t generation)
 }
 
 /*
- * Yields if the thread has not waited for long. A write with deadline 0 never yields,
- * since the bytes may be in a buffer that threads share.
+ * Yields if the thread has gone on for long without a wait. A write with deadline 0 never
+ * yields, since the bytes may be in a buffer that threads share.
  */
 static inline int net_give_way(int direction, int64_t deadline)
 {
@@ -302,7 +311,7 @@ static inline int net_give_way(int direction, int64_t deadline)
 		: budget_give_way(deadline);
 }
 
-/* Begins a call: notes the generation, which all its system calls use. */
+/* Begins a call. Notes the generation, under which all its system calls are made. */
 static inline int net_begin(int fd, struct descriptor **d, struct turn *t)
 {
 	int rc = net_find(fd, d);
@@ -312,8 +321,8 @@ static inline int net_begin(int fd, struct descriptor **d, struct turn *t)
 }
 
 /*
- * Takes d_writing for a system call. False: another thread has the turn. A caller with
- * the turn does not touch d_writing, since a close may have freed d_writing.
+ * Takes d_writing for a system call. Returns false if other threads wait to write. A
+ * caller with the turn does not touch d_writing, since a close may have freed d_writing.
  */
 static inline bool begin_write(struct descriptor *d, const struct turn *t)
 {
@@ -325,7 +334,7 @@ static inline bool begin_write(struct descriptor *d, const struct turn *t)
 		|| unet__await_write(d);
 }
 
-/* Makes the system call once, and sets d_ready by the result. */
+/* Makes the system call once, and sets d_ready as the result tells. */
 __attribute__((always_inline))
 static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int direction,
 				   const struct op *o, struct turn *t)
@@ -358,7 +367,7 @@ static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int dire
 	return n;
 }
 
-/* Makes one step of a call. Inlined with each system call, for speed. */
+/* Makes one step of a call. Each use is inlined with its system call, for speed. */
 __attribute__((always_inline))
 static inline ssize_t net_step(attempt *call, struct descriptor *d, int direction,
 			       const struct op *o, int64_t deadline, struct turn *t)
@@ -381,7 +390,8 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 	return n == -EAGAIN ? NET_WAITS : n;
 }
 
-/* Waits. 0: the descriptor may be ready, tu_turn tells of the turn; an error. */
+/* Waits. Returns an error; or 0 if the descriptor may be ready, when tu_turn tells
+   whether the call has the turn. */
 __attribute__((always_inline))
 static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 			    int64_t deadline)
@@ -398,7 +408,7 @@ static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 	return rc == NET_READY ? 0 : unet__end_wait(d, direction, rc, t);
 }
 
-/* Ends the turn, if any, after a step that followed a wait. Returns n. */
+/* Ends the turn, if the call has it, after a step that followed a wait. Returns n. */
 static inline ssize_t end_step(struct descriptor *d, int direction, struct turn *t,
 			       ssize_t n)
 {
@@ -409,7 +419,7 @@ static inline ssize_t end_step(struct descriptor *d, int direction, struct turn 
  * Performs a call, as steps with waits between them. A step makes the system call, or
  * finds that the call must wait. Separate functions begin and end waits, so a blocked
  * thread has only the frames of the public call and of uwait_block(), and a small image.
- * Without memory for the image the wait ends as at a deadline.
+ * If there is no memory for the image, the wait ends as at a deadline.
  */
 __attribute__((always_inline))
 static inline ssize_t net_perform(attempt *call, struct descriptor *d, int direction,
@@ -435,7 +445,7 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 	return rc ? rc : net_perform(call, d, direction, o, deadline, generation_of(d));
 }
 
-/* Describes a wait of unet__pause() to reports: a wait for something without an event. */
+/* Describes a wait of unet__pause() in reports: for something that no event announces. */
 #define NET_PAUSE(how) { .kd_name = "descriptor", .kd_how = how, .kd_sleeps = true, \
 			 .kd_number = true }
 
@@ -444,7 +454,8 @@ static inline unsigned way_of(int direction)
 	return direction == NET_OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT | UEVENTS_PEER_END;
 }
 
-/* Returns the error for an errno: -ETIME for ETIMEDOUT, as -ETIMEDOUT is a deadline's. */
+/* Returns the error for an errno. That of ETIMEDOUT is -ETIME, because -ETIMEDOUT means
+   that the deadline has come. */
 static inline int failure(int error)
 {
 	return error == EWOULDBLOCK ? -EAGAIN : error == ETIMEDOUT ? -ETIME : -error;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * unet.c: how an entry of the table passes to another file: by a new descriptor, a close,
- * unet_forget(), a fork. Each ends the waits for the file before. The table and adoption
- * are below, in unet_table.c, and waits in unet_wait.c. Invariants are in src/net/net.h.
+ * unet_forget(), or a fork. Each of these ends the waits for the old file. The table and
+ * adoption are in unet_table.c, waits in unet_wait.c, and invariants in src/net/net.h.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -12,7 +12,7 @@
 
 _Static_assert((int)UNET_BUDGET == BUDGET_CALLS_MAX, "calls of a thread");
 
-/* Empties the entry, under d_lock. The caller tells the waiters in *told. */
+/* Empties the entry, under d_lock. The caller then finishes the waits in *told. */
 static void reset(struct descriptor *d, enum kind kind, struct told *told)
 {
 	*told = (struct told){ 0 };
@@ -27,7 +27,8 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 	unet__release(d, told);
 }
 
-/* Enters a new descriptor, and returns fd. Without memory fd is closed. */
+/* Enters a new descriptor in the table, and returns fd. If there is no memory, closes fd
+   and returns an error. */
 int unet__enter(int fd, enum kind kind)
 {
 	struct told told;
@@ -38,20 +39,20 @@ int unet__enter(int fd, enum kind kind)
 		close_deferred(fd);
 		return rc;
 	}
-	/* close(2) of the number goes on in another thread. */
+	/* The listener was not adopted yet, or is being closed. */
 	if (kind <= NET_CLOSING)
 		kind = unet__kind_of(fd);
 	uwait_lock(&d->d_lock);
 	reset(d, kind, &told);
 	uwait_unlock(&d->d_lock);
-	/* Ends waits that a bare close(2) has left behind. */
+	/* Ends waits that were left when a file was closed by a bare close(2). */
 	unet__tell(&told, NET_CLOSED);
 	return fd;
 }
 
 /*
- * Begins a close. Until end_close() another file may get the number, while close(2)
- * lingers. Returns the generation, by which end_close() sees that.
+ * Begins a close. Before end_close(), while close(2) lingers, another file may get the
+ * number. Returns the generation, by which end_close() sees whether that has happened.
  */
 static uint32_t begin_close(struct descriptor *d, struct told *told, bool *blocked)
 {
@@ -67,7 +68,8 @@ static uint32_t begin_close(struct descriptor *d, struct told *told, bool *block
 	return generation;
 }
 
-/* Ends a close. Waits since begin_close() may be for either file, and begin anew. */
+/* Ends a close. Waits that began after begin_close() may be for the old file or for the
+   new one, so they begin anew. */
 static void end_close(struct descriptor *d, uint32_t generation, const struct told *told)
 {
 	bool waited = false;
@@ -145,15 +147,16 @@ void unet__renewed(int fd)
 	unet__tell(&told, NET_CLOSED);
 }
 
-/* Drops the table: entries may be half changed, with waiters that the child lacks. */
+/* Drops the table in the child of a fork, since entries may be half changed, and have
+   waiters that the child lacks. */
 void unet__forked(void)
 {
 	for (size_t i = 0; i < NET_CHUNKS; i++)
 		__atomic_store_n(&unet__table[i], NULL, __ATOMIC_RELAXED);
 }
 
-/* A full UNIX socket gives no event when its output or the peer's input is shut. So all
-   waits to write try again: any number may be the socket's or the peer's. */
+/* A full UNIX socket gives no event when its output or its peer's input is shut down. So
+   all waits to write try again, since any of the numbers may be that socket's. */
 int unet_shutdown(int fd, int how)
 {
 	struct sockaddr a = { .sa_family = AF_UNSPEC };

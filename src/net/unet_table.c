@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_table.c: the table of descriptors, and how the first call with a number adopts it:
- * the file becomes non-blocking, and its kind is found. Waits are above, in unet_wait.c;
- * what empties an entry is in unet.c. What a descriptor is, and the invariants, are in
- * src/net/net.h.
+ * unet_table.c: the table of descriptors, and adoption: the first call on a number makes
+ * the file non-blocking, and finds out its kind. Waits are in unet_wait.c, and unet.c
+ * empties entries. src/net/net.h says what an entry is, and has the invariants.
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,7 +14,8 @@
 
 struct descriptor *unet__table[NET_CHUNKS];
 
-/* Makes the chunk of fd. Returns the entry; NULL: no memory, or beyond the table. */
+/* Makes the chunk of fd. Returns the entry of fd, or NULL if there is no memory or fd is
+   beyond the table. */
 struct descriptor *unet__find_chunk(int fd)
 {
 	size_t i = (size_t)fd / NET_CHUNK;
@@ -84,7 +84,7 @@ enum kind unet__kind_of(int fd)
 	return NET_SOCKET;
 }
 
-/* Sets O_NONBLOCK. 0: the flag was set; 1: the flag was clear; an error. */
+/* Sets O_NONBLOCK. Returns 0 if the flag was set before, 1 if it was clear; an error. */
 int unet__set_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -96,7 +96,7 @@ int unet__set_nonblocking(int fd)
 	return 1;
 }
 
-/* Clears O_NONBLOCK. 0, or an error. */
+/* Clears O_NONBLOCK. Returns 0, or an error. */
 int unet__set_blocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -105,9 +105,9 @@ int unet__set_blocking(int fd)
 }
 
 /*
- * Records an adoption, under d_lock. Of several concurrent adoptions one finds O_NONBLOCK
- * clear. During NET_CLOSING only that is recorded, since the number may still belong to
- * the old file.
+ * Records an adoption, under d_lock. `blocked' says that this adoption found O_NONBLOCK
+ * clear; other adoptions at the same time find the flag set. While the kind is
+ * NET_CLOSING, only `blocked' is recorded, since the old file may still have the number.
  */
 static void found(struct descriptor *d, bool blocked)
 {
@@ -121,8 +121,8 @@ static void found(struct descriptor *d, bool blocked)
 }
 
 /*
- * Adopts the file. d_inside keeps the number from another file meanwhile. If the
- * descriptor is closed or forgotten in between, the flag is as it was.
+ * Adopts the file. Meanwhile d_inside prevents that another file gets the number. If the
+ * descriptor is closed or forgotten in between, O_NONBLOCK is cleared again if it was.
  */
 int unet__adopt(struct descriptor *d, uint32_t generation)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_wait.c: how calls on descriptors wait: src/net/net.h. A call that finds its
- * descriptor not ready blocks in the net_block() of that file, between
- * unet__begin_wait(), which enters the queue, and unet__end_wait(). An event comes in by
- * unet__ready().
+ * unet_wait.c: how calls on descriptors wait. A call that finds its descriptor not ready
+ * blocks in net_block() of src/net/net.h, which calls unet__begin_wait() to enter the
+ * queue, and unet__end_wait() after the wait. Events call unet__ready(). The invariants
+ * are in src/net/net.h.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* POLLRDHUP, nanosleep() */
@@ -19,9 +19,9 @@
 /* Keeps a rare path out of line, so that the usual path saves no registers. */
 #define APART __attribute__((noinline))
 
-static bool *doubted;                           /* what unet__doubt() was given; atomic */
+static bool *doubted;                           /* atomic: `found' of unet__doubt() */
 
-/* Waits by direction, for reports. */
+/* The kinds of waits by direction, for reports. */
 static const struct uwait_kind descriptor_waits[] = {
 	[NET_IN]  = { .kd_name = "descriptor", .kd_how = " to read", .kd_number = true },
 	[NET_OUT] = { .kd_name = "descriptor", .kd_how = " to write", .kd_number = true },
@@ -40,8 +40,9 @@ static inline struct uwait_node *marked(struct net_place *p)
 }
 
 /*
- * Queues, under d_lock. n_prev of the first node is the last node, so a pointer to the
- * first is a queue. Bit 0 marks a pointer to a struct net_place, the node of a poll.
+ * Queues are changed under d_lock. A queue is a pointer to its first node, whose n_prev
+ * points to the last node. A pointer with bit 0 set points to a struct net_place, the
+ * node of a poll or a select. A pointer without that bit points to the w_node of a call.
  */
 static inline bool is_marked(const struct uwait_node *n)
 {
@@ -125,7 +126,8 @@ static inline bool place_wants(struct uwait_node *n, unsigned events)
 	return ((struct net_place *)(void *)plain(n))->np_ways & events;
 }
 
-/* Frees a reserved d_writing. Under d_lock, with no waiter to write and no turn. */
+/* Frees d_writing if it is reserved. Called under d_lock, when no thread waits to write
+   or has the turn to write. */
 static void end_line(struct descriptor *d)
 {
 	uint8_t lined = NET_LINED;
@@ -140,7 +142,8 @@ static void add_told(struct told *told, struct uwait_node *n)
 	told->to_others = n;
 }
 
-/* Finishes the claimed waits: to_taker's with to_result, each other with `result'. */
+/* Finishes the claimed waits: that of to_taker with to_result, the others with `result'.
+ */
 void unet__tell(const struct told *told, int result)
 {
 	struct uwait_node *n = told->to_others, *next;
@@ -161,9 +164,9 @@ void unet__doubt(bool *found)
 /* Waiting. */
 
 /*
- * Takes polls that want these events out of the queue, up to the first call, or all such
- * polls of the queue if `polls' is set. Claimed polls go to *told. Returns the first
- * call, taken out and claimed, or NULL. Under d_lock.
+ * Takes the first call out of the queue, and the polls before the call that want these
+ * events; or all such polls and no call, if `polls' is set. Adds the polls that it claims
+ * to *told. Returns the claimed call, or NULL. Called under d_lock.
  */
 static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 				      unsigned events, bool polls, struct told *told)
@@ -184,7 +187,8 @@ static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 	return n;
 }
 
-/* Claims polls and the first call; the turn is its own if more wait. Under d_lock. */
+/* Claims polls and the first call, which gets the turn if it writes or if more waiters
+   follow. Called under d_lock. */
 static void wake_first(struct descriptor *d, int direction, unsigned events,
 		       struct told *told)
 {
@@ -202,14 +206,14 @@ static void wake_first(struct descriptor *d, int direction, unsigned events,
 	told->to_taker = n ? uwait_of(n) : NULL;
 }
 
-/* Records that the descriptor is ready, and claims waiters. Under d_lock. */
+/* Records that the descriptor is ready, and claims waiters. Called under d_lock. */
 static void now_ready(struct descriptor *d, int direction, unsigned events,
 		      struct told *told)
 {
 	unsigned turn = turn_of(d, direction);
 
 	if (turn == NET_GIVEN)
-		return;                         /* the thread with the turn looks */
+		return;                         /* the thread with the turn will try */
 	set_ready(d, direction, true);
 	if (turn == NET_NO_TURN && d->d_first[direction])
 		wake_first(d, direction, events, told);
@@ -218,8 +222,8 @@ static void now_ready(struct descriptor *d, int direction, unsigned events,
 /*
  * Drops the registration with the dispatcher that got the event, unless d_serial names
  * the dispatcher. Otherwise each event would wake a processor that no longer uses the
- * descriptor. A native thread polls only during waits, and keeps the registration. Under
- * d_lock, not during a close, when the number may be another file's.
+ * descriptor. A native thread keeps the registration, since it polls only during waits.
+ * Called under d_lock, but not during a close, when another file may have the number.
  */
 static inline void unwatch(struct descriptor *d)
 {
@@ -230,12 +234,12 @@ static inline void unwatch(struct descriptor *d)
 		uevents_remove(e, d->d_fd);
 }
 
-/* Handles an event where more than one waiter may be concerned. Releases d_lock. */
+/* Handles an event that may concern more than one waiter. Releases d_lock. */
 APART static void ready_for_all(struct descriptor *d, unsigned events)
 {
 	struct told readers = { 0 }, writers = { 0 };
 
-	if (events & LASTING) {                 /* for polls anywhere in the queue */
+	if (events & LASTING) {                 /* these end any poll of the queue */
 		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
 		pop_waiters(d, NET_IN, events, true, &readers);
 		pop_waiters(d, NET_OUT, events, true, &writers);
@@ -251,7 +255,8 @@ APART static void ready_for_all(struct descriptor *d, unsigned events)
 	unet__tell(&writers, NET_READY);
 }
 
-/* Handles an event: in_ready of uevents.h, on the native thread that got the event. */
+/* Handles an event. Is in_ready of struct uinterest, which is called on the native
+   thread that got the event. */
 void unet__ready(struct uinterest *interest, unsigned events)
 {
 	struct descriptor *d = (struct descriptor *)(void *)interest;
@@ -282,7 +287,8 @@ void unet__ready(struct uinterest *interest, unsigned events)
 		uwait_finish(w, NET_READY);
 }
 
-/* A pending error stays for the next call: recv(2) would take the error. */
+/* If an error is pending, recv(2) is not called, since it would take the error from the
+   next call. */
 bool unet__is_shut(int fd)
 {
 	struct pollfd one = { fd, POLLRDHUP, 0 };
@@ -291,8 +297,9 @@ bool unet__is_shut(int fd)
 		&& recv(fd, &one, 0, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
-/* Returns the result after EAGAIN. Datagram sockets and UNIX listeners return EAGAIN even
-   after a shutdown. A blocking call would return o_shut then, and so does this one. */
+/* Returns the result of a call that got EAGAIN: o_shut if the input was shut down, or
+   -EAGAIN. On datagram sockets and UNIX listeners even a call after the shutdown gets
+   EAGAIN, where a blocking call would return o_shut. */
 APART ssize_t unet__if_shut(const struct descriptor *d, const struct op *o)
 {
 	struct msghdr *m = o->o_message;
@@ -310,7 +317,8 @@ ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
 	return net_step(call, d, direction, o, deadline, t);
 }
 
-/* Takes d_writing, by turns with other native threads. False: a thread has the turn. */
+/* Takes d_writing as soon as no other native thread is in a system call that writes.
+   Returns false if d_writing is reserved, as threads wait to write. */
 bool unet__await_write(struct descriptor *d)
 {
 	uint8_t now = NET_FREE;
@@ -325,7 +333,7 @@ bool unet__await_write(struct descriptor *d)
 	return true;
 }
 
-/* Takes the turn to write, unless the file was closed. d_writing is NET_BUSY. */
+/* Takes the turn to write, unless the file was closed. The caller has d_writing. */
 void unet__take_turn(struct descriptor *d, struct turn *t)
 {
 	if (t->tu_turn)
@@ -339,7 +347,8 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 	uwait_unlock(&d->d_lock);
 }
 
-/* Gives the turn to the next waiter, after a turn or a wait. Under d_lock. */
+/* Gives the turn to the next waiter, if `is_useful', when a turn or a wait has ended.
+   Called under d_lock. */
 static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 		      struct told *told)
 {
@@ -352,7 +361,7 @@ static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 }
 
 /*
- * Ends the turn of a call, unless n is NET_WAITS. If the descriptor is still ready the
+ * Ends the turn of a call, unless n is NET_WAITS. If the descriptor is still ready, the
  * next waiter gets the turn. Returns n.
  */
 ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssize_t n)
@@ -373,8 +382,8 @@ ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssiz
 }
 
 /*
- * Registers a descriptor again, before a wait, under d_lock. If the number is another
- * file's now, that file is made non-blocking and marked ready, so a call tries first.
+ * Registers a descriptor again, before a wait, under d_lock. If another file has the
+ * number now, makes that file non-blocking and sets d_ready, so that a call tries first.
  */
 static int register_again(struct uevents *e, struct descriptor *d)
 {
@@ -392,7 +401,7 @@ static int register_again(struct uevents *e, struct descriptor *d)
 	return rc < 0 ? rc : 0;
 }
 
-/* Registers the descriptor, unless it was closed: d_serial would be for the next file. */
+/* Registers the descriptor, unless it was closed, when d_serial is for the next file. */
 APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 			uint32_t generation)
 {
@@ -409,7 +418,7 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 		rc = register_again(e, d);
 	else if (direction == NET_OUT)
 		rc = uevents_add(e, d->d_fd, way_of(NET_OUT), &d->d_interest);
-	else if (d->d_serial[NET_OUT] != e->e_serial) /* else registered */
+	else if (d->d_serial[NET_OUT] != e->e_serial) /* not registered yet */
 		rc = uevents__again(e, d->d_fd, way_of(NET_IN), &d->d_interest);
 	if ((rc == 0 || rc == -EEXIST) && get_kind(d) != NET_CLOSING)
 		__atomic_store_n(&d->d_serial[direction], e->e_serial, __ATOMIC_RELEASE);
@@ -417,7 +426,7 @@ APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 	return rc == -EEXIST ? 0 : rc;
 }
 
-/* Registers for edges, once for each dispatcher or native thread. */
+/* Registers the descriptor for edges, once with each dispatcher or native thread. */
 static inline int add_interest(struct descriptor *d, int direction,
 			       uint32_t generation, struct uwaiter *w)
 {
@@ -433,7 +442,8 @@ static inline int add_interest(struct descriptor *d, int direction,
 	return add_to(e, d, direction, generation);
 }
 
-/* Whether d_ready is 0, and not only during a system call. Under d_lock. */
+/* Returns whether d_ready is 0, unless a system call in progress may have cleared d_ready
+   for a moment. Called under d_lock. */
 static inline bool is_unready(const struct descriptor *d, int direction)
 {
 	uint32_t before = __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE);
@@ -442,7 +452,8 @@ static inline bool is_unready(const struct descriptor *d, int direction)
 		&& __atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) == before;
 }
 
-/* Decides whether a call enters the queue: NET_WAITS, or tries again. Under d_lock. */
+/* Returns NET_WAITS if a call is to enter the queue. Otherwise the call is to try again:
+   returns NET_READY_TURN if it has the turn, or NET_READY. Called under d_lock. */
 APART static int may_wait(struct descriptor *d, int direction, const struct turn *t)
 {
 	uint8_t now = NET_FREE;
@@ -467,8 +478,9 @@ APART static void leave_turn(struct descriptor *d, int direction, struct turn *t
 }
 
 /*
- * Enters the queue. NET_WAITS: the caller must block; 0: the descriptor may be ready;
- * NET_READY_TURN: the same, and the call still has the turn; an error.
+ * Enters the queue. Returns NET_WAITS if the caller must block. Otherwise returns an
+ * error; or, if the descriptor may be ready, 0, or NET_READY_TURN if the call still has
+ * the turn.
  */
 int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 {
@@ -489,7 +501,7 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 			   __builtin_return_address(0));
 		uwait_begin(w);
 		push_node(&d->d_first[direction], &w->w_node, t->tu_turn);
-		/* The thread may go on without a switch: a new spell begins. */
+		/* A new spell (budget.h) begins, even if the thread never switches. */
 		usched__here()->s_spell.sp_switches = 0;
 		if (t->tu_turn)
 			leave_turn(d, direction, t);
@@ -499,8 +511,9 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 }
 
 /*
- * Ends a wait with another result than NET_READY, or an error before the wait. Returns
- * that; 0: the call has the turn; -EBADF: the descriptor was closed.
+ * Ends a wait whose result `rc' is not NET_READY. If a call with the turn does not wait,
+ * `rc' is what unet__begin_wait() returned. Returns 0 if the call has the turn; -EBADF if
+ * the descriptor was closed; or `rc'.
  */
 int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 {
@@ -515,7 +528,7 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 	} else if (rc == NET_READY_TURN) {
 		t->tu_turn = true;
 		set_turn_of(d, direction, NET_RUNNING);
-		/* So that the next step makes the system call. */
+		/* Without this the next step would not make the system call. */
 		set_ready(d, direction, true);
 	} else {
 		if (t->tu_turn)
@@ -532,9 +545,9 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 
 /*
  * Registers the descriptor, and enters the place of a poll or a select into the queue,
- * for the events `ways'. Such waits take no turn. looks: d_ready does not cover these
- * events, and the caller looks afterwards.
- * 0; -EAGAIN: the descriptor may be ready; -EBADF: closed; an error.
+ * for the events `ways'. Such waits take no turn. `looks' is set if d_ready does not
+ * cover these events, so that the caller looks afterwards.
+ * Returns 0; -EAGAIN if the descriptor may be ready; -EBADF if it was closed; an error.
  */
 int unet__join(struct net_place *place, struct descriptor *d, int direction,
 	       unsigned ways, bool looks, uint32_t generation)
@@ -560,7 +573,7 @@ int unet__join(struct net_place *place, struct descriptor *d, int direction,
 	return rc;
 }
 
-/* Leaves the queue, if it is there. */
+/* Takes the place out of the queue, if the place is in the queue. */
 void unet__leave(struct net_place *place, struct descriptor *d, int direction)
 {
 	struct told told = { 0 };
@@ -572,7 +585,8 @@ void unet__leave(struct net_place *place, struct descriptor *d, int direction)
 	unet__tell(&told, NET_READY);
 }
 
-/* Claims all waiters, and ends the turns. Under d_lock. */
+/* Claims all waiters of both directions, and frees a reserved d_writing. Called under
+   d_lock. */
 void unet__release(struct descriptor *d, struct told *told)
 {
 	struct uwait_node *n;
@@ -583,7 +597,8 @@ void unet__release(struct descriptor *d, struct told *told)
 	end_line(d);
 }
 
-/* Sleeps for NET_RETRY, at most until the deadline. -ETIMEDOUT: the deadline has come. */
+/* Sleeps for NET_RETRY, at most until the deadline. Returns -ETIMEDOUT if the deadline
+   has come. */
 int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline)
 {
 	int64_t until = usync_after(NET_RETRY);
