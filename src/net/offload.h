@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offload.h: a job of the pool in uoffload.c, for the calls that have one made: ufile.c
- * and unet_resolve.c. Private.
+ * offload.h: jobs for the pool of native threads in uoffload.c, as ufile.c and
+ * unet_resolve.c make them. Private.
  *
  * A job is on the heap, together with input and output, since the native thread must not
- * follow pointers to the stack of a blocked thread. Under the lock of the pool, a job
- * belongs to the waiter; after the waiter gave up, to the pool.
+ * follow pointers to the stack of a blocked thread. A job belongs to the waiter; when the
+ * waiter gives up, under the lock of the pool, the job passes to the pool.
  */
 #ifndef USCHED_PRIVATE_OFFLOAD_H
 #define USCHED_PRIVATE_OFFLOAD_H
@@ -17,38 +17,41 @@
 
 #define OFFLOAD_PRIVATE __attribute__((visibility("hidden")))
 
-/* Each class has native threads of its own. */
+/* The classes of jobs. Each class has native threads of its own. */
 enum job_kind { OFFLOAD_CALLS, OFFLOAD_FILES, OFFLOAD_NAMES, OFFLOAD_CLASSES };
 
 enum { OFFLOAD_WAITS = 1 };             /* a result: the caller has to block */
 
+/* o_lock protects j_next, j_waiter and j_done. Other members but j_data are constant. */
 struct job {
-	struct job     *j_next;         /* o_lock: in the queue, or in o_going */
-	enum job_kind   j_kind;         /* constant */
+	struct job     *j_next;         /* the next job in the queue or in o_going */
+	enum job_kind   j_kind;
 	void          (*j_func)(void *data);
 	void          (*j_drop)(void *data);
-	struct uwaiter *j_waiter;       /* o_lock; NULL: the waiter has gone */
-	bool            j_done;         /* o_lock */
-	/* The function is not called once the waiter has gone; constant. */
-	bool            j_skip;
+	struct uwaiter *j_waiter;       /* NULL: the waiter has gone */
+	bool            j_done;
+	bool            j_skip;         /* no call of j_func after the waiter has gone */
 	_Alignas(16) char j_data[];
 };
 
-/* Returns a new job with `size' bytes of data; NULL: no memory. */
+/* Returns a new job with `size' bytes of data, or NULL if there is no memory. */
 OFFLOAD_PRIVATE struct job *uoffload__new_job(enum job_kind kind,
 					      void (*func)(void *data),
 					      void (*drop)(void *data), size_t size);
 
-/* Queues the job. OFFLOAD_WAITS; 0: the job is done; an error: the job was freed. */
+/* Queues the job. Returns OFFLOAD_WAITS; 0 if the job is done; or an error, after the job
+   was freed. */
 OFFLOAD_PRIVATE int uoffload__begin(struct job *job, int64_t deadline,
 				    struct uwaiter **w, const void *where);
 
-/* Gives the job up after a wait that ended with the error rc. Returns rc; 0: job done. */
+/* Gives the job up after a wait that ended with the error rc. Returns rc, or 0 if the job
+   is done. */
 OFFLOAD_PRIVATE int uoffload__give_up(struct job *job, int rc);
 
 /*
- * Runs the job and waits. 0: the job is done, and the caller frees it. An error: the pool
- * frees the job. Inlined, so that a report has the place in the program.
+ * Runs the job and waits. Returns 0 if the job is done, when the caller is to free the
+ * job; or an error, when the pool frees the job. Inlined, so that a report shows the
+ * place in the program.
  */
 __attribute__((always_inline))
 static inline int offload_run(struct job *job, int64_t deadline)

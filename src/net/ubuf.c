@@ -6,15 +6,15 @@
  *         |       | unread bytes |  room    |
  *
  * Bytes are added at b_end and taken at b_start, by the one thread that has the buffer.
- * A call looks at the bytes, and has the transport add some until there are enough. It
- * takes them last of all, so after an error they are where they were.
+ * A call looks at the bytes, and has the transport add more until there are enough. Only
+ * then does the call take the bytes, so after an error they are where they were.
  *
- * Bytes move to the front where that frees as much as it moves, or where there is no room
- * left. A part that is complete in the buffer never moves, others move once.
+ * Bytes are moved to the front if that frees at least as many bytes as are moved, or if
+ * there is no room left. A line that is complete in the buffer is never moved.
  *
- * An empty buffer is freed before the wait for the next bytes. After a read that got all
- * it asked for more is likely to be there: then no wait comes first, and the memory is
- * kept.
+ * An empty buffer is freed before the wait for the next bytes. But if the last read has
+ * filled all the room, there are probably more bytes. Then the next read is made without
+ * a wait before it, and the memory is kept.
  */
 #include "../../ubuf.h"
 
@@ -60,7 +60,7 @@ static inline size_t bytes_held(const struct ubuf *b)
 	return b->b_end - b->b_start;
 }
 
-/* Frees the memory of `b', and drops what bytes it has. */
+/* Frees the memory of `b', and drops the bytes in it. */
 static void give_up(struct ubuf *b)
 {
 	free(b->b_data);
@@ -88,7 +88,7 @@ static inline int fd_of(const struct ubuf *b)
 	return (int)(intptr_t)b->b_peer;
 }
 
-/* Writes at least a byte. Returns the number, or an error. */
+/* Writes at least one byte. Returns the number of bytes, or an error. */
 static inline ssize_t buf_put(const struct ubuf *b, const void *data, size_t size,
 			      int64_t deadline)
 {
@@ -124,8 +124,8 @@ int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 					      : 0;
 }
 
-/* Makes room for `want' bytes at b_end; the first room has `least'. 0; -ENOMEM;
-   -EMSGSIZE: the bytes would exceed the limit. */
+/* Makes room for `want' bytes at b_end, which the limit must allow. The first memory has
+   `least' bytes or more, up to the limit. Returns 0 or -ENOMEM. */
 static int buf_make_room(struct ubuf *b, size_t want, size_t least)
 {
 	size_t have = bytes_held(b), size = b->b_size;
@@ -184,8 +184,8 @@ static inline ssize_t buf_get(const struct ubuf *b, void *buffer, size_t size,
 }
 
 /*
- * Counts a call, and yields if that is due: there may be thousands of lines in the
- * buffer. A wait in unet_read() begins a new count. A wait in bp_read is not noticed.
+ * Counts a call, and yields if that is due, since there may be thousands of lines in the
+ * buffer. unet_read() begins a new count. bp_read does not, even if it has waited.
  */
 static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
 {
@@ -194,7 +194,8 @@ static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
 	return budget_counts(b) && usched__tires(b) ? usched__yield_tired(deadline) : 0;
 }
 
-/* Reads once, at least a byte. 0: the end. The buffer has less than its limit. */
+/* Reads once, at least one byte. Returns the number of bytes, 0 at the end of the input,
+   or an error. The buffer must have fewer bytes than its limit. */
 static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 {
 	struct ubuf *b = &in->bi_base;
@@ -220,7 +221,8 @@ static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 	return n;
 }
 
-/* Returns where the first line ends; 0: nowhere. The first `seen' bytes have no end. */
+/* Returns the bytes of the first line with its end, or 0 if the line is not complete. The
+   first `seen' bytes have no end of a line. */
 static size_t find_line(const struct ubuf *b, size_t seen)
 {
 	const char *at = NULL, *start = first(b);
@@ -290,7 +292,7 @@ ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadlin
 	if (size == 0)
 		return 0;
 	if (bytes_held(b) == 0) {
-		/* large reads bypass the buffer: the copy would cost more than a call */
+		/* large reads bypass the buffer, as the copy would cost more */
 		if (size >= UBUF_SIZE) {
 			n = in->bi_tied ? ubuf_flush(in->bi_tied, deadline) : 0;
 			give_up(b);
@@ -369,7 +371,7 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
 	return n < 0 ? (int)n : 0;
 }
 
-/* Formats into the room that is there; if that is too small, again into larger room. */
+/* Formats into the present room, and if that is too small, again into larger room. */
 __attribute__((format(printf, 3, 0)))
 static int print(struct ubuf_out *out, int64_t deadline, const char *format,
 		 va_list arguments)

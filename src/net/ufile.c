@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ufile.c: calls for files, made by native threads of the pool. Data is copied through
- * the job. A read first tries the page cache, without a native thread.
+ * the job. A read first tries the page cache, without a native thread of the pool.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* preadv2() */
@@ -18,7 +18,7 @@
 #include "../wait/budget.h"
 #include "offload.h"
 
-/* A call of MemorySanitizer, if linked, which does not know preadv2(). */
+/* A function of MemorySanitizer, which does not know preadv2(); NULL if not linked. */
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
 struct file_call {
@@ -40,7 +40,7 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 		job = uoffload__new_job(OFFLOAD_FILES, func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
-	/* Once the waiter has gone, fc_fd may name another file. */
+	/* When the waiter has gone, fc_fd may be the number of another file. */
 	job->j_skip = true;
 	*call = (struct file_call *)(void *)job->j_data;
 	**call = (struct file_call){ .fc_size = size, .fc_rc = -ECANCELED };
@@ -49,7 +49,8 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 	return job;
 }
 
-/* Runs the job, and copies the results. -ENOMEM: the job is NULL. */
+/* Runs the job, and copies what was read to `to', if that is not NULL. Returns fc_rc, or
+   the error of the job, which is -ENOMEM if `job' is NULL. */
 static ssize_t run_on_file(struct job *job, void *to, int64_t deadline)
 {
 	const struct file_call *call;
@@ -98,7 +99,7 @@ int ufile_open(const char *path, int flags, mode_t mode, int64_t deadline)
 	return (int)run_on_file(job, NULL, deadline);
 }
 
-/* Runs a job with a copy of `from', or with a buffer that is copied to `to'. */
+/* Runs a job on a copy of `from', or on a buffer that is copied to `to' afterwards. */
 static ssize_t transfer(void (*func)(void *data), int fd, const void *from, void *to,
 			size_t size, off_t offset, int64_t deadline)
 {

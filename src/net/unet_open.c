@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_open.c: addresses, and calls that make descriptors. They listen, accept, connect,
- * and get signals. What they return is entered in the table by unet__enter().
+ * unet_open.c: addresses, and calls that make descriptors: to listen, accept, connect,
+ * and get signals. unet__enter() enters the new descriptors in the table.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* accept4() */
@@ -22,10 +22,10 @@
 #define ENONET EHOSTUNREACH             /* only Linux has this error */
 #endif
 
-/* Failed connections that are passed over before a pause. */
+/* After so many failed connections unet_accept() pauses. */
 enum { PASSING = 16 };
 
-/* For reports. */
+/* What unet__pause() waits for, in reports. */
 static const struct uwait_kind
 	exhausted  = NET_PAUSE(" to accept, for a free descriptor or memory"),
 	failing    = NET_PAUSE(" to accept, as connections fail"),
@@ -158,7 +158,7 @@ static int connect_once(int fd, const struct unet_addr *a)
 	return connect(fd, to, a->ad_size) ? errno : 0;
 }
 
-/* Begins a connection. 1: the attempt goes on. */
+/* Begins a connection. Returns 0 if it is made, 1 if the attempt goes on; an error. */
 static ssize_t try_begin(const struct descriptor *d, const struct op *o)
 {
 	int rc = connect_once(d->d_fd, o->o_to);
@@ -166,7 +166,8 @@ static ssize_t try_begin(const struct descriptor *d, const struct op *o)
 	return rc == EINPROGRESS || rc == EALREADY || rc == EINTR ? 1 : failure(rc);
 }
 
-/* On Linux a second connect() returns the result of the first; later calls, EISCONN. */
+/* Gets the result of a connection. On Linux a second connect() returns the result of the
+   first, and later ones return EISCONN. */
 static ssize_t try_connect(const struct descriptor *d, const struct op *o)
 {
 	int rc = connect_once(d->d_fd, o->o_to);
@@ -203,7 +204,8 @@ static int open_socket(const struct unet_addr *a, unsigned flags)
 	return fd;
 }
 
-/* Returns `a' or, if NULL, the address of any interface; IPv6's, if there is IPv6. */
+/* If `a' is the address of any IPv6 interface, sets *any to that of any IPv4 interface,
+   with the same port, and returns `any'. Otherwise returns NULL. */
 static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_addr *any)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->ad_sockaddr;
@@ -268,7 +270,7 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	if (rc)
 		return rc;
 	generation = generation_of(d);
-	kind = get_kind(d);  /* before the call: then the number may be reused */
+	kind = get_kind(d);  /* after the call the number may be reused */
 	do {
 		made = (int)net_perform(try_accept, d, NET_IN, &o, deadline, generation);
 		if (is_exhausted(made) || (is_passing(made) && ++passed % PASSING == 0))
@@ -280,7 +282,8 @@ int unet_accept(int fd, struct unet_addr *peer, int64_t deadline)
 	return made < 0 ? made : unet__enter(made, kind);
 }
 
-/* For a UNIX socket with a full backlog no event tells when there is a place. */
+/* Connects. While the backlog of a UNIX socket is full, pauses and tries again, since no
+   event tells when the backlog has a place. */
 __attribute__((always_inline))
 static inline int connect_at(int fd, const struct unet_addr *a, int64_t deadline)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_poll.c: waits until descriptors are ready: of one, of several, and of a select,
- * for usync_select.c.
+ * unet_poll.c: waits until a descriptor is ready: one descriptor, one of several, or one
+ * of a select, for usync_select.c.
  *
- * A poll of several calls poll(2) for all descriptors. If no descriptor is ready the poll
- * enters the queue of each, and the first event ends the wait. The room of the waiter has
- * the generation of each descriptor, and then a struct net_place for each queue.
+ * A poll of several descriptors calls poll(2) for all. If none is ready, the poll enters
+ * the queue of each, and the first event ends the wait. The room of the waiter has the
+ * generation of each descriptor, and then a struct net_place for each queue.
  *
- * A poll moves no bytes, and takes no turn: an event that ends the waits of polls also
- * ends the wait of the first call behind them. d_ready is set for what poll(2) has found,
- * and stays 0 for input that poll(2) has not found, as after a read with EAGAIN: until
- * the next edge calls and polls wait without a system call. A poll for other events looks
- * once more after the queues are entered.
+ * A poll moves no bytes, so it takes no turn. An event that ends the waits of polls also
+ * ends the wait of the first call behind them. If poll(2) finds no input, d_ready stays
+ * 0, as after a read with EAGAIN. So calls and polls wait until the next edge without a
+ * system call. What d_ready does not cover, such as urgent data, may come before the
+ * queues are entered. A poll for such events calls poll(2) once more afterwards.
  */
 
 #ifndef _GNU_SOURCE
@@ -23,7 +23,7 @@
 
 enum { POLL_MAX = 65536 };
 
-/* The kinds of waits, for reports. */
+/* What a poll of several descriptors waits for, in reports. */
 static const struct uwait_kind poll_kind = { .kd_name = "one of several descriptors" };
 
 static ssize_t try_poll(const struct descriptor *d, const struct op *o)
@@ -46,8 +46,8 @@ static int poll_step(struct descriptor *d, int direction, int64_t deadline,
 	return (int)unet__step(try_poll, d, direction, &ways[direction], deadline, t);
 }
 
-/* Waits for one descriptor. Inlined for each direction, as idle threads block here and
-   the copies have smaller frames. */
+/* Waits for one descriptor. Inlined for each direction, because idle threads block here,
+   and the copies have smaller frames. */
 __attribute__((always_inline))
 static inline int wait_for(int fd, int direction, int64_t deadline)
 {
@@ -83,8 +83,8 @@ int unet_wait(int fd, short events, int64_t deadline)
 
 /* Several descriptors. */
 
-/* Whether a poll waits for this direction. Errors and the end wake both directions; a
-   poll for nothing else waits for NET_IN. */
+/* Returns whether a poll waits in the queue of this direction. Errors and hang-ups end
+   waits in both queues, so a poll for these only waits in the queue of NET_IN. */
 static bool wants(const struct pollfd *one, int direction)
 {
 	const int out = POLLOUT | POLLWRNORM | POLLWRBAND;
@@ -95,14 +95,15 @@ static bool wants(const struct pollfd *one, int direction)
 	return one->events & ~(out | both) || !(one->events & out);
 }
 
-/* Whether poll(2) is asked for this direction, so that revents tell if it is ready. */
+/* Returns whether `events' ask for this direction, so that revents tell whether it is
+   ready. */
 static bool asks(const struct pollfd *one, int direction)
 {
 	return one->events & (direction == NET_OUT ? POLLOUT | POLLWRNORM
 			      : POLLIN | POLLRDNORM);
 }
 
-/* Returns the entry; NULL: a number to ignore, or one that poll(2) reports. */
+/* Returns the entry. NULL is for a number to ignore, or one that poll(2) reports. */
 static struct descriptor *polled(const struct pollfd *one)
 {
 	struct descriptor *d = NULL;
@@ -132,10 +133,10 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 }
 
 /*
- * Whether d_ready answers this poll for this direction. d_ready is only sure for input of
- * sockets and pipes: a signalfd, for example, has the signals of the native thread that
- * looks. For output, poll(2) may find nothing where a write fails at once, as to a
- * listener.
+ * Returns whether poll(2) need not be called for this direction while d_ready is 0. That
+ * holds only for the input of sockets and pipes. A signalfd, for example, has the signals
+ * of the native thread that looks. For output, poll(2) may find nothing although a write
+ * would fail at once, such as a write to a listener.
  */
 static bool is_told(const struct descriptor *d, const struct pollfd *one, int direction)
 {
@@ -145,7 +146,7 @@ static bool is_told(const struct descriptor *d, const struct pollfd *one, int di
 		&& !(one->events & ~known) && asks(one, NET_IN);
 }
 
-/* Whether no descriptor is ready, by d_ready, without a system call. */
+/* Returns whether d_ready tells without a system call that no descriptor is ready. */
 static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *generations)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -161,7 +162,8 @@ static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *gener
 	return true;
 }
 
-/* Enters a descriptor before poll(2), and clears d_ready. False: closed meanwhile. */
+/* Enters a descriptor before poll(2), and clears d_ready. Returns false if it was closed.
+ */
 static bool poll_inside(const struct pollfd *one, uint32_t generation)
 {
 	struct descriptor *d = polled(one);
@@ -174,7 +176,7 @@ static bool poll_inside(const struct pollfd *one, uint32_t generation)
 	return true;
 }
 
-/* Reports closed descriptors only; the next call reports the rest. */
+/* Reports only descriptors that were closed. The next call reports the rest. */
 static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations)
 {
 	int found = 0;
@@ -188,7 +190,8 @@ static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations
 	return found;
 }
 
-/* Leaves a descriptor after poll(2). d_ready is set first, as waiters watch d_inside. */
+/* Leaves a descriptor after poll(2). Sets d_ready first, because other threads trust a
+   d_ready of 0 once d_inside counts no system call. */
 static void poll_outside(const struct pollfd *one, bool may_be_ready)
 {
 	struct descriptor *d = polled(one);
@@ -200,9 +203,9 @@ static void poll_outside(const struct pollfd *one, bool may_be_ready)
 }
 
 /*
- * Calls poll(2). Returns the number with revents. All descriptors are entered, and
- * d_ready is cleared, before the system call. If one was closed there is no system call,
- * since the number may be another file's.
+ * Calls poll(2). Returns the number of descriptors with revents, or an error. All
+ * descriptors are entered, and d_ready is cleared, before the system call. If one was
+ * closed, poll(2) is not called, since another file may have the number.
  */
 static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 {
@@ -223,7 +226,8 @@ static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 	return found;
 }
 
-/* Sets d_ready at the end, except where poll(2) or d_ready has told: not ready. */
+/* Sets d_ready at the end of a poll, except where is_told() trusts the d_ready of 0 that
+   the poll has found or left. */
 static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -236,7 +240,7 @@ static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
 	}
 }
 
-/* The offset of the places in the room, behind the generations. */
+/* Returns the offset of the places in the room, which are behind the generations. */
 static size_t places_at(size_t n)
 {
 	return (n * sizeof(uint32_t) + NET_LINE - 1) / NET_LINE * NET_LINE;
@@ -261,7 +265,8 @@ static inline unsigned ways_in(int events)
 		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
 }
 
-/* Looks for events that came before the queues were entered, without d_ready. */
+/* Calls poll(2) for events that came before the queues were entered, and that d_ready
+   does not cover. Returns -EAGAIN if there are any, or 0. */
 static int look_again(struct pollfd *fds, size_t n)
 {
 	int before = defer_cancel(), found = poll(fds, n, 0);
@@ -270,7 +275,8 @@ static int look_again(struct pollfd *fds, size_t n)
 	return found ? -EAGAIN : 0;
 }
 
-/* Enters the queues. 0; -EAGAIN, -EBADF: a descriptor is ready, or closed; an error. */
+/* Enters the queues. Returns 0; -EAGAIN if a descriptor is ready; -EBADF if one was
+   closed; or an error. */
 static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
 		      const uint32_t *generations, struct net_place **end)
 {
@@ -312,7 +318,7 @@ static void poll_leave(struct pollfd *fds, size_t n, struct net_place *place,
 	}
 }
 
-/* Waits, as net_block(), for all. 0: a descriptor may be ready. */
+/* Waits for all, as net_block() for one. Returns 0 if one may be ready; or an error. */
 static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {
@@ -355,7 +361,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 		if (rc == 0)
 			rc = poll_wait(fds, n, generations, deadline);
 		if (rc == -ETIMEDOUT && deadline > 0)
-			/* The next round is the last look. */
+			/* The next round looks for the last time. */
 			rc = 0, deadline = 0;
 	}
 	poll_end(fds, n, rc > 0 || rc == -ETIMEDOUT);
@@ -367,7 +373,7 @@ int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 int unet__try_case(struct uwaiter *w, struct descriptor *d, int direction,
 		   uint32_t generation, int64_t deadline, bool counts)
 {
-	/* A call with a waiter does not count. */
+	/* Because a waiter is given, the step neither counts a call nor yields. */
 	struct turn t = { w, generation, false };
 	int rc;
 

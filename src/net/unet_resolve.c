@@ -15,15 +15,15 @@
 #include "../base/check.h"
 #include "offload.h"
 
-enum { ADDRESS_MAX = 64 };              /* addresses of one lookup */
+enum { ADDRESS_MAX = 64 };              /* the most addresses of one lookup */
 
 struct lookup {
 	int              lu_type;
-	int              lu_rc;         /* getaddrinfo()'s */
+	int              lu_rc;         /* the result of getaddrinfo() */
 	size_t           lu_max;
 	size_t           lu_found;
 	struct unet_addr lu_addresses[ADDRESS_MAX];
-	size_t           lu_service;    /* offset in lu_names */
+	size_t           lu_service;    /* offset of the service in lu_names */
 	char             lu_names[];    /* host and service */
 };
 

@@ -2,10 +2,10 @@
 /*
  * unet_transfer.c: reads and writes.
  *
- * Most calls have an attempt, which makes the system call, and use net_perform(). Most
- * threads block in reads and writes of one buffer. These are written as loops, which have
- * the smallest frames. Calls that move all bytes are loops too, and keep the turn from
- * part to part.
+ * Most calls pass an attempt(), a function that makes the system call, to net_perform().
+ * But most threads block in unet_read() and unet_write(), so these two have loops of
+ * their own, which have the smallest frames. Calls that move all bytes have loops, too,
+ * and keep the turn from part to part.
  */
 
 #include <signal.h>
@@ -19,9 +19,10 @@
 /* Keeps large frames out of the functions in which threads block. */
 #define APART __attribute__((noinline))
 
-enum { PARTS = 64 };                    /* buffers of one system call */
+enum { PARTS = 64 };                    /* the most buffers of one system call */
 
-/* The signal mask before a system call that may raise SIGPIPE. */
+/* The signal mask, and whether SIGPIPE was pending, before a call that may raise SIGPIPE.
+ */
 struct held_signal {
 	sigset_t hs_before;
 	bool     hs_pending;
@@ -37,13 +38,14 @@ static bool is_socket(const struct descriptor *d)
 __attribute__((always_inline))
 static inline ssize_t try_read(const struct descriptor *d, const struct op *o)
 {
-	/* recv(2) of no bytes would wait; read(2) returns 0 */
+	/* recv(2) of 0 bytes would fail with EAGAIN, but read(2) returns 0 */
 	if (is_socket(d) && o->o_short > 0)
 		return result(recv(d->d_fd, o->o_buffer, o->o_size, MSG_DONTWAIT));
 	return result(read(d->d_fd, o->o_buffer, o->o_size));
 }
 
-/* Blocks SIGPIPE, where no flag suppresses the signal. release_signal() discards one. */
+/* Blocks SIGPIPE, for system calls without a flag for that. release_signal() discards a
+   SIGPIPE that the system call has raised. */
 static void hold_signal(struct held_signal *h)
 {
 	sigset_t set, pending;
@@ -79,7 +81,7 @@ static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 	return rc;
 }
 
-/* Writes buffers by the call that the kind of the descriptor needs. */
+/* Writes buffers by the system call that the kind of the descriptor needs. */
 APART static ssize_t write_other(const struct descriptor *d, const struct iovec *iov,
 				 int n)
 {
@@ -132,7 +134,8 @@ static ssize_t try_sendmsg(const struct descriptor *d, const struct op *o)
 	return n == -ENOTSOCK ? write_other(d, m->msg_iov, (int)m->msg_iovlen) : n;
 }
 
-/* Writes the first PARTS buffers, as copies: the caller's array must not change. */
+/* Writes the first PARTS buffers. Changes a copy of the array, since the caller's array
+   must not change. */
 APART static ssize_t try_parts(const struct descriptor *d, const struct op *o)
 {
 	int n = o->o_n < PARTS ? o->o_n : PARTS;
@@ -166,7 +169,7 @@ APART static ssize_t read_step(struct descriptor *d, void *buffer, size_t size,
 APART static ssize_t write_step(struct descriptor *d, const void *buffer, size_t size,
 			  size_t whole, int64_t deadline, struct turn *t)
 {
-	/* The cast drops const: the buffer is only read. */
+	/* The cast may drop const, since the buffer is only read. */
 	const struct op o = { .o_buffer = (void *)(uintptr_t)buffer, .o_size = size,
 			      .o_whole = whole };
 
@@ -220,8 +223,8 @@ static void check_message(const struct msghdr *message, const char *call)
 }
 
 /*
- * Reads data that is not part of the input. The system never waits for such data, and the
- * result does not tell whether there is input.
+ * Reads urgent data, or messages of the error queue, which are not part of the input. The
+ * system never waits for such data, and the result does not tell whether there is input.
  */
 APART static ssize_t receive_beside(int fd, const struct op *o)
 {
@@ -254,16 +257,16 @@ static bool goes_to_unix(const struct msghdr *message)
 		&& to->sa_family == AF_UNIX;
 }
 
-/* The kind of a wait, for reports. */
+/* What unet_sendmsg() waits for, in reports. */
 static const struct uwait_kind peer_full = NET_PAUSE(" to send, for room at the peer");
 
 /*
- * To a UNIX socket by address the call pauses and tries again while the receiver is full,
- * since no event tells of room there.
+ * A message with the address of a UNIX socket may find the receiver full. Then the call
+ * pauses and tries again, since no event tells when the receiver has room.
  */
 ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline)
 {
-	/* the message is only read */
+	/* the cast may drop const, since the message is only read */
 	const struct op o = { .o_buffer = (void *)(uintptr_t)message, .o_flags = flags };
 	struct descriptor *d;
 	int rc = net_find(fd, &d);
@@ -284,7 +287,8 @@ ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t de
 	return rc < 0 ? rc : n;
 }
 
-/* Waits if a step of a call that moves all bytes must. Returns n, or that result. */
+/* Waits if n, of a step of a call that moves all bytes, is NET_WAITS. Returns the result
+   of the wait, or n. */
 __attribute__((always_inline))
 static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t deadline,
 				struct turn *t, ssize_t n)
@@ -295,7 +299,7 @@ static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t dea
 	return n;
 }
 
-/* Ends a call that moves all bytes. Returns n if that is an error, or 0. */
+/* Ends a call that moves all bytes. Returns n if n is an error, or 0. */
 static int end_all(struct descriptor *d, int direction, struct turn *t, ssize_t n,
 		   size_t moved, size_t *done)
 {

@@ -2,11 +2,12 @@
 /*
  * uoffload.c: a pool of native threads. Jobs are described in src/net/offload.h.
  *
- * Jobs are of classes, and native threads, too. A class has a queue of its own and as
- * many native threads as the bound allows, so no class waits for another.
+ * Each job and each native thread belongs to a class. A class has a queue of its own, and
+ * up to o_limit native threads, so no class waits for another.
  *
- * A job that a native thread is in stays in a list, so that uoffload_drain() can name the
- * function, and leak checkers find what a process leaves behind that exits meanwhile.
+ * While a native thread performs a job, the job is in the list o_going. So
+ * uoffload_drain() can name the function, and leak checkers find the job if the process
+ * exits meanwhile.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* dladdr() */
@@ -31,11 +32,11 @@
 enum {
 	IDLE_SECONDS = 10,              /* seconds until an idle native thread ends */
 	MOMENT       = 1000000,         /* ns between looks for ended native threads */
-	BLOCK_ROOM   = 256,             /* bytes of frames of uwait_block(), at -O0 */
+	BLOCK_ROOM   = 256,             /* bytes that uwait_block() needs, at -O0 */
 };
 
 struct crew {
-	pthread_cond_t  cr_work;        /* there are jobs, or too many native threads */
+	pthread_cond_t  cr_work;        /* signalled for jobs, or if threads must end */
 	struct job     *cr_first;
 	struct job    **cr_end;
 	unsigned        cr_queued;
@@ -45,13 +46,13 @@ struct crew {
 
 static struct {
 	pthread_mutex_t o_lock;         /* protects all members below */
-	pthread_cond_t  o_quiet;        /* the last native thread has ended */
+	pthread_cond_t  o_quiet;        /* signalled when the last native thread ends */
 	struct crew     o_crews[OFFLOAD_CLASSES];
-	struct job     *o_going;        /* jobs in which native threads are */
+	struct job     *o_going;        /* jobs that native threads perform now */
 	unsigned        o_limit;        /* the most native threads of a class */
 	unsigned        o_threads;      /* native threads of all classes */
 	unsigned        o_draining;     /* callers of uoffload_drain() */
-	bool            o_one_ended;    /* o_ended is to be joined */
+	bool            o_one_ended;    /* o_ended has to be joined */
 	pthread_t       o_ended;
 } offload = {
 	.o_lock  = PTHREAD_MUTEX_INITIALIZER,
@@ -64,7 +65,7 @@ static struct {
 	.o_limit = UOFFLOAD_THREADS,
 };
 
-/* The kind of a wait, for reports. */
+/* What the caller of a job waits for, in reports. */
 static const struct uwait_kind in_pool = { .kd_name = "the pool of native threads" };
 
 struct job *uoffload__new_job(enum job_kind kind, void (*func)(void *data),
@@ -78,7 +79,7 @@ struct job *uoffload__new_job(enum job_kind kind, void (*func)(void *data),
 	return job;
 }
 
-/* Waits for a job and takes the first. False: this native thread must end. */
+/* Waits for a job and takes the first. Returns false if this native thread must end. */
 static bool dequeue(struct crew *c, struct job **job)
 {
 	struct timespec until;
@@ -107,7 +108,7 @@ static void drop_job(struct job *job)
 	free(job);
 }
 
-/* Calls the function of a job. Under o_lock, which is released for the call. */
+/* Calls the function of a job. Called under o_lock, which is released meanwhile. */
 static void perform_job(struct job *job)
 {
 	struct uwaiter *w;
@@ -137,8 +138,8 @@ static void perform_job(struct job *job)
 }
 
 /*
- * Under o_lock, which is released. An ending native thread joins the one that ended
- * before it, and is joined by the next, or by uoffload_drain().
+ * Joins the native thread that has ended last, if any. `ends' says that the caller ends,
+ * too. Then the next call joins the caller. Called under o_lock, which is released.
  */
 static void join_worker(bool ends)
 {
@@ -168,7 +169,7 @@ static void *work(void *crew)
 	return NULL;
 }
 
-/* Starts a native thread, if the system can. Under o_lock. */
+/* Starts a native thread, if the system can. Called under o_lock. */
 __attribute__((noinline))                /* the frame is large */
 static void add_native(struct crew *c)
 {
@@ -184,7 +185,8 @@ static void add_native(struct crew *c)
 	offload.o_threads += added;
 }
 
-/* Queues the job, and begins the wait. -EAGAIN: the class has no native thread. */
+/* Queues the job, and begins the wait. Returns 0, or -EAGAIN if the class has no native
+   thread. */
 static int enqueue(struct job *job)
 {
 	struct crew *c = &offload.o_crews[job->j_kind];
@@ -210,7 +212,7 @@ int uoffload__begin(struct job *job, int64_t deadline, struct uwaiter **w,
 {
 	int rc;
 
-	if (SIMULATED && ustack_self()) {       /* there are no native threads */
+	if (SIMULATED && ustack_self()) {       /* a simulation has no native threads */
 		ustack_yield();
 		job->j_func(job->j_data);
 		return 0;
@@ -218,7 +220,7 @@ int uoffload__begin(struct job *job, int64_t deadline, struct uwaiter **w,
 	*w = uwait_prepare(deadline, true);
 	rc = uwait_error(*w);
 	if (rc == 0 && !(*w)->w_outside)
-		rc = ustack_reserve(BLOCK_ROOM);        /* -ENOMEM: `func' does not run */
+		rc = ustack_reserve(BLOCK_ROOM);        /* -ENOMEM: `func' will not run */
 	if (rc == 0) {
 		job->j_waiter = *w;
 		uwait_note(*w, &in_pool, NULL, where);
@@ -240,7 +242,8 @@ int uoffload__give_up(struct job *job, int rc)
 	return rc;
 }
 
-/* Inlined, so that a report has the place in the program. */
+/* Runs a job on a copy of the argument, and copies the argument back. Inlined, so that a
+   report shows the place in the program. */
 __attribute__((always_inline))
 static inline int offload_as(enum job_kind kind, void (*func)(void *argument),
 		      void (*drop)(void *argument), void *argument, size_t size,
@@ -277,7 +280,7 @@ int uoffload__name(void (*func)(void *argument), void *argument, size_t size)
 	return offload_as(OFFLOAD_NAMES, func, NULL, argument, size, USCHED_NEVER);
 }
 
-/* Has idle native threads look again whether they are to end. Under o_lock. */
+/* Wakes idle native threads, which look whether they must end. Called under o_lock. */
 static void wake_all(void)
 {
 	for (int i = 0; i < OFFLOAD_CLASSES; i++)
@@ -295,7 +298,7 @@ int uoffload_limit(unsigned threads)
 	return 0;
 }
 
-/* Reports each function that native threads are in, once. Under o_lock. */
+/* Reports once each function that native threads perform. Called under o_lock. */
 static void report_going(unsigned queued)
 {
 	const struct job *i, *j;
@@ -317,8 +320,8 @@ static void report_going(unsigned queued)
 		fprintf(stderr, "usched:   that wait for a native thread: %u\n", queued);
 }
 
-/* Waits for o_quiet, under o_lock. 0: the caller looks again, since the time may be
-   wrong: the condition goes by the clock of the day; -ETIMEDOUT. */
+/* Waits for o_quiet, under o_lock. Returns -ETIMEDOUT, or 0 if the caller is to look
+   again. The wait goes by the clock of the day, so its end may be at a wrong time. */
 static int wait_quiet(int64_t deadline)
 {
 	int64_t now = when_now(), left = deadline > now ? deadline - now : MOMENT;
@@ -334,7 +337,7 @@ static int wait_quiet(int64_t deadline)
 		return -ETIMEDOUT;
 	}
 	if (left > INT64_MAX / 2)
-		left = INT64_MAX / 2;           /* so the sum does not overflow */
+		left = INT64_MAX / 2;           /* so that the sum does not overflow */
 	until = when_of(when_by(CLOCK_REALTIME) + left);
 	pthread_cond_timedwait(&offload.o_quiet, &offload.o_lock, &until);
 	return 0;

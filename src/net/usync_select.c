@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync_select.c: select, over channels and descriptors. The places are those of
+ * usync_select.c: select, over channels and descriptors. Places are described in
  * src/sync/chan.h.
  *
- * If a channel's case can be done at once, there are no places. Else each case gets one,
- * before a descriptor is tried, since a descriptor's place keeps the generation that the
- * whole call uses. That place is a poll's in the queue of the descriptor: its grant
- * transfers nothing, and all cases are tried again.
+ * If the case of a channel can be done at once, no places are made. Otherwise each case
+ * gets a place before a descriptor is tried, since the place of a descriptor keeps the
+ * generation that the whole call uses. In the queue of the descriptor this place is like
+ * that of a poll: a grant transfers nothing, and afterwards all cases are tried again.
  */
 #include <stdio.h>
 
@@ -18,10 +18,10 @@
 
 enum {
 	CASES_MAX = 65536,
-	MIXED     = SELECT_TIRED + 1,   /* there are descriptors */
+	MIXED     = SELECT_TIRED + 1,   /* a result: the next case is for a descriptor */
 };
 
-/* The value of a descriptor's place. */
+/* What the place of a descriptor has in place of a value. */
 struct descriptor_case {
 	struct descriptor *dc_entry;    /* NULL: dc_fd is beyond the table */
 	int                dc_fd;
@@ -44,7 +44,7 @@ static struct chan_place *next_place(struct chan_place *p)
 	return p->cp_last ? NULL : place_behind(p);
 }
 
-/* Describes as many cases as fit: kd_tell. */
+/* Describes as many cases as fit in a report. Is kd_tell of the kinds below. */
 static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 {
 	static const char *const ways[2][2] = { { " to receive", " to send" },
@@ -67,8 +67,9 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 			  .kd_tell = tell_channels, .kd_number = true }
 
 /*
- * The kinds of waits, by the first case and whether there are others. Readers from
- * outside of the process call nothing, so name, object and way are right without kd_tell.
+ * The kinds of waits, by the first case and by whether there are others. Readers from
+ * outside of the process cannot call kd_tell. For them name, object and way are those of
+ * the first case.
  */
 static const struct uwait_kind channel_cases[2][2] = {
 	{ CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
@@ -119,17 +120,18 @@ static bool is_descriptor(const struct usync_case *k)
 	return k->cs_op >= USYNC_READABLE && k->cs_fd >= 0;
 }
 
-/* Returns a number below n by chance: the last digits of the clock, or the simulation's
-   choice. The case of that number is tried first. */
+/* Returns the number of the case to try first, below n. It is taken at random from the
+   clock, or chosen by the simulation. */
 static inline size_t any(size_t n)
 {
 	return SIMULATED ? sim__choose("the first case", n) : (size_t)uevents_now() % n;
 }
 
 /*
- * Does a case that can be done at once. The first case that is tried counts the call.
- * 0: *done is the case; SELECT_BUSY: no case; SELECT_TIRED; MIXED: *done, the case to be
- * tried next, is for a descriptor.
+ * Does a case that can be done at once. The first case that is tried counts the call, if
+ * `counts' is set. Returns 0 if case *done was done; SELECT_BUSY if all have to wait;
+ * SELECT_TIRED if the thread has to yield first; MIXED if case *done is to be tried next,
+ * and is for a descriptor.
  */
 static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 {
@@ -159,7 +161,7 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 	return SELECT_BUSY;
 }
 
-/* Returns the bytes of all places; SIZE_MAX: these are more than memory can have. */
+/* Returns the bytes of all places, or SIZE_MAX if these are more than memory can have. */
 static size_t places_size(const struct usync_case *cases, size_t n)
 {
 	size_t size = 0;
@@ -187,10 +189,11 @@ static int fill_descriptor(struct uwaiter *w, struct chan_place *p,
 	rc = net_find(k->cs_fd, &c->dc_entry);
 	c->dc_fd = k->cs_fd;
 	c->dc_generation = c->dc_entry ? generation_of(c->dc_entry) : 0;
-	return rc == -ENOMEM ? rc : 0;          /* try_place() returns -EBADF */
+	return rc == -ENOMEM ? rc : 0;          /* try_place() will return -EBADF */
 }
 
-/* Makes the places, one for each case that can be done. *first: NULL if there is none. */
+/* Makes a place for each case with a channel or a descriptor. Sets *first to the first
+   place, or to NULL if there is none. Returns 0 or -ENOMEM. */
 static int make_places(const struct usync_case *cases, size_t n,
 		       struct chan_place **first)
 {
@@ -239,7 +242,7 @@ static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadlin
 	return rc;
 }
 
-/* Does what try_all() does, by places, from that of the case `from' on. */
+/* Does what try_all() does, but by places. Begins at the case `from'. */
 static int try_places(struct chan_place *first, struct usync_case *cases, size_t from,
 		      int64_t deadline, bool counts, int *done)
 {
@@ -269,8 +272,8 @@ static int try_places(struct chan_place *first, struct usync_case *cases, size_t
 }
 
 /*
- * Whether a partner other than `w', or the buffer, has what the case needs. Under
- * ch_lock.
+ * Returns whether the case can be done by the buffer or by a partner other than `w', or
+ * fails since the channel was closed. Called under ch_lock.
  */
 static inline bool could(const struct usync_case *k, const struct uwaiter *w)
 {
@@ -299,8 +302,8 @@ static int push_chan(const struct usync_case *k, struct chan_place *p)
 
 /*
  * Puts all places into their queues. From the first push on, partners may claim the
- * waiter. 0; -EAGAIN: a case can be done at once, and some places were not pushed; an
- * error.
+ * waiter. Returns 0; -EAGAIN if a case can be done at once, so that some places were not
+ * pushed; or an error.
  */
 static int push_all(struct chan_place *p, const struct usync_case *cases)
 {
@@ -318,8 +321,8 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 }
 
 /*
- * Takes all nodes out of their queues; a partner has taken out that of its case, of which
- * the channel may be gone.
+ * Takes all nodes out of their queues, except that of the case that a partner has done.
+ * The partner has taken that node out, and the channel of that case may be gone.
  */
 static void remove_all(struct chan_place *p, const struct usync_case *cases, int result)
 {
@@ -339,8 +342,8 @@ static void remove_all(struct chan_place *p, const struct usync_case *cases, int
 }
 
 /*
- * Returns the index of the channel's case that was granted; -EAGAIN: a descriptor is
- * ready, or was closed, so all are tried again.
+ * Returns the index of the channel's case that was granted; or -EAGAIN if a descriptor is
+ * ready or was closed, so that all cases are to be tried again.
  */
 static int end_select(struct chan_place *p, struct usync_case *cases, int result)
 {
@@ -355,7 +358,8 @@ static int end_select(struct chan_place *p, struct usync_case *cases, int result
 	return (int)(k - cases);
 }
 
-/* Waits. Returns the index of a case that was done; -EAGAIN: try again; an error. */
+/* Waits. Returns the index of a case that was done; -EAGAIN if all cases are to be tried
+   again; or an error. */
 static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t deadline,
 		    bool mixed, const void *where)
 {
@@ -364,7 +368,7 @@ static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t 
 	int rc = uwait_error(w);
 
 	if (rc == 0 && mixed)
-		/* Before a grant is possible, which needs the events. */
+		/* A grant needs the events, so they are made before one is possible. */
 		rc = uwait__events(w, &e);
 	if (rc)
 		return rc;
@@ -380,8 +384,8 @@ static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t 
 	return rc;
 }
 
-/* Selects with places. mixed: the cases from `from' on, some of descriptors, were not
-   tried. */
+/* Selects with places. `mixed' is set if some cases are for descriptors, and the cases
+   from `from' on were not tried. */
 static int select_places(struct usync_case *cases, size_t n, int64_t deadline,
 			 const void *where, bool mixed, size_t from)
 {
