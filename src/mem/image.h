@@ -10,9 +10,9 @@
 #include "../../uimage.h"
 
 #ifndef MAP_NORESERVE
-#define MAP_NORESERVE   0               /* systems without it reserve nothing, or all */
+#define MAP_NORESERVE   0               /* the system reserves nothing, or everything */
 #endif
-/* Advice that this system does not know: madvise(2) refuses it. */
+/* -1 is in place of advice that this system does not know: madvise(2) refuses -1. */
 #ifndef MADV_HUGEPAGE
 #define MADV_HUGEPAGE   (-1)
 #define MADV_NOHUGEPAGE (-1)
@@ -32,25 +32,26 @@ enum {
 
 struct uimage_block {
 	struct uimage_block *bl_next;
-	struct uimage_block *bl_batch; /* the next batch; in the first block of a batch */
+	struct uimage_block *bl_batch; /* in the first block of a batch: the next batch */
 };
 
 /* The free blocks of an arena that are in no batch. Under ip_lock. */
 struct uimage_held {
 	size_t   hd_count;
 	size_t   hd_from;               /* no free block has a lower number */
-	bool     hd_dirty;              /* blocks came since pages were dropped */
+	bool     hd_dirty;              /* blocks were added since pages were dropped */
 	bool     hd_plain;              /* MADV_NOHUGEPAGE was called for the arena */
 	uint64_t hd_bits[];             /* 1: the block is free */
 };
 
-/* Counts n batches more as free. Under ip_lock. */
+/* Adds `n', which may be negative, to the number of free batches. Under ip_lock. */
 UIMAGE_PRIVATE void uimage__count_free(struct uimage_pool *pool, struct uimage_class *c,
 				       long n);
 
 /*
- * Takes up to a batch of blocks out of the bits of arenas, in order of address, into
- * *list; at least one block is there. Returns the number taken. Under ip_lock.
+ * Takes free blocks out of the bits of an arena, in order of address, and puts them into
+ * *list: a batch at most, and at least one, since cl_held is not 0. Returns how many were
+ * taken. Under ip_lock.
  */
 UIMAGE_PRIVATE size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
 					struct uimage_block **list);

@@ -4,12 +4,13 @@
  *
  * For each class a cache has a list of free blocks, and one spare batch, so that
  * allocations around the edge of a batch do not go to the pool each time (magazines: J.
- * Bonwick and J. Adams, USENIX 2001). Whole batches go back to the pool, from processors
- * that free to processors that allocate.
+ * Bonwick and J. Adams, USENIX 2001). Whole batches go back to the pool, and so get from
+ * processors that free to processors that allocate.
  *
- * Arenas of a class double in size, so a program with ten threads maps little and one
- * with ten million maps seldom. Large ones are aligned for huge pages and ask for them:
- * otherwise a million threads touched in turn miss the TLB each time.
+ * Each arena of a class is twice as large as the one before, so a program with ten
+ * threads maps little, and a program with ten million maps seldom. Large arenas are
+ * aligned for huge pages and ask for huge pages: with small pages, a program that runs a
+ * million threads in turn would miss the TLB at each thread.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* MAP_ANONYMOUS, madvise */
@@ -42,8 +43,8 @@ _Static_assert(UIMAGE_CLASSES == 1 + FINE_MAX / FINE_STEP + 4 * 11
 	       && CLASS_MAX >> 11 == FINE_MAX && 1 << FINE_LOG == FINE_MAX,
 	       "eleven doublings lead from the fine classes to the largest");
 
-/* Tells LeakSanitizer, if linked, of frames and images: these may have the only pointer
-   to a block. */
+/* LeakSanitizer, if linked, has to know of frames and images, which may hold the only
+   pointer to a block of the heap. */
 void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
 void __lsan_unregister_root_region(const void *p, size_t size) __attribute__((weak));
 
@@ -52,7 +53,7 @@ static size_t round_up(size_t size, size_t unit)
 	return (size + unit - 1) / unit * unit;
 }
 
-/* Returns the plan of a chunk with as many records as fit behind their rests. */
+/* Returns the head of a chunk with as many records as fit behind all their rests. */
 static struct uimage_chunk plan_chunk(size_t record, size_t rest)
 {
 	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - IMAGE_LINE) / (record + rest);
@@ -103,7 +104,8 @@ static void unmap(void *p, size_t size)
 	munmap(p, size);
 }
 
-/* Returns the bytes of the bits, in whole pages: untouched until memory goes back. */
+/* Returns the bytes of the struct uimage_held of an arena, in whole pages. The pages are
+   not touched before memory goes back to the system. */
 static size_t held_size(const struct uimage_class *c, size_t arena)
 {
 	return round_up(sizeof(struct uimage_held) + arena / c->cl_size / 8 + IMAGE_LINE,
@@ -197,7 +199,7 @@ static void show(void *p, size_t size)
 		__lsan_register_root_region(p, size);
 }
 
-/* Maps zeroed memory; `align' is 1 for pages, or a larger power of two. */
+/* Maps zeroed memory. `align' is 1 for alignment to pages, or a larger power of two. */
 static void *map_aligned(size_t size, size_t align)
 {
 	size_t slack = align > 1 ? align : 0, before, after;
@@ -220,7 +222,7 @@ static void *map_aligned(size_t size, size_t align)
 	return p + before;
 }
 
-/* Makes room for a block in the newest arena of the class. */
+/* Maps an arena, unless the newest has room for a block. Returns false for no memory. */
 static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 {
 	bool records = c == &pool->ip_class[UIMAGE_RECORD];
@@ -235,7 +237,7 @@ static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 	if (size < c->cl_size + sizeof *a)
 		size = round_up(sizeof *a + 2 * c->cl_size, UIMAGE_HUGE_PAGE);
 	if (size >= 2 * UIMAGE_HUGE_PAGE)
-		align = size == UIMAGE_ARENA_MAX ? UIMAGE_ARENA_MAX     /* arena_of() */
+		align = size == UIMAGE_ARENA_MAX ? UIMAGE_ARENA_MAX  /* see arena_of() */
 			: UIMAGE_HUGE_PAGE;
 	a = (struct uimage_arena *)map_aligned(size + held_size(c, size), align);
 	if (!a)
@@ -263,7 +265,7 @@ static bool is_first(const struct uimage_arena *a, const char *record)
 	return (uintptr_t)record % UIMAGE_CHUNK == a->ar_chunk.ik_first;
 }
 
-/* Puts up to a batch of new blocks of the newest arena, by address, into *list. */
+/* Puts new blocks of the newest arena into *list, a batch at most. Returns how many. */
 static size_t carve(struct uimage_class *c, struct uimage_block **list)
 {
 	struct uimage_arena *a = c->cl_arenas;
@@ -286,7 +288,8 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 	return n;
 }
 
-/* Fills an empty shelf from its spare, the pool's batches, arenas, or a new carving. */
+/* Fills an empty shelf from the first of these that has blocks: the spare batch, the
+   pool's batches, the free blocks of arenas, new blocks of an arena. */
 static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 		   size_t which)
 {
@@ -412,7 +415,7 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 	if (size > SIZE_MAX / 4)
 		return -ENOMEM;
 	stacks->is_size = round_up(size, page_size());
-	/* An odd number of pages: with an even one, tops share some sets of a TLB. */
+	/* The stride is odd, in pages: else all tops would share few sets of a TLB. */
 	stacks->is_stride = (stacks->is_size + guard) | page_size();
 	if (count > SIZE_MAX / 2 / stacks->is_stride)
 		return -ENOMEM;

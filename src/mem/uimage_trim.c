@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uimage_trim.c: free blocks, whose memory goes back to the system.
+ * uimage_trim.c: how the memory of free blocks goes back to the system.
  *
- * A list of free blocks runs through the blocks, so their pages cannot be dropped. First
- * batches are taken apart: each block becomes a bit in its arena. Where the bits of all
- * blocks of a page are set, the page is dropped. Caches that find no batch take blocks
- * out of the bits again, before new ones are carved.
+ * A list of free blocks runs through the blocks, so their pages cannot be dropped. So
+ * batches are first taken apart: each block becomes a bit in its arena. Then each page is
+ * dropped of which the bits of all blocks are set. A cache that finds no batch takes
+ * blocks out of the bits again, before new blocks are carved.
  *
  *	batches  -- take_apart() -->  bits of arenas  -- drop_some() -->  no memory
  *	                                    |
  *	caches  <- uimage__take_held() -----+
  *
- * As many batches are taken apart as the pool always had in the last period, at least
- * (Bonwick and Adams' working set). So memory that is used in turns stays.
+ * In each period only as many batches are taken apart as were free for the whole period
+ * before (Bonwick and Adams' working set). So memory that is used in turns stays.
  *
  * The page with the head of a chunk of records stays, since uimage_rest() reads the head,
- * also for a handle that is used too late. The head keeps the bits that are to outlive
- * the memory of a record.
+ * even for a handle that is used too late. The head keeps the bits that are to outlive
+ * the memory of a record (uimage_pool_keep()).
  *
- * A huge page that is dropped in part would come back whole: khugepaged fills the holes.
- * So an arena with holes has no huge pages.
+ * A huge page that is dropped in part would come back whole, since khugepaged fills the
+ * holes. So an arena with holes has no huge pages.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* madvise */
@@ -29,7 +29,7 @@
 
 enum {
 	STEP       = 2048,              /* the most blocks in one uimage_pool_trim() */
-	STEP_BYTES = 2 << 20,           /* the most bytes in one */
+	STEP_BYTES = 2 << 20,           /* the most bytes dropped in one run */
 };
 
 void uimage_pool_keep(struct uimage_pool *pool, size_t at, uint32_t bits)
@@ -54,8 +54,8 @@ void uimage_pool_age(struct uimage_pool *pool)
 	unlock(&pool->ip_lock);
 }
 
-/* Returns the arena of a block. An arena of full size is aligned to that size; the search
-   is among the few smaller arenas, of which each is twice as large as the one before. */
+/* Returns the arena of a block. Searches the few arenas below full size. An arena of full
+   size is aligned to its size, so the block's address tells which it is. */
 static struct uimage_arena *arena_of(const struct uimage_class *c, const void *block)
 {
 	struct uimage_arena *a = c->cl_small;
@@ -109,7 +109,7 @@ static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
 	__atomic_store_n(&pool->ip_work, 1, __ATOMIC_RELAXED);
 }
 
-/* Takes apart batches that are too many, up to STEP blocks. */
+/* Takes apart the batches that are too many: cl_excess, but STEP blocks at most. */
 static void take_apart(struct uimage_pool *pool, struct uimage_class *c)
 {
 	size_t n = STEP / c->cl_batch;
@@ -145,7 +145,7 @@ static size_t carved(const struct uimage_class *c, const struct uimage_arena *a)
 	return number_of(c, a, a->ar_carved);
 }
 
-/* Returns the first bit from `i' on that is set, or clear; `end': no bit is. */
+/* Returns the number of the first bit from `i' on that is `set', or `end' if none is. */
 static size_t seek(const uint64_t *bits, size_t i, size_t end, bool set)
 {
 	while (i < end) {
@@ -170,8 +170,8 @@ void uimage_drop(void *p, size_t size)
 }
 
 /*
- * The first record on a page that is dropped may begin on the page before. The part there
- * becomes zeros first, so that a late handle finds a whole record of zeros.
+ * The first record of a dropped page may begin on the page before, which stays. The part
+ * there is set to zeros first, so that a late handle finds a whole record of zeros.
  */
 static void clear_front(char *records, size_t n, size_t size)
 {
@@ -231,7 +231,7 @@ static size_t drop_run(struct uimage_pool *pool, struct uimage_class *c,
 		drop_records(a, i, end);
 		return end;
 	}
-	/* The run may have begun in the call before, on the same page. */
+	/* The last call may have ended in this run, and left a part of this page. */
 	first = (uintptr_t)block_at(c, a, i) & -page;
 	while (i > 0 && (uintptr_t)block_at(c, a, i) > first
 	       && bits[(i - 1) / 64] >> (i - 1) % 64 & 1)
@@ -253,7 +253,7 @@ static void drop_some(struct uimage_pool *pool, struct uimage_class *c)
 			;
 		c->cl_drop = a;
 		if (!a)
-			return;                 /* the next call begins again */
+			return;                 /* the next call begins with the newest */
 		a->ar_held->hd_dirty = false;
 		c->cl_dirty--;
 		want_huge_pages(a, false);
@@ -311,7 +311,7 @@ void uimage_cache_trim(struct uimage_cache *cache)
 	}
 }
 
-/* Restores kept bits, atomically: a handle that is used too late may read the word. */
+/* Restores kept bits; atomic, since a handle that is used too late may read the word. */
 static void restore_word(const struct uimage_pool *pool, char *record)
 {
 	uint32_t *word = (uint32_t *)(void *)(record + pool->ip_kept_at);
