@@ -2,12 +2,13 @@
 /*
  * uco.c: coroutines.
  *
- * THE IDEA. The dispatcher knows frames by the record that describes them: their top,
- * their stack, their image. A coroutine has a second record, co_frames, of which only
- * this description is used. A resume exchanges the descriptions in the two records:
- * afterwards the thread's record describes the frames of the coroutine, and co_frames
- * describes the frames of the resumer, which are suspended. A yield exchanges the
- * descriptions again, by the same function, uco__exchange_frames().
+ * THE IDEA. The dispatcher knows frames by a record (struct ustack), which describes
+ * their top, their stack and their image. A coroutine has a record, too, co_frames, of
+ * which only this description is used. A resume exchanges the descriptions in the records
+ * of the thread and of the coroutine: afterwards the thread's record describes the frames
+ * of the coroutine, and co_frames describes the frames of the resumer, which are
+ * suspended. A yield exchanges the descriptions again, by the same function,
+ * uco__exchange_frames(). The table shows whose frames a record describes:
  *
  *	                  thread T     co_frames of A    of B
  *	                  frames of T  A                B
@@ -23,67 +24,70 @@
  * of locks and reports see nothing of coroutines.
  *
  * DIRECTLY. Nothing reads the descriptions before T blocks, and a generator seldom
- * blocks. So if both sides are in place, on two stacks, a resume saves the registers of
- * the resumer in the thread's record, a yield saves the registers of the coroutine in
- * co_frames, and no descriptions are exchanged. The record of a coroutine that runs
- * directly has a mark in place of a top, USCHED_DIRECT, and is s_inside. While no
- * coroutine runs directly, s_inside is the last coroutine that did, or none.
+ * blocks. So if the frames of both sides are in place, on two stacks, no descriptions are
+ * exchanged: a resume saves the registers of the resumer in the thread's record, and a
+ * yield saves the registers of the coroutine in co_frames. The record of a coroutine that
+ * runs directly is s_inside, and has a mark (*) in place of a top: USCHED_DIRECT. While
+ * no coroutine runs directly, s_inside is the last coroutine that did, or none.
  *
  *	                  thread T     co_frames of A    of B    s_inside
  *	A has yielded     T            A                B       A
- *	T resumes A       T            A, marked        B       A
- *	A resumes B       A            T                B, m.   B
+ *	T resumes A       T            A *              B       A
+ *	A resumes B       A            T                B *     B
  *	B yields          A            T                B       B
  *	B blocks inside   B            T                A       none
  *
- * Before A resumes B, and before a block, settle_frames() makes the records true. So at
- * most one coroutine runs directly, and the thread's record describes its resumer. Code
- * that looks at the frames of the running thread calls settle_frames() first, or asks
- * usched__runs():
+ * Before A resumes B, and before a block, settle_frames() exchanges the descriptions, so
+ * that the records are true. So at most one coroutine runs directly, and the thread's
+ * record then describes its resumer. Code that looks at the frames of the running thread
+ * calls settle_frames() first, or usched__runs(), which returns the record in use:
  *
- *  - a block compares SP with the stack that the thread's record names (R4). Stacks do
- *    not overlap, so SP is too deep, and make_room() finds that this is another stack. So
- *    threads without coroutines have not one instruction more, and a block may fail for
- *    the resumer's frames. ustack_reserve() and visits come the same way;
+ *  - a block compares SP with the stack that the thread's record names (R4). SP is on
+ *    another stack, so SP seems too deep, and make_room() settles. So threads without
+ *    coroutines have not one instruction more, but a block may fail because the resumer's
+ *    frames get no image. ustack_reserve() and visits call make_room(), too;
  *  - ustack_abort() of the running thread settles, without an image for the resumer, and
  *    so does the end of a coroutine;
- *  - the handler of stack overflows, usched__onstack() and dumps of stacks ask;
- *  - usched__fits() says no, so that a signal does not interrupt the thread. A region of
- *    ustack_preemptible() begins with ustack_reserve(), anyway;
- *  - other threads that are resident have true records, and what runs has SP:
- *    usched__unused().
+ *  - the handler of stack overflows, usched__onstack() and dumps call usched__runs();
+ *  - usched__fits() returns 0, so that a signal does not interrupt the thread. A region
+ *    of ustack_preemptible() begins with ustack_reserve(), anyway;
+ *  - usched__unused() needs neither, since the records of other resident threads are
+ *    true, and it leaves out the stack that has SP.
  *
- * R4 holds when frames may be evicted: for the resumer's when they are settled, and for a
- * coroutine's when it yields. co_low is how deep that may be without a call.
+ * R4 must hold once frames may be evicted: the resumer's after settle_frames(), and a
+ * coroutine's after a yield. For that, a yield with SP below co_low calls uco__leave().
  *
- * A direct switch is a statement like that of a hand-over (uswitch.h), which brings the
- * value along. co_thread tells the inline functions that the thread was here before, that
- * it resumed the coroutine last, and so that all is in place except for what u_top says.
- * Otherwise they ask uco__enter() and uco__leave(). Machines without the statement go the
- * long way only: to switch directly by a function took as long.
+ * A direct switch is a statement (asm), as that of a hand-over (uswitch.h), which also
+ * passes the value. If co_thread is the running thread, that thread resumed the coroutine
+ * last, so the inline functions look at u_top only: all else is in place. Otherwise they
+ * call uco__enter() and uco__leave(). Machines without the statement go the long way
+ * only, since direct switches by a function took as long.
  *
- * THE LONG WAY. Exceptions of C++ that are being handled stay with their side, hooks and
- * the builds that look at each switch know of exchanges only, and a side may be where the
- * other runs: on the native stack, or on the same shared one. Then records are exchanged,
- * by uco__exchange(), as when a coroutine yields after it was settled. Each stack's
- * k_resident changes with that, and images go with the frames.
+ * THE LONG WAY. uco__exchange() exchanges the records in these cases:
+ *
+ *  - C++ exceptions are being handled, which stay with their side;
+ *  - there are hooks, or the build looks at each switch: both know of exchanges only;
+ *  - a side belongs where the other runs: on the native stack, or the same shared one;
+ *  - a coroutine yields after it was settled.
+ *
+ * The k_resident of each stack changes with an exchange, and images go with the frames.
  *
  * A coroutine belongs to the dispatcher of the thread that made it, since its frames are
- * on a stack of that. Stacks of coroutines, and those of threads that make or resume one,
- * are marked in k_stays, so that their threads stay, too.
+ * on a stack of that dispatcher. Stacks of coroutines, and of threads that make or resume
+ * a coroutine, are marked in k_stays, so that these threads stay there, too.
  *
- * THE CHAIN. The waiter of a thread that has run a coroutine has mr_inside: the innermost
- * one that does not run directly, and each has co_outer. So uco_yield() needs no
- * argument, and a thread that is aborted finds what is left of its chain: abandon(). A
- * coroutine that runs directly is inside of these. The statement does not write
- * co_status: uco_status() looks at the mark.
+ * THE CHAIN. The waiter of a thread that has run a coroutine has, in mr_inside, the
+ * innermost coroutine that does not run directly. Each coroutine has the next outer one
+ * in co_outer. A coroutine that runs directly is inside of all these. So uco_yield()
+ * needs no argument, and abandon() finds the coroutines of an aborted thread. The
+ * statement does not write co_status, so uco_status() looks at the mark.
  *
- * THE END. When the function of a coroutine returns, body() drops the frames, and those
- * of the resumer go on. uco_close() resumes with co_closing set, and yields fail then, so
- * frames always end by returning. To drop them was rejected: what they own would be lost.
+ * THE END. When the function of a coroutine returns, body() drops the frames, and the
+ * resumer goes on. uco_close() resumes with co_closing set, so that yields fail and the
+ * function returns. To drop the frames instead was rejected: what they own would be lost.
  *
- * After a yield nothing is known of the thread, which may be another one: it is looked up
- * again. Floating point control words are the thread's, as is errno.
+ * After a yield another thread may be running, so the thread is looked up again. Floating
+ * point control words and errno belong to the thread.
  */
 #define USCHED_INLINE_SWITCH    /* for files of programs without the statement */
 #include "../../uco.h"
@@ -96,10 +100,10 @@
 #include "../core/dispatch.h"
 #include "uco_frames.h"
 
-/* Stands in mr_inside of a thread that runs no coroutine. Never changed. */
+/* The mr_inside of a thread that runs no coroutine now. Never changed. */
 static const struct uco nothing = { .co_status = UCO_ENDED };
 
-/* A value of co_low above the frames of all yields. */
+/* A co_low above the frames of all yields, so that each yield calls uco__leave(). */
 #define ALWAYS ((char *)UINTPTR_MAX)
 
 #ifdef USCHED__CHANGE
@@ -156,7 +160,7 @@ static void set_thread(struct uco *co, struct ustack *u)
 	__atomic_store_n(&co->co_thread, u, __ATOMIC_RELAXED);
 }
 
-/* Sets s_inside to no coroutine; if `co' is not NULL, only where s_inside is `co'. */
+/* Sets s_inside to no coroutine; with `co' other than NULL, only if s_inside is `co'. */
 static void leave_coroutine(struct usched *s, struct uco *co)
 {
 	if (s->s_inside == DISPATCH_NONE || (co && s->s_inside != &co->co_frames))
@@ -180,7 +184,7 @@ static void set_inside(const struct ustack *u, struct uco *co)
 	w->w_more->mr_inside = co ? co : (struct uco *)(uintptr_t)&nothing;
 }
 
-/* Notes that `co' runs, inside of co_outer; pop() ends that. */
+/* Notes that `co' runs, inside of the innermost coroutine so far. pop() undoes that. */
 static void push(struct usched *s, struct uco *co)
 {
 	co->co_outer = settled(s->s_current);
@@ -199,8 +203,9 @@ static void pop(struct usched *s, struct uco *co)
 }
 
 /*
- * Makes the records true: the record of the coroutine that runs directly then describes
- * the resumer, which may be evicted from now on (R4), if `fits'.
+ * Exchanges the descriptions of the running thread and of the coroutine that it runs
+ * directly. If `fits', first reserves an image for the frames of the resumer, which may
+ * be evicted from then on (R4). Returns 0, or an error of uco__fit_frames().
  */
 static int settle_frames(struct usched *s, int fits)
 {
@@ -217,9 +222,9 @@ static int settle_frames(struct usched *s, int fits)
 }
 
 /*
- * Drops the frames of coroutines, as the thread `u' has ended inside of or beside them.
- * The record of `u' has the frames of the innermost coroutine, which the dispatcher
- * drops; each coroutine of the chain has the frames of the resumer.
+ * Drops the frames of coroutines when the thread `u', which runs them or has run them,
+ * has ended. The record of `u' describes the frames of the innermost coroutine, which the
+ * dispatcher drops. Each coroutine of the chain describes the frames of its resumer.
  */
 static void abandon(struct uco *inside, struct ustack *u)
 {
@@ -238,7 +243,7 @@ static void abandon(struct uco *inside, struct ustack *u)
 
 static const struct usched_coroutines coroutines = { settle_frames, abandon };
 
-/* Notes that the running thread has to do with coroutines from now on, and stays. */
+/* Notes that the running thread uses coroutines from now on, and has to stay. */
 static void enlist_coroutines(void)
 {
 	struct usched *s = usched__here();
@@ -277,8 +282,8 @@ static int refuse_resume(const struct uco *co, const struct usched *s)
 	return status == UCO_NEW || status == UCO_SUSPENDED ? 0 : -EBUSY;
 }
 
-/* Returns 1 if the frames of `co' are now in place, on another stack than SP; 0: they
-   cannot be. */
+/* Brings the frames of `co' in place for a direct switch, on another stack than SP.
+   Returns 1, or 0 if that cannot be. */
 static int is_in_place(struct usched *s, struct uco *co)
 {
 	if (!HAS_STATEMENT || usched__has_caught(s))
@@ -360,7 +365,8 @@ static int yield_long(struct usched *s, struct uco *co)
 	return rc;
 }
 
-/* The frame of this is below that of the statement, which is compared with co_low. */
+/* Reserves by its own frame, which is below that of the statement: there SP is compared
+   with co_low. */
 BY_THREADS int uco__leave(void *value)
 {
 	struct usched *s = usched__here();
@@ -400,9 +406,9 @@ int uco__yield(void *value, void **next)
 #endif
 }
 
-/* ---- Begin and end ---- */
+/* ---- Creation and end ---- */
 
-/* The outermost function on the frames of a coroutine. */
+/* The outermost function of the frames of a coroutine. */
 static void body(void *frames)
 {
 	struct uco *co = uco__of((struct ustack *)frames);
@@ -454,7 +460,7 @@ int uco_close(struct uco *co)
 		return -EBUSY;
 	if (status == UCO_SUSPENDED) {
 		co->co_closing = 1;
-		set_thread(co, DISPATCH_NONE);          /* the yield reads co_closing */
+		set_thread(co, DISPATCH_NONE);          /* so uco__enter() is called */
 		rc = uco__resume(co, NULL, NULL);
 		if (rc < 0) {
 			co->co_closing = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uco_frames.c: frames of coroutines, for uco.c, which has the idea: two records exchange
- * what they describe; or, directly, one side is suspended in place.
+ * uco_frames.c: the frames of coroutines. uco.c has the idea: two records exchange the
+ * descriptions of frames, or one side is suspended in place ("directly").
  */
 #include "../../uco.h"
 #include "../core/dispatch.h"
@@ -11,12 +11,12 @@
 
 #include "uco_frames.h"
 
-/* External definitions, in a file without the statement. */
+/* External definitions of inline functions, here without the statement: see uco.c. */
 extern inline struct uco *uco__of(struct ustack *frames);
 extern inline int uco_resume(struct uco *co, void *value, void **result);
 extern inline int uco_yield(void *value, void **next);
 
-/* Where new frames begin by the statement of coroutines; NULL: no such statement. */
+/* The address where new frames begin after a direct switch; NULL: there are none. */
 #ifdef USCHED__BEGINS
 #define BEGIN ((const void *)(uintptr_t)usched__begin)
 #else
@@ -60,8 +60,9 @@ void uco__drop_frames(struct ustack *c, struct ustack *u)
 /* ---- The long way ---- */
 
 /*
- * Exchanges frames. The thread's function, tokens and cancellation stay. Images are
- * exchanged, too; at most one of the first images, in the records, holds frames.
+ * The record of the thread keeps its function, tokens and cancellation. Images are
+ * exchanged, too. At most the first image of `c' is copied, since that of `u', which
+ * runs, holds no frames.
  */
 void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
 {
@@ -99,7 +100,7 @@ UNWATCHED static void begin_watched(void *c)
 	((const struct ustack *)c)->u_func(c);
 }
 
-/* Returns the way to the frames that `u', the running thread, has got from `c'. */
+/* Returns the way to the frames that `u', the running thread, has now got from `c'. */
 static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c)
 {
 	struct usched_stack *k = u->u_stack;
@@ -117,8 +118,8 @@ static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack 
 }
 
 /*
- * Resumes or yields, which are the same: exchanges the suspended frames, which `c' has,
- * with the running thread's. See uco.c.
+ * Resumes or yields, which is the same: exchanges the frames of the running thread with
+ * the suspended frames that `c' describes. See uco.c.
  */
 static struct arch_jump exchange(char *top, void *arg)
 {
@@ -135,8 +136,8 @@ static struct arch_jump exchange(char *top, void *arg)
 }
 
 /*
- * As switch_caught(), except that control words and errno are not exchanged: both sides
- * have the same thread.
+ * Keeps the C++ exceptions of each side, as switch_caught() does. Control words and errno
+ * stay as they are, because both sides belong to the same thread.
  */
 BY_THREADS int uco__exchange(struct ustack *c)
 {
@@ -173,7 +174,7 @@ void uco__leave_frames(struct ustack *c)
 
 /* ---- Directly ---- */
 
-/* All frames that are copied are on another stack than SP (R5). */
+/* Frames are copied only from and to stacks on which SP is not (R5). */
 int uco__bring(struct usched *s, struct ustack *c)
 {
 	struct usched_stack *k = c->u_stack;
