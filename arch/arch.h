@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arch.h: what an ISA supplies to the dispatcher, and calls of the dispatcher.
- * Private to usched.
+ * arch.h: what the file of a machine supplies to the dispatcher, and which functions of
+ * the dispatcher that file calls. Private to usched.
  *
- * One file of arch/ is linked: that of the machine, or setjmp.c anywhere. A port adds
- * one. No function here returns twice, so compilers need no warning of any.
+ * One file of arch/ is linked: that of the machine, or setjmp.c on any machine. A port
+ * adds a file. No function here returns twice, so compilers need no warning as of setjmp.
  */
 #ifndef USCHED_ARCH_H
 #define USCHED_ARCH_H
@@ -18,19 +18,19 @@ struct usched_stack;
 #define ARCH_PRIVATE __attribute__((visibility("hidden")))
 
 /*
- * Where to go on: two words, returned as the ABI has it, in registers or in memory.
+ * Where to go on: two words, which are returned in registers or in memory, by the ABI.
  *
  *   aj_op          aj_at is                          then
  *   0, or -errno  a frame of usched__switch()      its call returns aj_op
  *   ARCH_RESUME   a blocked thread, in place       it goes on: SP is its u_top
- *   ARCH_LOAD     a blocked thread                 likewise, after usched__load() was
- *                                                  called below that
- *   ARCH_LAUNCH   a new thread, on its stack       at the bottom s_func(s_arg) of its
- *                                                  dispatcher is called; then
+ *   ARCH_LOAD     a blocked thread                 the same, after a call of
+ *                                                  usched__load() below its u_top
+ *   ARCH_LAUNCH   a new thread, on its stack       s_func(s_arg) of its dispatcher is
+ *                                                  called at the bottom; then
  *                                                  usched__end() says where to go on
- *   ARCH_VISIT    a blocked thread                 below its top usched__visited(0) says
- *                                                  where to go on; its caller, for
- *                                                  unwinders, is what has blocked
+ *   ARCH_VISIT    a blocked thread                 usched__visited(0) is called below its
+ *                                                  u_top, and says where to go on; for
+ *                                                  unwinders the blocked thread calls
  */
 struct arch_jump {
 	void    *aj_at;
@@ -45,74 +45,77 @@ struct arch_jump {
 typedef struct arch_jump arch_next_fn(char *top, void *arg);
 
 /*
- * Saves on the stack what the ABI has a function preserve, and calls next(top, arg)
- * below: all that is live of the caller is at `top' or above. Then moves SP to where
- * `next' said, first of all (R5), and goes on there. Returns after a jump to the saved
- * frame, or when a thread is resumed whose u_top is `top' and u_pc is usched__resumed.
+ * Saves on the stack the registers that the ABI has a function preserve, and calls
+ * next(top, arg) below them: all that the caller still needs is at `top' or above. Then
+ * moves SP to where `next' said, before anything else (R5), and goes on there. Returns
+ * after a jump to the saved frame, or when a thread is resumed whose u_top is `top' and
+ * u_pc is usched__resumed.
  */
 ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
 
-/* The address where such a frame goes on; not a function to be called. */
+/* The address where a frame of usched__switch() goes on; not a function to be called. */
 ARCH_PRIVATE void usched__resumed(void);
 
 /*
- * usched__handover(u, self, s), of ulayout.h, is usched__handover_caught() unless
- * s_caught is all zeros. Then it blocks `self' as usched__switch() does, and as the
- * statement in uswitch.h:
+ * usched__handover(u, self, s), of ulayout.h, calls usched__handover_caught() unless the
+ * words at s_caught are zeros. If they are zeros, usched__handover() blocks `self' as
+ * usched__switch() does, and as the statement in uswitch.h does:
  *
  *  1. While SP is deeper than u_deep allows, usched__fit() calls usched__fit_top(s, SP).
- *     If that fails, its result is returned. The SP that was compared is the u_top of
- *     `self' (R4), and errno goes to u_errno.
- *  2. If `u' is not NULL and bit 0 of its u_top is clear, it is made s_current, a switch
- *     is counted, errno becomes u_errno of `u', and that goes on.
- *  3. Otherwise usched__far() calls usched__go(s, u) below the frames of
- *     `self', and goes on as that says.
+ *     If usched__fit_top() fails, its result is returned. Else the SP that was compared
+ *     is stored in u_top of `self' (R4), and errno in u_errno.
+ *  2. If `u' is not NULL and bit 0 of its u_top is clear, `u' is made s_current, a switch
+ *     is counted, errno becomes u_errno of `u', and `u' goes on.
+ *  3. Otherwise usched__far() calls usched__go(s, u) below the frames of `self', and goes
+ *     on where usched__go() says.
  *
- * Machines without such a statement need no usched__far() and usched__fit(): there every
- * thread blocks in a function of arch/, and goes on at usched__resumed. The portable
- * switch has both, since programs may be compiled with a statement; but s_caught is never
- * all zeros there, and they are never reached.
+ * Machines without such a statement need no usched__far() and usched__fit(), because all
+ * threads block in a function of arch/ there, and go on at usched__resumed. The portable
+ * switch has both functions, since programs may be compiled with a statement. But neither
+ * is ever reached, since the words at s_caught are never all zeros there.
  */
 
-/* Does what usched__handover() does where s_caught is all zeros, whatever s_caught is.
-   Not called with the portable switch. */
+/* Does what usched__handover() does if the words at s_caught are zeros, without a look at
+   them. Not called with the portable switch. */
 ARCH_PRIVATE int usched__handover_plain(struct ustack *u, struct ustack *self,
 					struct usched *s);
 
 /*
  * For uinspect.c: calls f(arg) below the top of `u', a blocked thread of the dispatcher
  * that runs here. The calling thread blocks meanwhile.
- * 0; as ustack_block().
+ * Returns 0, or an error as ustack_block().
  */
 ARCH_PRIVATE int usched__visit(struct ustack *u, void (*f)(void *), void *arg);
 
-/* Leaves a thread: calls usched__finish(), and goes to the result. Saves nothing. */
+/* Leaves the running thread for good. Calls usched__finish(), and goes to its result. */
 ARCH_PRIVATE _Noreturn void usched__exit(void);
 
-/* Get and set the floating point control words, in one word. */
+/* Get and set the floating point control words, which are the halves of one number. */
 ARCH_PRIVATE uint64_t usched__control(void);
 ARCH_PRIVATE void usched__set_control(uint64_t words);
 
-/* The names of the word's halves, for reports; the second may be "". */
+/* The names of the two control words, for reports. The second may be "". */
 ARCH_PRIVATE extern const char usched__control_low[], usched__control_high[];
 
 /*
- * Returns 1 if SP may be moved to any stack; 2: the same, with usched__commit() before
- * each switch; 0: only on the native stack; -1: not at all on this machine.
+ * Returns 1 if SP may be moved to any stack; 2 if usched__commit() must be called before
+ * each switch for that; 0 if SP may be moved only on the native stack; -1 if SP may not
+ * be moved at all on this machine.
  */
 ARCH_PRIVATE int usched__probe(void);
 
 /*
- * Saves registers that the ABI lets callers keep live until another function needs them
- * (ZA on AArch64), to places in the callers' frames, which are still in place. Does
- * nothing on other machines.
+ * Saves registers that callers may keep live, by the ABI, until another function needs
+ * the registers (ZA on AArch64). They are saved to the callers' frames, which are still
+ * in place. Does nothing on other machines.
  */
 ARCH_PRIVATE void usched__commit(void);
 
-/* The byte of the PC in the third argument of a signal handler; 0: unknown. */
+/* Offset in bytes of the PC in the third argument of a signal handler; 0: unknown. */
 ARCH_PRIVATE extern const unsigned usched__pc_at;
 
-/* Returns the interrupted instruction, from that argument; 0: unknown. */
+/* Returns the address of the interrupted instruction, from the third argument of a signal
+   handler; 0: unknown. */
 static inline uintptr_t usched__interrupted(const void *context)
 {
 	const uintptr_t *words = (const uintptr_t *)context;
@@ -121,9 +124,9 @@ static inline uintptr_t usched__interrupted(const void *context)
 }
 
 /*
- * Makes a request to Valgrind, see src/watch/watch.h. Returns 0 without Valgrind, which
- * knows the sequence of instructions: rotations that cancel out, and one that does
- * nothing. The request is in one register, the result comes in another.
+ * Makes a request to Valgrind, see src/watch/watch.h. Valgrind knows the sequence of
+ * instructions: rotations that cancel out, and one instruction that does nothing. The
+ * request is in one register, the result comes in another. Without Valgrind returns 0.
  */
 static inline uintptr_t usched__valgrind(const uintptr_t request[6])
 {
@@ -160,35 +163,37 @@ static inline uintptr_t usched__valgrind(const uintptr_t request[6])
 /* Bytes from a top to the return address of the call of usched__switch(); -1: unknown. */
 ARCH_PRIVATE extern const int usched__return_at;
 
-/* Bytes from a top to the frame of the caller of usched__switch(), at most. */
+/* The most bytes from a top to the frame of the caller of usched__switch(). */
 ARCH_PRIVATE extern const unsigned usched__frame;
 
-/* Bytes of frames that a thread in a plain wait has at least; for defaults. */
+/* The least bytes of frames that a thread in a plain wait has, for defaults. */
 ARCH_PRIVATE extern const unsigned usched__shallow;
 
-/* Supplied by usched.c. Used: assembly calls them, which LTO does not see in one file. */
+/* Functions of usched.c. Attribute `used' keeps them for assembly, whose calls LTO does
+   not see. */
 #define ARCH_CALLED ARCH_PRIVATE __attribute__((used))
 ARCH_CALLED void usched__load(void);    /* loads s_current */
 ARCH_CALLED struct arch_jump usched__go(struct usched *s, struct ustack *u);
 ARCH_CALLED int usched__fit_top(struct usched *s, char *top);
-ARCH_CALLED struct arch_jump usched__end(void); /* after the function; may switch */
-ARCH_CALLED struct arch_jump usched__finish(void);      /* after its end */
-/* Visits s_current; 1: the frames were loaded for that already. */
+ARCH_CALLED struct arch_jump usched__end(void); /* the function returned; may switch */
+ARCH_CALLED struct arch_jump usched__finish(void);      /* after usched__end() */
+/* Visits s_current. `loaded' is 1 if the frames were loaded for the visit already. */
 ARCH_CALLED struct arch_jump usched__visited(int loaded);
 
 /*
- * For upreempt_region.c. Whether the running thread can block with frames down to `top'
- * without more memory (R4).
+ * Returns whether the running thread can block with frames down to `top' without more
+ * memory (R4). For upreempt_region.c.
  */
 ARCH_PRIVATE int usched__fits(const struct usched *s, const char *top);
 
-/* Returns the stack after `k', of all, which begin with s_victim; or NULL. */
+/* Returns the stack after `k' in the order of all stacks, which begins with s_victim; or
+   NULL. */
 ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,
 						     const struct usched_stack *k);
 
 /*
- * The address where frames of coroutines begin that a statement resumes, for
- * uco_frames.c, with USCHED__BEGINS (uswitch.h). Not to be called.
+ * The address where a new coroutine begins if the statement of coroutines resumes it. For
+ * uco_frames.c, with USCHED__BEGINS (uswitch.h). Not a function to be called.
  */
 ARCH_PRIVATE void usched__begin(void);
 

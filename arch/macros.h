@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * macros.h: how files of assembly declare what they define. These may be set before:
+ * macros.h: how files of assembly declare what they define. A file may set these before:
  *
  *	FUNCTION_START, FUNCTION_STOP   directives around each function
- *	FUNCTION_FIRST                  the instruction that each begins with
+ *	FUNCTION_FIRST                  the first instruction of each function
  */
 #ifndef USCHED_MACROS_H
 #define USCHED_MACROS_H
@@ -40,7 +40,7 @@
 	.size	\name, . - \name
 .endm
 
-/* The data of an object come between these two. */
+/* The data of an object come between `object' and `end_object'. */
 .macro	object name, align=1
 	.type	\name, %object
 	.balign	\align

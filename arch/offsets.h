@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offsets.h: the offsets of members that the assembly uses; usched.c checks them. 32 bits
- * have two sets, as i386 aligns numbers of 64 bits to 4 bytes.
+ * offsets.h: the offsets of members that the assembly uses. usched.c checks the numbers.
+ * For 32 bits there are two sets, as i386 aligns numbers of 64 bits to 4 bytes.
  */
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H

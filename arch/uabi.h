@@ -4,9 +4,9 @@
  * this native thread. Private: for the inline functions and the layouts of other headers.
  *
  * Compilers may keep the address of a thread-local object in a register across calls. A
- * thread whose dispatcher goes on on another native thread would then look in the wrong
- * place. So usched__here() hides the address from them: one statement computes it each
- * time, or a function does.
+ * thread that goes on on another native thread after a call would then look in the wrong
+ * place. So usched__here() hides the address from compilers: a statement of assembly
+ * computes the address each time, or a function that is not inlined does.
  */
 #ifndef USCHED_ABI_H
 #define USCHED_ABI_H
@@ -20,10 +20,10 @@ extern "C" {
 struct usched;
 
 /*
- * Programs inline functions of the library, and layouts of structs with them. This number
- * changes with any layout or inline function of an installed header. Sanitizers need more
- * state, see src/watch/watch.h, so all of a program is built with the same one, or with
- * no sanitizer. The names of entry points say both, so mixed builds fail to link.
+ * Programs inline functions of the library, and these depend on layouts of structs. This
+ * number changes with any layout or inline function of an installed header. Sanitizers
+ * need more state, see src/watch/watch.h, so all of a program is built with the same
+ * sanitizer, or none. Names of entry points say both, so that mixed builds do not link.
  */
 #define USCHED_LAYOUT 1
 
@@ -56,7 +56,8 @@ struct usched;
 #define USCHED_INLINE inline
 #endif
 
-/* For functions with the statement of uswitch.h, where this file has that statement. */
+/* USCHED_SWITCHES is for functions that block. They are inlined where this file of the
+   program has the statement of uswitch.h. */
 #if defined(USCHED_INLINE_SWITCH) && defined(__LP64__)
 #if defined(__x86_64__) && !defined(__code_model_large__) && !defined(__AMX_TILE__)
 #define USCHED__X86_64
@@ -71,8 +72,8 @@ struct usched;
 #endif
 
 /*
- * musl loads no library by dlopen() that has its thread-local objects at constant
- * offsets. So shared libraries for it look the address up, in a function.
+ * The dlopen() of musl loads no library with thread-local objects at constant offsets. So
+ * shared libraries for musl look the address up, in a function.
  */
 #if defined(__PIC__) && !defined(__PIE__) && defined(__linux__) && !defined(__GLIBC__)
 #define USCHED_TLS_MODEL __attribute__((tls_model("global-dynamic")))
@@ -91,7 +92,7 @@ USCHED_INLINE struct usched *usched__here(void)
 {
 	struct usched *s;
 
-	/* For -masm=att and for -masm=intel. */
+	/* In the syntax of -masm=att, and in that of -masm=intel. */
 	__asm__ volatile("mov{q	usched__current@gottpoff(%%rip), %0|"
 			 "	%0, usched__current@gottpoff[rip]}\n\t"
 			 "mov{q	%%fs:(%0), %0|	%0, fs:[%0]}" : "=r"(s));

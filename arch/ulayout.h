@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ulayout.h: the layouts of usched.h, and its inline functions. Private, except what
- * usched.h names: s_current, s_over, s_slot, s_turn, s_chosen, u_tokens, u_mail.
+ * ulayout.h: the layouts of the structs of usched.h, and its inline functions. Private,
+ * except members that usched.h names: s_current, s_over, s_slot, s_turn and so on.
  */
 #ifndef USCHED_ULAYOUT_H
 #define USCHED_ULAYOUT_H
@@ -31,17 +31,17 @@ struct usched_fiber {
 #define USCHED_WATCHED(member)
 #endif
 
-/* C++'s state of a native thread: the first words of its __cxa_eh_globals. */
+/* The state of C++'s exceptions on a native thread: the start of its __cxa_eh_globals. */
 struct usched_caught {
 	void    *cg_caught;     /* exceptions being handled */
 	unsigned cg_uncaught;   /* exceptions thrown and not caught */
 };
 
-/* Events of hooks. Schedulers tell the last five, with usched__tell() (core.h). */
+/* Events of hooks. Schedulers tell of the last four, by usched__tell() (core.h). */
 enum usched_event {
-	USCHED_HANDS_OVER,      /* `u' blocks, and `other' runs now */
-	USCHED_BLOCKS,          /* s_next is called, as no thread is chosen */
-	USCHED_RUNS,            /* s_next has returned `u', maybe the same */
+	USCHED_HANDS_OVER,      /* `u' blocks and hands over to `other' */
+	USCHED_BLOCKS,          /* `u' blocks, and s_next may be called */
+	USCHED_RUNS,            /* `u' runs next, perhaps the one that blocked */
 	USCHED_EVICTS,          /* the frames of `u' are about to go to the image */
 	USCHED_LOADS,           /* the frames of `u' are about to come back */
 	USCHED_STARTS,          /* `u' runs for the first time */
@@ -53,9 +53,9 @@ enum usched_event {
 };
 
 /*
- * ho_event is told of each switch, below the frames of the thread that blocks, on the
- * dispatcher's native thread; it may not block, or change errno. While there is a hook,
- * switches go the long way.
+ * ho_event is called at each switch, below the frames of the thread that blocks, on the
+ * dispatcher's native thread. The function may not block, or change errno. While there is
+ * a hook, switches go the long way.
  */
 struct usched_hook {
 	void (*ho_event)(struct usched_hook *h, enum usched_event event,
@@ -65,11 +65,12 @@ struct usched_hook {
 
 /* Functions of uco.c. */
 struct usched_coroutines {
-	/* Makes the records true, as the running thread, which runs a coroutine directly,
-	   is about to block or end. May fail with `fits': 0; -ENOMEM; -EFAULT. */
+	/* Makes the records true (uco.c), because the running thread, which runs a
+	   coroutine directly, is about to block or end. Returns 0; with `fits' also
+	   -ENOMEM or -EFAULT. */
 	int  (*cc_settle)(struct usched *s, int fits);
 
-	/* Ends the coroutines of `u', which has ended; `inside' is the innermost that
+	/* Ends the coroutines of `u', which has ended. `inside' is the innermost one that
 	   `u' did not run directly. */
 	void (*cc_abandon)(struct uco *inside, struct ustack *u);
 };
@@ -78,127 +79,128 @@ struct usched_coroutines {
 struct usched_stack {
 	char                *k_bottom;
 	struct ustack       *k_resident;
-	struct usched       *k_sched;   /* atomic: changes with usched__move() only */
+	struct usched       *k_sched;   /* atomic: the dispatcher that has the stack */
 	uint32_t             k_size;    /* bytes below k_bottom */
 	uint32_t             k_threads; /* threads launched here, and not ended */
 	__extension__ union {
-		struct usched_stack *k_ring;    /* the next shared, or unshared, stack */
-		void        *k_owner;   /* of an own stack: the scheduler's description */
+		struct usched_stack *k_ring;    /* the next of the shared or unshared */
+		void        *k_owner;   /* own stack: the scheduler's description */
 	};
 	struct usched_stack *k_prev;    /* neighbours in the list of vacant stacks */
 	struct usched_stack *k_next;
 	uint8_t              k_shared;  /* 1: several threads may share the stack */
-	uint8_t              k_stays;   /* bits: why the thread may not move */
-	uint16_t             k_number;  /* s_number of the dispatcher that it was added
-					   to: constant */
+	uint8_t              k_stays;   /* bits: why the stack's thread may not move */
+	uint16_t             k_number;  /* constant: s_number of the dispatcher to
+					   which the stack was added */
 	uint32_t             k_memcheck;        /* memcheck's number of the stack */
 };
 
-/* In k_stays: the thread of the stack was interrupted, and did not block by a call; has
-   to do with coroutines; has brought the stack; has run a dispatcher. */
+/* Bits of k_stays: the thread of the stack was interrupted, and did not block by a call;
+   has made or resumed a coroutine; has brought the stack; has run a dispatcher. */
 enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NESTS = 8 };
 
 /*
- * How long the running thread has not had to wait at any call: budget.h.
+ * The spell of the running thread: how long no call has had to wait. See budget.h.
  */
 struct usched_spell {
-	uint32_t sp_switches;           /* st_switches at the beginning; 0: none */
+	uint32_t sp_switches;           /* st_switches at the start; 0: no spell */
 	uint8_t  sp_calls;              /* calls so far that make a system call */
-	int8_t   sp_left;               /* calls of locks until the next look */
-	int64_t  sp_since;              /* ns: the first look; 0: no look yet */
-	int64_t  sp_looked;             /* ns: the last look */
+	int8_t   sp_left;               /* calls of locks until one looks at the clock */
+	int64_t  sp_since;              /* ns: time of the first look; 0: no look yet */
+	int64_t  sp_looked;             /* ns: time of the last look */
 };
 
 struct usched {
-	struct usched_calls  s_calls;   /* first: a copy, without NULL where it is hot */
+	struct usched_calls  s_calls;   /* first. A copy, with defaults for some NULL */
 
 	/* usched.c. */
 	char                *s_home;    /* frame of usched_run(), or NULL */
-	struct usched_stack *s_victim;  /* shared stack: the next launch evicts there */
+	struct usched_stack *s_victim;  /* shared stack where the next launch evicts */
 	struct usched_stack *s_unshared; /* stacks beyond the shared ones */
-	struct usched_stack  s_vacant;  /* list head: those without threads first */
-	struct usched_stack  s_vacant_unshared; /* with s_moves */
+	struct usched_stack  s_vacant;  /* list head: stacks without threads first */
+	struct usched_stack  s_vacant_unshared; /* with s_moves: unshared stacks */
 	struct usched_stack  s_native;
-	struct usched_stack  s_new;     /* new threads are here. List head: stacks that
-					   threads have brought; k_ring: those that they
-					   left behind, by k_next */
-	unsigned             s_stacks;    /* stacks */
-	uint16_t             s_colour;  /* of the next */
-	uint16_t             s_number;  /* the scheduler's: k_number of its stacks */
-	int                  s_owns;    /* bits: */
+	struct usched_stack  s_new;     /* u_stack of new threads. Head of the list of
+					   own stacks; k_ring: own stacks whose thread
+					   has ended, linked by k_next */
+	unsigned             s_stacks;    /* number of added stacks */
+	uint16_t             s_colour;  /* counts colours, for the next stack */
+	uint16_t             s_number;  /* k_number of its stacks; set by the scheduler */
+	int                  s_owns;    /* these bits: */
 #define USCHED_OWNS 1                   /* the running thread has own control words */
 #define USCHED_TOLD 2                   /* s_hook is not NULL */
 #define USCHED_EACH 4                   /* s_control_each */
-	uint32_t             s_over;    /* atomic: 1: the slice of the running thread is
-					   over; set by the scheduler, from any native
-					   thread */
+	uint32_t             s_over;    /* 1: the slice of the running thread is over.
+					   Atomic: the scheduler sets this, from any
+					   native thread */
 	struct usched_spell  s_spell;
 
 	/* What files above supply, or NULL. */
 
-	/* uproc_stacks.c: adds stacks, as a launch has found no vacant stack; NULL: the
-	   scheduler has no more. */
+	/* uproc_stacks.c: adds stacks, because a launch has found no suitable vacant
+	   stack. NULL: the scheduler has no more stacks. */
 	void (*s_grow)(struct usched *s);
 
-	/* uproc_stacks.c: returns 1 if the address is on a stack of another processor; 2:
-	   of this processor. */
+	/* uproc_stacks.c: returns 1 if the address is on a stack of another processor; 2
+	   if on a stack of this processor; else 0. */
 	int (*s_has_stack)(const struct usched *s, const void *address);
 
-	/* upreempt_region.c: the thread that ends is in a region, and leaves it. */
+	/* upreempt_region.c: called if the thread that ends is in a region: leaves it. */
 	void (*s_leave)(struct usched *s);
 
-	/* usched_hook.c: does what usched__go(s, u) does, and tells s_hook before. */
+	/* usched_hook.c: does what usched__go(s, u) does, and tells the hooks before. */
 	struct arch_jump (*s_go_told)(struct usched *s, struct ustack *u);
 
-	/* uco.c, once there is a coroutine. */
+	/* Of uco.c; NULL until there is a coroutine. */
 	const struct usched_coroutines *s_coroutines;
 
 	void               (*s_func)(void *);   /* the function of the launched thread */
 	void                *s_arg;
 
-	/* Timers and descriptors, once a thread waits for such; uevents.h. */
+	/* Timers and descriptors; NULL until a thread waits for one. See uevents.h. */
 	struct uevents  *s_events;
 
-	/* Slices of time, once they are wanted; upreempt.h. */
+	/* Slices of time; NULL until they are wanted. See upreempt.h. */
 	struct upreempt *s_slice;
 
-	/* uproc.c: watches *word for a short time, if the scheduler has nothing else to
-	   do: the running thread would block until another native thread has changed
-	   *word from `value'. Returns 1 if *word has changed. Counts as a dispatch: after
-	   some calls in a row returns 0, so that events are not missed. */
+	/* uproc.c: called before the running thread would block until another native
+	   thread changes *word from `value'. Watches *word for a short time, if the
+	   scheduler has nothing else to do. Returns 1 if *word has changed, else 0. Also
+	   returns 0 after some calls in a row, so that events are not missed. */
 	int (*s_linger)(struct usched *s, const uint8_t *word, uint8_t value);
 
 	/* uproc_report.c, in builds with USCHED_CHECK: reports that `u', which blocks or
 	   ends, has changed the shared control words without ustack_control(). Does not
-	   return. NULL: an assertion fails. */
+	   return. If this is NULL, an assertion fails instead. */
 	void (*s_changed)(const struct usched *s, const struct ustack *u);
 
 	uint8_t          s_proc;        /* 1: *s is the start of a struct uproc */
-	uint8_t          s_moves;       /* 1: threads may leave: they are launched on
-					   unshared stacks first */
+	uint8_t          s_moves;       /* 1: threads may move to other dispatchers, so
+					   they are launched on unshared stacks first */
 	uint8_t          s_known;       /* 1: ustack_self() sets USTACK_KNOWN in u_mail */
 	uint8_t          s_stress;      /* 1: see src/core/stress.h */
 	size_t           s_room;        /* bytes from u_image to the end of a record */
 	struct usched_hook *s_hook;     /* see src/core/core.h */
 
-	/* What each switch needs: with 64 bits these seven words and the first counter
-	   are one cache line, if *s begins with one. */
+	/* What each switch needs. With 64 bits, the next seven words and the first
+	   counter are one cache line, if *s begins a cache line. */
 	int                 *s_errno;   /* errno of the native thread */
-	const struct usched_caught *s_caught;   /* C++'s exceptions, or zeros */
+	const struct usched_caught *s_caught;   /* two words; see usched.c */
 	struct ustack       *s_current; /* the running thread, or NULL */
-	struct ustack       *s_slot;    /* this and the next two: TOKENS in usched.h */
-	struct ustack       *s_chosen;
-	uint64_t             s_turn;
-	struct ustack       *s_inside;  /* the record of a coroutine, see uco.c: the one
-					   that runs directly, if there is one */
-	struct usched_stats  s_stats;   /* st_switches first; see usched_stats() */
+	struct ustack       *s_slot;    /* the next thread: TOKENS in usched.h */
+	struct ustack       *s_chosen;  /* what s_pick returned: TOKENS in usched.h */
+	uint64_t             s_turn;    /* when to call s_pick: TOKENS in usched.h */
+	struct ustack       *s_inside;  /* the record of the coroutine that runs or has
+					   last run directly: see uco.c */
+	struct usched_stats  s_stats;   /* st_switches is the first word */
 
-	/* Control words: of the threads that share them, while a thread with own control
-	   words runs; and of usched_run(). */
+	/* Control words. s_control: those of the threads that share words, while a thread
+	   with own words runs. s_first: those with which usched_run() was called. */
 	uint64_t             s_control;
 	uint64_t             s_first;
 
-	/* The native thread; the running fiber, or NULL and the thread that ended. */
+	/* The fiber of the native thread; the running fiber, or NULL if its thread has
+	   ended; in that case, the handle of the ended fiber. */
 	USCHED_WATCHED(struct usched_fiber s_fiber)
 	USCHED_WATCHED(struct usched_fiber *s_followed)
 	USCHED_WATCHED(void *s_ended)
@@ -206,8 +208,8 @@ struct usched {
 
 /*
  * State of a thread for a layer above. uwait.c attaches one to each thread that waits
- * there, so threads with another attachment cannot. Only the dispatcher's native thread
- * may touch it.
+ * by uwait.h, so threads with another attachment cannot wait there. Only the dispatcher's
+ * native thread may touch an attachment.
  */
 struct ustack_attachment {
 	const struct ustack_attachment_ops *a_ops;
@@ -216,22 +218,22 @@ struct ustack_attachment {
 
 /* What an attachment does. */
 struct ustack_attachment_ops {
-	/* Called by the thread after the function returned. May block. */
+	/* Called by the thread after the thread's function has returned. May block. */
 	void (*ao_end)(struct ustack_attachment *a);
 
-	/* Returns what ends the waits of the thread, if u_cancelled: a negative errno
-	   value; 0: nothing, for now. */
+	/* Called only if u_cancelled. Returns the error with which waits of the thread
+	   end, a negative errno value; or 0 if nothing ends them for now. */
 	int (*ao_error)(const struct ustack_attachment *a);
 
-	/* Returns 1 if the thread itself was cancelled. Called only if u_cancelled. */
+	/* Called only if u_cancelled. Returns 1 if the thread itself was cancelled. */
 	int (*ao_cancelled)(const struct ustack_attachment *a);
 
-	/* Ends the wait of the thread, which was cancelled, unless shielded. */
+	/* Ends the wait of the thread, which was cancelled, unless it is shielded. */
 	void (*ao_cancel)(struct ustack_attachment *a);
 
 	/*
-	 * Lets go of what belongs to this dispatcher, before the thread moves to another
-	 * dispatcher. Returns 0 if the thread may not move. May not block. NULL: the
+	 * Called before the thread moves to another dispatcher: gives up what belongs to
+	 * this dispatcher. Returns 0 if the thread may not move. May not block. NULL: the
 	 * thread never moves.
 	 */
 	int (*ao_leave)(struct ustack_attachment *a);
@@ -240,8 +242,9 @@ struct ustack_attachment_ops {
 	void (*ao_free)(struct ustack_attachment *a);
 
 	/*
-	 * Describes what the thread waits for, if by means of `a'; or NULL. From the
-	 * dispatcher's native thread, or from any while no thread of the dispatcher runs.
+	 * Sets *why to what the thread waits for, if the wait uses the attachment. From
+	 * the dispatcher's native thread; or from any native thread, while no thread of
+	 * the dispatcher runs. NULL: there is nothing to describe.
 	 */
 	void (*ao_describe)(struct ustack_attachment *a, struct ustack_why *why);
 };
@@ -255,15 +258,15 @@ struct usched_image {
 /* How a new thread begins. */
 struct usched_begin {
 	void    *be_arg;
-	intptr_t be_fd;         /* a descriptor for u_func; or one of these: */
+	intptr_t be_fd;         /* a descriptor for u_func, or a value below */
 };
 
-/* In be_fd: u_func gets be_arg alone; be_arg is a struct usched__wrap, of core.h. */
+/* Values of be_fd: u_func gets only be_arg; be_arg is a struct usched__wrap (core.h). */
 enum { USCHED_PLAIN = -1, USCHED_WRAPPED = -2 };
 
 /*
- * A thread; struct usched_stack is a stack. usched.c's from ustack_init() to s_done,
- * except the scheduler's part. A thread is
+ * A thread; struct usched_stack is a stack. From ustack_init() to s_done only the
+ * dispatcher may write here, except to the scheduler's members. A thread is
  *
  *   new      u_stack == &s_new of its dispatcher, u_func != NULL
  *   running  s_current == this
@@ -271,18 +274,18 @@ enum { USCHED_PLAIN = -1, USCHED_WRAPPED = -2 };
  *   ended    u_func == NULL
  *
  * A record of the scheduler begins with a struct ustack, and ends with the first image:
- * the s_room bytes from u_image on. So a switch touches one cache line, and the next ones
- * if frames are copied. By bytes, with 64 bits and no sanitizer:
+ * the s_room bytes from u_image on. So a switch touches one cache line of a record, and
+ * further lines if frames are copied. By bytes, with 64 bits and no sanitizer:
  *
- *    0  u_top, u_pc, u_stack, u_fp, u_bp      a hand-over reads and writes these,
- *   48  u_deep, u_errno                       and these
- *   40  u_func                                at the start and the end
- *   56  u_tokens, u_mail                      a wait or a wake
- *   64  u_image                               an eviction or a load
+ *    0  u_top, u_pc, u_stack, u_fp, u_bp      read and written by a hand-over
+ *   48  u_deep, u_errno                       read and written by a hand-over
+ *   40  u_func                                used at the start and the end of the thread
+ *   56  u_tokens, u_mail                      used by waits and wakes
+ *   64  u_image                               used by evictions and loads
  */
 struct ustack {
-	char                *u_top;     /* blocked: the top; bit 0: new, or the frames are
-					   not in place */
+	char                *u_top;     /* blocked: the top. Bit 0 is set if the thread
+					   is new or the frames are not in place */
 	const void          *u_pc;      /* blocked: where the thread goes on */
 	struct usched_stack *u_stack;   /* the stack of its launch (R1) */
 	void                *u_fp;      /* blocked: the frame pointer */
@@ -292,7 +295,8 @@ struct ustack {
 		struct ustack_attachment *u_attachment;         /* if u_attached */
 	};
 	__extension__ union {
-		/* From the lowest bit of u_deep up: ABIs begin where bytes do. */
+		/* The flags are the lowest bits of u_deep. ABIs with the lowest byte
+		   first begin with the lowest bits, too. */
 		struct {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 			uint32_t u_deep8     : 29;
@@ -300,13 +304,13 @@ struct ustack {
 			uint32_t u_attached  : 1;
 			uint32_t u_cancelled : 1;
 #else
-			uint32_t u_cancelled : 1;       /* or may be; see ao_error */
+			uint32_t u_cancelled : 1;       /* 1: perhaps; see ao_error */
 			uint32_t u_attached  : 1;
 			uint32_t u_outside   : 1;       /* has an image from s_alloc */
-			uint32_t u_deep8     : 29;      /* eighths of u_deep */
+			uint32_t u_deep8     : 29;      /* u_deep / 8 */
 #endif
 		};
-		/* Bytes, up to 7 too many: a block that is no deeper needs no check. */
+		/* Bytes, by the flags up to 7 too many. A block is checked if deeper. */
 		uint32_t     u_deep;
 	};
 	int                  u_errno;   /* blocked: errno */
@@ -317,7 +321,7 @@ struct ustack {
 
 	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
 
-	/* Or the first image, from here to the end of the record. */
+	/* From here to the end of the record: the first image, unless one of these. */
 	__extension__ union {
 		struct usched_image u_image;    /* if u_outside */
 		struct usched_begin u_begin;    /* new */
@@ -327,8 +331,8 @@ struct ustack {
 
 /*
  * A bit of u_mail, with s_known: other threads may know the address of this thread. While
- * clear, and if the scheduler has told no thread the address, now or for an earlier
- * thread of the record, no thread can send mail.
+ * the bit is clear no thread can send mail, unless the scheduler has told another thread
+ * the address, now or for an earlier thread with the same record.
  */
 #define USTACK_KNOWN 1u
 
@@ -355,8 +359,8 @@ static inline char *usched__image(const struct ustack *u)
 }
 
 /*
- * Returns the error with which all waits of `u' end; 0: there is none. From the
- * dispatcher's native thread.
+ * Returns the error with which all waits of `u' end; 0: no error. From the dispatcher's
+ * native thread.
  */
 static inline int usched__error(const struct ustack *u)
 {
@@ -368,8 +372,8 @@ static inline int usched__error(const struct ustack *u)
 }
 
 /*
- * The hand-over as a function. Blocks `self', the running thread of `s', and
- * runs `u' of the same dispatcher, or asks s_next if `u' is NULL.
+ * The hand-over as a function. Blocks `self', the running thread of `s', and runs `u' of
+ * `s'; or what s_next chooses, if `u' is NULL. Returns 0, or an error as ustack_block().
  */
 int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
 
@@ -382,13 +386,14 @@ static inline struct usched *usched__of(const struct ustack *u)
 			       __ATOMIC_RELAXED);
 }
 
-/* Returns the record of the frames that run; see USCHED_DIRECT. */
+/* Returns the record whose frames are running: the thread's, or that of a coroutine. See
+   USCHED_DIRECT. */
 static inline const struct ustack *usched__runs(const struct usched *s)
 {
 	return s->s_inside->u_top == USCHED_DIRECT ? s->s_inside : s->s_current;
 }
 
-/* Returns the dispatcher of threads whose memory went back to the system. */
+/* Returns a dispatcher for records whose memory went back to the system: zeros. */
 struct usched *usched__gone(void);
 
 USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)

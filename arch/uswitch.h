@@ -2,34 +2,36 @@
 /*
  * uswitch.h: the hand-over, inlined. Private, for inline functions of other headers.
  *
- * A thread that blocks in one statement of assembly needs no saved registers: the
- * compiler knows that the statement overwrites them, and keeps in memory what is live,
- * and only that. So a thread's frames are smaller, and no call is made.
+ * A thread that blocks in one statement of assembly need not save registers, because the
+ * compiler knows that the statement overwrites them. The compiler keeps in memory only
+ * what is live. So a thread's frames are smaller, and no call is made.
  *
- * What the statement does. It compares SP with the depth of the thread's image. It saves
- * SP, the frame pointer, the base pointer and the address of its end in the record. It
- * loads those of the next thread, which end a statement like this one, or continue a
- * function of arch/. If the next thread's frames are not in place, or s_next must be
- * asked, it goes to usched__far() in arch/, whose frames are below the thread's own.
+ * What the statement does. It compares the depth of SP with u_deep, the depth for which
+ * the thread has an image. It saves SP, the frame pointer, the base pointer and the
+ * address of its end in the record. It loads the same four of the next thread, which so
+ * goes on at the end of a statement like this one, or in a function of arch/. If the next
+ * thread's frames are not in place, or s_next must be asked, it goes to usched__far() in
+ * arch/, whose frames are below the thread's own.
  *
  * What makes it right, where compilers might do otherwise:
  *
- *  - A function may keep locals below SP only if it makes no call. Here each statement
- *    comes with one that is not inlined and is not a tail call.
- *  - The frame pointer and the base pointer are preserved by the statement: compilers
- *    refuse them as overwritten registers, or ignore that.
- *  - SP does not change before the next thread's is loaded, and is the same at the end.
- *    So unwinders see the caller at each instruction, except between the loads and the
- *    jump, where they stop; the CFA is named there, because they compute it nevertheless.
- *    The byte before the end belongs to another part of the statement, because unwinders
- *    look for return addresses there.
- *  - All other registers are listed. GCC refuses to list those of AVX-512, or of SVE,
- *    where the file is compiled without, but keeps values there in functions with
- *    __attribute__((target("avx512f"))). So programs ask for the statement with
- *    USCHED_INLINE_SWITCH, and must not block in such functions. Without, a function is
- *    called, which saves what the ABI says. The library's own waits have the statement.
+ *  - Compilers may keep locals below SP only in a function that makes no call. So each
+ *    statement comes with a call that is neither inlined nor a tail call.
+ *  - The statement preserves the frame pointer and the base pointer, because compilers
+ *    refuse these in the list of overwritten registers, or ignore them there.
+ *  - SP does not change before the next thread's SP is loaded; at the end SP is the same.
+ *    So unwinders find the caller at each instruction, except between the loads and the
+ *    jump, where they stop; but they compute the CFA, so a CFA is declared there. The
+ *    jump is not the last part of the statement, because for a thread that has blocked
+ *    unwinders look at the byte before the end.
+ *  - All other registers are listed as overwritten. GCC refuses a list with registers of
+ *    AVX-512 or SVE where the file is compiled without these, but keeps values there in
+ *    functions with __attribute__((target("avx512f"))). So programs must ask for the
+ *    statement, with USCHED_INLINE_SWITCH, and must not block in such functions. Other
+ *    programs call a function, which saves what the ABI says. The library's own waits
+ *    have the statement.
  *
- * s_caught sends switches another way: see usched.c.
+ * Where the words at s_caught are not zeros, switches go another way: see usched.c.
  */
 #ifndef USCHED_SWITCH_H
 #define USCHED_SWITCH_H
@@ -40,19 +42,19 @@
 extern "C" {
 #endif
 
-/* The long way, for when s_caught is not all zeros. As usched__handover(). */
+/* Does what usched__handover() does if the words at s_caught are not zeros. */
 int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s);
 
-/* Parts of the statement, not functions to be called from C; see arch/arch.h. */
+/* Parts of the statement, see arch/arch.h. They are not functions to be called from C. */
 void usched__fit(void);
 void usched__far(void);
 
-/* A program's files may have the statement of coroutines, if this one has or not. */
+/* Files of a program may have the statement of coroutines, even if this one has not. */
 #if defined(__x86_64__) && defined(__LP64__)
 #define USCHED__BEGINS
 #endif
 
-/* Offsets that both statements need. */
+/* Offsets that the hand-over's statement and the coroutines' need. */
 #define USCHED__OFFSETS \
 	[top] "i"(offsetof(struct ustack, u_top)), \
 	[pc] "i"(offsetof(struct ustack, u_pc)), \
@@ -68,7 +70,7 @@ void usched__far(void);
 
 #if defined(USCHED__X86_64)
 
-/* Clang knows all registers, always; gcc those that it may use. */
+/* Clang accepts the names of all registers, gcc only of registers that it may use. */
 #if defined(__AVX512F__) || defined(__clang__)
 #define USCHED__MORE_VECTORS \
 	, "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23" \
@@ -104,7 +106,8 @@ void usched__far(void);
 #else
 #define USCHED__LANDING ""
 #endif
-/* Escaped: DW_CFA_def_cfa. LLVM's assembler does not forget another at the restore. */
+/* .cfi_escape stands for .cfi_def_cfa, which LLVM's assembler does not undo at
+   .cfi_restore_state. */
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
 #define USCHED__NO_CALLER \
 	".cfi_remember_state\n\t.cfi_escape 0x0c, 7, 0\n\t.cfi_undefined rip\n\t"
@@ -114,7 +117,7 @@ void usched__far(void);
 #define USCHED__CALLER
 #endif
 
-/* Lines for -masm=att and for -masm=intel. */
+/* A line of assembly in the syntax of -masm=att and in that of -masm=intel. */
 #define USCHED__LINE(att, intel) "{" att "|" intel "}\n\t"
 #define USCHED__LOAD(from, at, to) USCHED__LINE( \
 	"movq	%c[" #at "](%[" #from "]), %%" #to, \
@@ -174,14 +177,14 @@ void usched__far(void);
 	USCHED__LINE("xorl	%%eax, %%eax", "xor	eax, eax") \
 	"6:"
 
-/* As usched__handover(), where s_caught is all zeros. */
+/* Does what usched__handover() does if the words at s_caught are zeros. */
 __attribute__((always_inline))
 static inline int usched__statement(struct ustack *u, struct ustack *self,
 				    struct usched *s)
 {
 	int rc;
 
-	/* Inline: gcc estimates the size of a statement by its lines. */
+	/* __inline__, because gcc estimates the size of a statement by its lines. */
 	__asm__ volatile __inline__ (
 		USCHED__TEXT
 		: "=a"(rc), [u] "+D"(u), [self] "+S"(self), [s] "+d"(s)
@@ -193,10 +196,11 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 }
 
 /*
- * The statement of coroutines: to save the registers of a side in the record `from', and
- * to go on with those in `to', whose top is [top]. Both sides are in place, and the
- * running thread stays the same: see uco.c. [by] and [value] arrive at the other side if
- * it was left by this statement, too; elsewhere usched__jump() leaves 0 in [by].
+ * The statement of coroutines. It saves the registers of the side that runs in the record
+ * `from', and loads those of the other side from `to'; [sp] is the top of the other side.
+ * Both sides are in place, and the running thread stays the same: see uco.c. If the other
+ * side was left by this statement, too, [by] and [value] arrive there; elsewhere
+ * usched__jump() leaves 0 in [by].
  */
 #define USCHED__CHANGE_TEXT \
 	USCHED__LINE("leaq	1f(%%rip), %%r8", "lea	r8, [rip + 1f]") \
@@ -211,13 +215,14 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 	USCHED__LINE("jmp	*%c[pc](%[to])", "jmp	QWORD PTR [%[to] + %c[pc]]") \
 	USCHED__CALLER
 
-/* Before it: with SP below what is at [low] from `from', [by] is 2 and nothing done. */
+/* Comes before USCHED__CHANGE_TEXT: if SP is below the address at [low] from `from', sets
+   [by] to 2 and does nothing else. */
 #define USCHED__LOW_TEXT \
 	USCHED__LINE("cmpq	%c[low](%[from]), %%rsp", \
 		     "cmp	rsp, [%[from] + %c[low]]") \
 	"jb	3f\n\t"                                        /* R4: that SP */
 
-/* And behind it. */
+/* Comes behind USCHED__CHANGE_TEXT. */
 #define USCHED__CHANGED_TEXT \
 	"3:\n\t" \
 	USCHED__LINE("movl	$2, %%ecx", "mov	ecx, 2") \
@@ -236,9 +241,9 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 		  USCHED__MORE_REGISTERS USCHED__VECTORS USCHED__X87)
 
 /*
- * No exceptions of C++, by the upper 48 bits of cg_caught and the lower 16 of
- * cg_uncaught: no heap begins in the first 64 KiB, and no stack has room for 2^16
- * exceptions that are in flight at a time.
+ * Returns whether there are no exceptions of C++, with one load: of the upper 48 bits of
+ * cg_caught and the lower 16 bits of cg_uncaught. These suffice, because no heap begins
+ * in the first 64 KiB, and no stack has room for 2^16 exceptions in flight at a time.
  */
 __attribute__((always_inline))
 static inline int usched__has_none(const struct usched_caught *c)
@@ -263,7 +268,7 @@ static inline int usched__has_none(const struct usched_caught *c)
 #else
 #define USCHED__LANDING ""
 #endif
-/* Escaped, as above. */
+/* .cfi_escape is there for the same reason as above. */
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
 #define USCHED__NO_CALLER \
 	".cfi_remember_state\n\t.cfi_escape 0x0c, 31, 0\n\t.cfi_undefined x30\n\t"
@@ -273,7 +278,7 @@ static inline int usched__has_none(const struct usched_caught *c)
 #define USCHED__CALLER
 #endif
 
-/* x0 u, x1 self, x2 s. usched__fit() leaves x0 in x3. */
+/* x0 is u, x1 self and x2 s. usched__fit() returns in x3 what was in x0. */
 #define USCHED__TEXT \
 	"7:\n\t" \
 	"ldr	x9, [x1, %[stack]]\n\t" \
@@ -313,7 +318,7 @@ static inline int usched__has_none(const struct usched_caught *c)
 	"mov	w0, wzr\n" \
 	"6:"
 
-/* As usched__handover(), where s_caught is all zeros. */
+/* Does what usched__handover() does if the words at s_caught are zeros. */
 __attribute__((always_inline))
 static inline int usched__statement(struct ustack *u, struct ustack *self,
 				    struct usched *s)
@@ -340,7 +345,7 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 
 #if defined(USCHED__X86_64) || defined(USCHED__AARCH64)
 
-/* As usched__handover(). */
+/* Does what usched__handover() does, with the statement inlined. */
 __attribute__((always_inline))
 static inline int usched__hand_over(struct ustack *u, struct ustack *self,
 				    struct usched *s)

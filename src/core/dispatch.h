@@ -105,7 +105,7 @@ static inline bool usched__has_caught(const struct usched *s)
 
 #pragma GCC visibility push(hidden)
 
-/* s_inside while the running thread is in no coroutine. A constant record. */
+/* The value of s_inside that stands for no coroutine. The record never changes. */
 extern const struct ustack usched__none;
 #define DISPATCH_NONE ((struct ustack *)(uintptr_t)&usched__none)
 
