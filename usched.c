@@ -35,8 +35,7 @@
  * Loading the frames of A where B runs is the delicate moment, because the code that
  * copies needs a stack, too, and so does a signal handler at any instruction. So SP first
  * moves to A's top, below all that will be written, and only then does the copying start.
- * The functions that move SP are in arch/, see arch/arch.h. They ask this file where to
- * go.
+ * The functions that move SP are in arch/, see arch/arch.h. They ask this file where.
  *
  * THE SWITCH. Most threads block in a statement of assembly that the compiler has put
  * into their code (uswitch.h), or in a function that does the same (arch/). Either saves

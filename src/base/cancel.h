@@ -5,7 +5,7 @@
  * cancellation is disabled around system calls that are cancellation points, and around
  * native waits. The native threads of processors are never cancelled.
  *
- * The state belongs to the native thread: no thread may block between the two calls.
+ * Native threads have this state, so no thread may block while cancellation is disabled.
  */
 #ifndef USCHED_CANCEL_H
 #define USCHED_CANCEL_H

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.h: the owner of an address, and a check of pointers in debug builds: pointers
- * passed to calls of usync.h, unet.h and uoffload.h, and pointers that a thread gives to
- * another thread, as the argument of a new thread or a value of a channel. So mistakes
- * are found where they are made. usched(7) says which are wrong. Private; in other builds
- * check() is empty.
+ * check.h: finds which thread's frames an address is in, and checks pointers in builds
+ * with USCHED_CHECK: pointers passed to calls of usync.h, unet.h and uoffload.h, and
+ * pointers that a thread gives to another thread, as the argument of a new thread or a
+ * value of a channel. So mistakes are found where they are made. usched(7) says which
+ * pointers are wrong. Private. In other builds check() only tells a simulation of calls.
  *
- * An object that threads share must not be on any thread's stack, nor on the caller's:
- * the owner may be evicted while waiting, and then other threads find another thread's
- * frames at that address. The same holds for what another thread gets: the argument of a
- * new thread, or a value of a channel as large as a pointer. A buffer may be on the
- * caller's own stack, since only the caller, while running, reads and writes the buffer.
+ * An object that threads share must not be on the stack of any thread, not even of the
+ * caller, because its owner may be evicted while waiting. Then other threads find another
+ * thread's frames at that address. The same holds for what another thread gets: the
+ * argument of a new thread, or a value of a channel as large as a pointer. A buffer may
+ * be on the caller's own stack, since only the caller, while running, uses the buffer.
  *
  * check_inside() looks through the first words of what another thread gets. The kernel
- * copies these: unreadable words are left out, and no sanitizer reports words that were
- * never written.
+ * copies these words, so that unreadable words are left out, and no sanitizer reports
+ * words that were never written.
  */
 #ifndef USCHED_CHECK_H
 #define USCHED_CHECK_H
@@ -44,13 +44,13 @@ enum usched_place {
  *       | the resident's frames     |    stale     |
  *
  * Returns the place of an address with regard to one stack. The end of the native stack
- * is not known: the limit there is the deepest block so far.
+ * is not known, so the limit there is the deepest block so far.
  */
 static inline enum usched_place
 usched__look(const struct usched *s, const struct usched_stack *k, const void *address,
 	     const void *here)
 {
-	size_t index = stack_index(k->k_bottom, address);       /* above: it wraps */
+	size_t index = stack_index(k->k_bottom, address);       /* wraps if above */
 	const struct ustack *u = k->k_resident, *self = usched__runs(s);
 	const void *top = !u ? k->k_bottom : u == self ? here : usched__top(u);
 
@@ -64,10 +64,11 @@ usched__look(const struct usched *s, const struct usched_stack *k, const void *a
 }
 
 /*
- * Returns the place of an address; of nested dispatchers, the innermost looks. `whose',
- * unless NULL, gets the thread of MINE and THEIRS, else NULL. The native stack is known
- * as far down as threads have blocked on it, and in the frames of the running thread; the
- * rest of it is ELSEWHERE. `here' is about the stack pointer of the caller.
+ * Returns the place of an address among the stacks of the innermost dispatcher, if
+ * dispatchers are nested. Sets *whose, unless `whose' is NULL, to the thread that MINE or
+ * THEIRS means, else to NULL. On the native stack only the running thread's frames, and
+ * what is not deeper than threads have blocked, are known; the rest is ELSEWHERE. `here'
+ * is about the stack pointer of the caller.
  */
 static inline enum usched_place
 usched__onstack(const void *address, struct ustack **whose, const void *here)
@@ -109,17 +110,17 @@ enum { CHECK_OBJECT, CHECK_BUFFER, CHECK_ARGUMENT, CHECK_VALUE };
 enum { CHECKING = 1 };
 enum {
 	CHECK_LOOK_INSIDE = 64,         /* words */
-	CHECK_TOLD_PLACES = 64,         /* calls that are told */
+	CHECK_TOLD_PLACES = 64,         /* calls that are known to be reported */
 };
-#define CHECK_ITS_BLOCK SIZE_MAX        /* bytes: as many as the block has */
+#define CHECK_ITS_BLOCK SIZE_MAX        /* as a size: that of the block at the address */
 
 /*
- * Reports, once, a deadline before the start of the program: probably a duration. In
- * uwait.c.
+ * Reports, once, a deadline that is before the start of the program, because that is
+ * probably a duration. In uwait.c.
  */
 void uwait__check_deadline(int64_t deadline) __attribute__((visibility("hidden")));
 
-/* Checks a pointer. Not inlined, so the frame is below the frames of all callers. */
+/* Checks a pointer. Not inlined, so that its frame is below the frames of all callers. */
 __attribute__((noinline, unused))
 static void check(const void *pointer, int whose, const char *call)
 {
@@ -142,7 +143,7 @@ static void check(const void *pointer, int whose, const char *call)
 	place = usched__onstack(pointer, &u, __builtin_frame_address(0));
 	if (place == USCHED_ELSEWHERE || (whose == CHECK_BUFFER && place == USCHED_MINE))
 		return;
-	if (u && u->u_stack->k_stays & USCHED_ALONE)    /* the frames are always there */
+	if (u && u->u_stack->k_stays & USCHED_ALONE)    /* these are never evicted */
 		return;
 	fprintf(stderr, "usched: %s: %s %p is %s", call, kinds[whose], pointer,
 		places[place]);
@@ -166,9 +167,9 @@ static inline size_t check__read(uintptr_t from, uintptr_t *words, size_t n)
 }
 
 /*
- * Returns the words of a block from glibc's malloc(3); 0: `address' is no such block. The
- * word before a block is the size, with three flags; flag 0 in the next block's word is
- * set while the block is in use.
+ * Returns how many words a block from glibc's malloc(3) has; 0: `address' is no such
+ * block. The word before a block is the size, with three flags. While the block is in
+ * use, flag 0 is set in the word before the next block.
  */
 static inline size_t check__block(uintptr_t address)
 {
@@ -185,8 +186,8 @@ static inline size_t check__block(uintptr_t address)
 }
 
 /*
- * Reports the first of the words at `from' that points into frames. Unless `deep', blocks
- * to which the words point are searched, too.
+ * Reports, once for each `where', a word at `from' that points into frames. Without
+ * `deep', blocks to which the words point are searched, too.
  */
 __attribute__((unused))
 static void check_words(uintptr_t from, size_t size, bool deep, const char *call,
@@ -209,9 +210,9 @@ static void check_words(uintptr_t from, size_t size, bool deep, const char *call
 		if (!deep)
 			check_words(words[i], CHECK_ITS_BLOCK, true, call, where);
 		if (s->s_stacks && s->s_has_stack && !s->s_has_stack(s, p))
-			continue;                       /* faster than each stack */
+			continue;                       /* faster than a search */
 		usched__onstack(p, &u, __builtin_frame_address(0));
-		for (size_t k = 0; u && k < n; k++)     /* a coroutine is such a block */
+		for (size_t k = 0; u && k < n; k++)     /* the block is a struct uco */
 			if (words[k] == (uintptr_t)u->u_stack)
 				return;
 		if (!u || u->u_stack->k_stays & USCHED_ALONE
@@ -225,7 +226,7 @@ static void check_words(uintptr_t from, size_t size, bool deep, const char *call
 	}
 }
 
-/* Checks `size' bytes that go to another thread, by a call at `where'. */
+/* Checks the `size' bytes at `value' that a call at `where' gives to another thread. */
 #define check_inside(value, size, call, where) \
 	check_words((uintptr_t)(value), size, false, call, where)
 
@@ -237,7 +238,7 @@ static inline void uwait__check_deadline(int64_t deadline)
 	(void)deadline;
 }
 
-/* Tells the simulation of the call, which is a step if the program makes it. */
+/* Tells a simulation of the call, which is a step if the program makes the call. */
 __attribute__((always_inline))
 static inline void check(const void *pointer, int whose, const char *call)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * code.h: addresses of code, for reports: in memory, and then in the file, with the
- * function. Private to files that define _GNU_SOURCE.
+ * code.h: writes addresses of code for reports: the address in memory, then the file, the
+ * address in the file, and the function. Private to files that define _GNU_SOURCE.
  *
- * Functions are found in the symbol table of the file, which has static ones, too, or by
- * the dynamic linker, which knows those of libraries without such a table. Nothing is
- * kept from one address to the next. For the program's own code code_find() takes no lock
- * and allocates nothing, unless the program is stripped, so a handler of signals may call
- * it. For other code it calls dladdr(), which takes a lock of the dynamic linker.
+ * Functions are found in the symbol table of the file, which has static functions, too;
+ * or by the dynamic linker, which knows functions of libraries without such a table.
+ * Nothing is kept from one address to the next. A signal handler may call code_find() for
+ * the program's own code, because then code_find() takes no lock and allocates nothing,
+ * unless the program is stripped. For other code dladdr() is called, which takes a lock.
  */
 #ifndef USCHED_CODE_H
 #define USCHED_CODE_H
@@ -25,18 +25,18 @@
 #include "text.h"
 
 enum {
-	CODE         = 192,             /* characters for an address */
-	CODE_FILE    = 64,              /* of these for the name of a file, */
-	CODE_NAME    = 80,              /* and of a function */
-	CODE_PATH    = 1024,            /* of a path; a longer one is not shown */
-	CODE_SYMBOLS = 64,              /* read at a time */
+	CODE         = 192,             /* characters of the whole text for an address */
+	CODE_FILE    = 64,              /* characters of the name of a file */
+	CODE_NAME    = 80,              /* characters of the name of a function */
+	CODE_PATH    = 1024,            /* bytes of a path; longer paths are not shown */
+	CODE_SYMBOLS = 64,              /* symbols that are read at a time */
 };
 
 /* The file and the function of an address. */
 struct code {
-	char      cd_file[CODE_FILE];   /* without directories; empty: not known */
-	char      cd_name[CODE_NAME];   /* of the function; empty: not known */
-	uintptr_t cd_offset;            /* in the file's memory */
+	char      cd_file[CODE_FILE];   /* name without directories; empty: not known */
+	char      cd_name[CODE_NAME];   /* name of the function; empty: not known */
+	uintptr_t cd_offset;            /* from the start of the file in memory */
 };
 
 /* dladdr(3) is missing in some static programs. */
@@ -65,7 +65,7 @@ static inline void code__set_file(struct code *c, const char *path)
 	text_copy(c->cd_file, sizeof c->cd_file, last ? last + 1 : path);
 }
 
-/* Looks for the function at `place', an address in the file's terms, in one table. */
+/* Looks in one symbol table for the function at `place', an address as in that table. */
 static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 				size_t strings, uintptr_t place)
 {
@@ -91,7 +91,7 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 	return false;
 }
 
-/* Looks in the file that is mapped at `base', if the file has not changed since. */
+/* Looks for the function in the file that is mapped at `base', if not changed since. */
 static inline bool code__look(struct code *c, const char *path, uintptr_t base,
 			      uintptr_t place)
 {
@@ -117,8 +117,8 @@ static inline bool code__look(struct code *c, const char *path, uintptr_t base,
 }
 
 /*
- * Returns where the program is in memory, if `address' is inside; or 0. Sets *place to
- * the address in the file's terms. An address in writable memory is a descriptor's.
+ * Returns where the program begins in memory if `address' is inside, else 0. Sets *place
+ * to the address as in the symbol table. In writable memory is a function's descriptor.
  */
 static inline uintptr_t code__program(uintptr_t address, uintptr_t *place)
 {
@@ -168,7 +168,7 @@ static inline void code_find(struct code *c, uintptr_t address)
 		code__look(c, info.dli_fname, base, address - base);
 }
 
-/* Adds an address as a number, and the file and function. */
+/* Adds an address as a number, and then the file and the function, if known. */
 static inline void code_add(struct text *t, uintptr_t address)
 {
 	struct code c;
@@ -186,7 +186,7 @@ static inline void code_add(struct text *t, uintptr_t address)
 	text_put(t, ")");
 }
 
-/* Adds a line of a report: the call that returns to `address'. */
+/* Adds a line of a report, about the call that returns to `address'. */
 static inline void code_call(struct text *t, uintptr_t address)
 {
 	text_put(t, "usched:   ");

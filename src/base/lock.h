@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock.h: locks, and atomic read-modify-write operations, sequentially consistent;
- * private. With SINGLE_THREAD there is one native thread, and these are ordinary code.
+ * lock.h: locks, and atomic operations, which are sequentially consistent unless noted.
+ * Private. With SINGLE_THREAD there is one native thread, so these are ordinary code.
  *
  *   LOAD(x)            the value
  *   FETCH_ADD(p, n)    the value before; FETCH_OR and FETCH_AND likewise
  *   SWAP(p, new)       the value before
- *   CAS(p, old, new)   true: *p was *old and is `new'; false: *old is now *p
- *   GET(x), SET(x, v)  relaxed: for counters, and words that order nothing
- *   ONE_NATIVE         1: there is one native thread
+ *   CAS(p, old, new)   true: *p was *old and is now `new'; false: *old is now *p
+ *   GET(x), SET(x, v)  relaxed: for counters, and for words that order nothing
+ *   ONE_NATIVE         1 with SINGLE_THREAD, else 0
  */
 #ifndef USCHED_LOCK_H
 #define USCHED_LOCK_H
@@ -23,7 +23,7 @@
 
 enum { ONE_NATIVE = 1 };
 
-/* GNU C's statement expressions and typeof; __extension__ keeps -Wpedantic calm. */
+/* Uses GNU C's statement expressions and typeof; __extension__ silences -Wpedantic. */
 #define UPDATE(p, value) __extension__ ({               \
 	__typeof__(p) p_ = (p);                         \
 	__typeof__(*p_) old_ = *p_;                     \

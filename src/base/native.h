@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* native.h: native threads of the library. Private. */
+/* native.h: starts and names native threads of the library. Private. */
 #ifndef USCHED_NATIVE_H
 #define USCHED_NATIVE_H
 
@@ -17,8 +17,8 @@ static inline void name_native(const char *name)
 }
 
 /*
- * Starts a native thread that handles no signals: signals are for the native threads of
- * the program. Returns 0; -EAGAIN: the system allows no more native threads.
+ * Starts a native thread that handles no signals, because signals are for the native
+ * threads of the program. Returns 0, or -EAGAIN if the system allows no more.
  */
 static inline int start_native(pthread_t *native, void *(*func)(void *), void *arg)
 {

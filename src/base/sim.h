@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim.h: what the library asks a simulation, in libusched-sim, built with -DUSCHED_SIM.
- * Elsewhere SIMULATED is 0, and compilers leave these calls out.
+ * sim.h: calls by which the library asks a simulation, in libusched-sim, which is built
+ * with -DUSCHED_SIM. Elsewhere SIMULATED is 0, and compilers leave these calls out.
  */
 #ifndef USCHED_PRIVATE_SIM_H
 #define USCHED_PRIVATE_SIM_H
@@ -24,17 +24,17 @@ enum { SIMULATED = 0 };
 
 #define SIM_PRIVATE __attribute__((visibility("hidden")))
 
-/* Returns the time of a clock that a program reads, in ns; and the monotonic time. */
+/* Return the time in ns: of a clock that the program reads; of the monotonic clock. */
 SIM_PRIVATE int64_t sim__time(clockid_t clock);
 SIM_PRIVATE int64_t sim__now(void);
 
 /*
- * Moves the clock to the next event of the simulated world, which then happens, or to
- * `until'. Returns false if there is no event and `until' is INT64_MAX.
+ * Moves the clock to the next event of the simulated world, which then happens; at most
+ * to `until'. Returns false if there is no event and `until' is INT64_MAX.
  */
 SIM_PRIVATE bool sim__pass(int64_t until);
 
-/* Returns a number below n, which is over 0. `what' names the choice. */
+/* Returns a number below n, which must be over 0. `what' names what is chosen. */
 SIM_PRIVATE size_t sim__choose(const char *what, size_t n);
 
 /*
@@ -43,24 +43,24 @@ SIM_PRIVATE size_t sim__choose(const char *what, size_t n);
  */
 SIM_PRIVATE void sim__called(const void *object, const char *call, const void *place);
 
-/* The same for a call that may wait: the step comes when the call returns. */
+/* Does the same for a call that may wait. The step comes when the call returns. */
 SIM_PRIVATE void sim__waits(const char *call, const void *place);
 
-/* Notes that a thread of the program yields; or spins until another thread runs. */
+/* Note that a thread of the program yields; that a thread spins until another runs. */
 SIM_PRIVATE void sim__yields(const void *place);
 SIM_PRIVATE void sim__spins(const char *call);
 
 /* Notes that a thread is about to sleep. The clock may reach `until' before any other
-   thread runs, as if those were slow. */
+   thread runs, as if the other threads were slow. */
 SIM_PRIVATE void sim__sleeps(int64_t until);
 
-/* Returns which of the n first waiters in a queue is woken: POSIX does not say that. */
+/* Returns which of the n first waiters in a queue is woken, since POSIX does not say. */
 SIM_PRIVATE size_t sim__woken(size_t n);
 
 /*
  * Called when a thread of a simulation makes a scheduler. Returns true if the simulation
- * serves as that scheduler: then *procs is set, and uprocs_destroy() waits until all
- * other threads have ended. `conf' may be NULL.
+ * serves as that scheduler. Then *procs is set, and uprocs_destroy() calls sim__leaves(),
+ * which waits until all other threads have ended. `conf' may be NULL.
  */
 SIM_PRIVATE bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs);
 SIM_PRIVATE int  sim__leaves(int64_t deadline);
@@ -83,8 +83,8 @@ SIM_PRIVATE void sim__ended(struct uproc_thread *t);
 /* Returns whether the host of a thread has crashed: such a thread is no deadlock. */
 SIM_PRIVATE bool sim__is_dead(const struct uproc_thread *t);
 
-/* Called when no thread can run and no event will come. Does not return if the run ends
-   with that. */
+/* Called when no thread can run and no event will come. Does not return if this ends the
+   run. */
 SIM_PRIVATE void sim__stuck(void);
 
 #endif /* USCHED_PRIVATE_SIM_H */

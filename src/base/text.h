@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * text.h: makes the texts of reports, dumps and metrics. The functions allocate nothing
- * and take no lock, as printf() may, so signal handlers may call them. Private.
+ * text.h: makes the texts of reports, dumps and metrics. Private. The functions may be
+ * called by signal handlers, since, unlike printf(), they never allocate or lock.
  *
- * A text with a descriptor is written there whenever the buffer is full, and by
- * text_flush(). A text without a descriptor is cut off when the buffer is full.
+ * A text with a descriptor is written to the descriptor whenever the buffer is full, and
+ * by text_flush(). A text without a descriptor is cut off when the buffer is full.
  */
 #ifndef USCHED_TEXT_H
 #define USCHED_TEXT_H
@@ -18,22 +18,22 @@
 
 struct text {
 	char  *t_bytes;
-	size_t t_room;          /* bytes */
+	size_t t_room;          /* bytes of the buffer */
 	int    t_fd;            /* -1: no descriptor */
-	int    t_wait;          /* ms to wait for a full descriptor that does not block;
-				   -1: without a limit */
+	int    t_wait;          /* ms to wait if the descriptor is full and does not
+				   block; -1: without a limit */
 	int    t_rc;            /* 0, or the error of write(2) */
-	size_t t_used;          /* bytes */
+	size_t t_used;          /* bytes of the text in the buffer */
 };
 
-/* A text in the array `bytes'. */
+/* Initializes a text with the array `bytes' as the buffer. */
 #define TEXT(bytes, fd) { bytes, sizeof bytes, fd, 0, 0, 0 }
 
-/* For functions that are not inlined: there are hundreds of calls, and no call has to be
-   fast. */
+/* For functions that are not inlined, because there are hundreds of calls and none has to
+   be fast. */
 #define TEXT_CALL static __attribute__((noinline, unused))
 
-/* Writes what the buffer has. After an error nothing more is written. */
+/* Writes what is in the buffer. After an error nothing more is written. */
 TEXT_CALL void text_flush(struct text *t)
 {
 	size_t done = 0;
@@ -99,9 +99,9 @@ static inline void text_hex(struct text *t, uint64_t value)
 }
 
 /*
- * Returns how many bytes the first character of a string has; 0: the bytes are no UTF-8,
- * or a control character. With control characters a text from outside could move the
- * cursor of a terminal, or forge a line of a log.
+ * Returns how many bytes the first character of a string has; 0 if the bytes are no
+ * UTF-8, or are a control character, by which a text from outside could move the cursor
+ * of a terminal, or forge a line of a log.
  */
 TEXT_CALL size_t text_character(const unsigned char *s)
 {
@@ -120,8 +120,8 @@ TEXT_CALL size_t text_character(const unsigned char *s)
 }
 
 /*
- * Copies the characters of a string that fit as a whole, and '?' for each byte of no
- * character. `to' and `from' may be the same.
+ * Copies the characters of a string that fit as a whole, and puts a '?' for each byte for
+ * which text_character() returns 0. `to' and `from' may be the same.
  */
 TEXT_CALL void text_copy(char *to, size_t room, const char *from)
 {
@@ -143,7 +143,7 @@ static inline void text_quote(struct text *t, const char *string)
 	text_put(t, "\"");
 }
 
-/* Adds a thread's address, and the name unless NULL or empty. */
+/* Adds the address of a thread, and its name unless that is NULL or empty. */
 static inline void text_thread(struct text *t, const void *thread, const char *name)
 {
 	text_put(t, "thread ");
@@ -154,7 +154,7 @@ static inline void text_thread(struct text *t, const void *thread, const char *n
 	}
 }
 
-/* Adds nanoseconds as seconds, with 1 to 9 places after the point. */
+/* Adds `ns' as a number of seconds, with `places' (1 to 9) digits after the point. */
 static inline void text_seconds(struct text *t, uint64_t ns, int places)
 {
 	uint64_t rest = ns % 1000000000;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * when.h: times in ns, mostly of CLOCK_MONOTONIC, which libc has in other forms. Private.
- * Where time_t has 32 bits, as on most machines with 32 bits, times that do not fit
- * become the last time that does: 68 years after the boot.
+ * when.h: times in ns, mostly of CLOCK_MONOTONIC, and their form in libc. Private. Where
+ * time_t has 32 bits, as on most machines with 32 bits, a time that does not fit becomes
+ * the last time that fits, which is 68 years after the boot.
  */
 #ifndef USCHED_WHEN_H
 #define USCHED_WHEN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * where.h: the place of a blocked thread's frames, and of its call. Private to
- * uinspect.c and uproc_report.c.
+ * where.h: finds the frames of a blocked thread, and the place in the program where the
+ * thread has blocked. Private to uinspect.c and uproc_report.c.
  */
 #ifndef USCHED_WHERE_H
 #define USCHED_WHERE_H
@@ -15,9 +15,9 @@
 #include "../core/direction.h"
 
 /*
- * Sets *at to the bytes [address, address + n) of a blocked thread's frames, on the stack
- * or in the image; also of the thread that blocks, in s_next.
- * 0; -EINVAL: the thread is new or has ended; -EFAULT: some bytes are not in the frames.
+ * Sets *at to where the bytes [address, address + n) of a blocked thread's frames are
+ * now, on the stack or in the image. In s_next `u' may be the thread that blocks.
+ * Returns 0; -EINVAL if `u' is new or has ended; -EFAULT if bytes are not in the frames.
  */
 static inline int usched__frames(const struct ustack *u, uintptr_t address, size_t n,
 				 char **at)
@@ -39,7 +39,7 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 	return 0;
 }
 
-/* For functions that read frames: MemorySanitizer does not see what the switch writes. */
+/* For functions that read frames. MemorySanitizer does not see what switches write. */
 #if USCHED_HAS(memory_sanitizer)
 #define WHERE_UNSEEN __attribute__((no_sanitize("memory")))
 #else
@@ -47,10 +47,10 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 #endif
 
 /*
- * Returns where a blocked thread goes on, or the return address of the function in which
- * the thread has blocked. NULL: the thread is new or has ended; or, with the portable
- * switch, always. AArch64 may save addresses with a
- * signature, which is above the 48 bits of an address.
+ * Returns the address where a blocked thread goes on, or the return address of the
+ * function of arch/ in which the thread has blocked. Returns NULL if the thread is new or
+ * has ended, and always with the portable switch. On AArch64 a saved address may have a
+ * signature, which is above the 48 bits of an address and is cut off.
  */
 WHERE_UNSEEN static inline const void *usched__where(const struct ustack *u)
 {

@@ -15,7 +15,7 @@ UNWATCHED static inline size_t watch__deep(const struct ustack *u)
 	return (size_t)(u->u_stack->k_bottom - usched__top(u));
 }
 
-/* Copies the shadow from the image. Not by memcpy(), whose accesses are checked. */
+/* Copies the shadow from the image, not by memcpy(), whose accesses are checked. */
 UNWATCHED static inline void watch_loaded(const struct ustack *u)
 {
 	size_t deep = watch__deep(u);
@@ -42,7 +42,7 @@ UNWATCHED static inline void watch_vacate(const struct ustack *u)
 	__asan_unpoison_memory_region(usched__top(u), watch__deep(u));
 }
 
-/* Switches fibers. `from' is NULL if the caller's fiber ends. */
+/* Tells of a switch of fibers. `from' is NULL if the caller's fiber ends. */
 UNWATCHED static inline void watch__change(struct usched_fiber *from,
 					   struct usched_fiber *to)
 {
@@ -51,7 +51,7 @@ UNWATCHED static inline void watch__change(struct usched_fiber *from,
 	__sanitizer_finish_switch_fiber(to->fi_handle, NULL, NULL);
 }
 
-/* Asks for the native thread's stack, which only a switch of fibers tells. */
+/* Gets the range of the native thread's stack, which only a switch of fibers tells. */
 UNWATCHED static inline void watch_run(struct usched *s)
 {
 	struct usched_fiber *home = &s->s_fiber;
@@ -82,7 +82,7 @@ UNWATCHED static inline void watch_arrive(struct usched *s)
 		watch__change(from, s->s_followed);
 }
 
-/* Notes that the launched thread `u' ends. */
+/* Notes that `u', which was launched, ends. */
 UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 {
 	const char *low = usched__top(u);

@@ -32,7 +32,7 @@ UNWATCHED static inline void watch_arrive(struct usched *s)
 	watch__change(s, s->s_current ? &s->s_current->u_fiber : &s->s_fiber);
 }
 
-/* Notes that the launched thread `u' ends. */
+/* Notes that `u', which was launched, ends. */
 UNWATCHED static inline void watch_release(struct usched *s, struct ustack *u)
 {
 	if (s->s_followed == &u->u_fiber) {

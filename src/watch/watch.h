@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.h: hooks for sanitizers and Valgrind. They follow SP and the frames on a stack,
- * and know nothing of stacks that are copied. Private to usched.c and arch/. uimage.c
- * tells LeakSanitizer where to look for pointers.
+ * watch.h: tells sanitizers and Valgrind of switches and copies, because these tools
+ * follow SP and frames on a stack, and know nothing of stacks that are copied. Private to
+ * usched.c and arch/. uimage.c tells LeakSanitizer where to look for pointers.
  *
- * AddressSanitizer keeps a byte of shadow for eight of memory, and poisons there what is
- * around locals. So the shadow of frames is part of their image, behind them, and vacated
- * frames have none:
+ * AddressSanitizer keeps a byte of shadow for eight bytes of memory, and marks the memory
+ * around locals there as poisoned. So the image of frames has their shadow, too, behind
+ * them. The shadow of vacated frames is cleared:
  *
- * 	evict   shadow of [top, bottom) -> image; clear it; then copy
- * 	load    copy to memory that is not poisoned; image -> shadow
- * 	vacate  after a visit, as evict: the image has frames and shadow already
+ * 	evict   copy the shadow of [top, bottom) to the image; clear it; copy the frames
+ * 	load    copy the frames, to memory that is not poisoned; copy the shadow back
+ * 	vacate  after a visit: clear the shadow, as the image still has frames and shadow
  *
- * To find uses after return AddressSanitizer keeps locals elsewhere, in a fake stack for
- * each fiber; each thread is a fiber. ThreadSanitizer has fibers, too, and orders the
- * fibers of a native thread. Both sanitizers are told when SP has moved, and do not see
- * the code between. MemorySanitizer follows copies by itself. UndefinedBehaviorSanitizer
- * does not look at stacks.
+ * To find uses after return AddressSanitizer keeps locals in a fake stack for each fiber.
+ * Each thread is a fiber. ThreadSanitizer has fibers, too, and orders the fibers of a
+ * native thread. Both sanitizers are told when SP has moved, and do not see the code that
+ * moves SP. MemorySanitizer follows copies by itself. UndefinedBehaviorSanitizer does not
+ * look at stacks.
  *
- * Valgrind is asked by a sequence of instructions that do nothing without it
+ * Requests to Valgrind are sequences of instructions that do nothing without Valgrind
  * (arch/arch.h). Valgrind takes a change of SP for frames that come or go, unless SP
- * moves between two known stacks. Then Valgrind must be told which memory is in use,
- * without content yet.
+ * moves between two known stacks. After such a move Valgrind must be told which memory is
+ * in use, though nothing is written there yet.
  */
 #ifndef USCHED_WATCH_H
 #define USCHED_WATCH_H
@@ -46,8 +46,8 @@
 #endif
 
 /*
- * For functions that are not instrumented: they are entered as one fiber and left as
- * another, and read poisoned memory.
+ * For functions that are not instrumented, because they are entered as one fiber and left
+ * as another, or read poisoned memory.
  */
 #if defined(USCHED_TSAN) && defined(__clang__)
 #define UNWATCHED __attribute__((disable_sanitizer_instrumentation))
@@ -80,7 +80,7 @@ static inline size_t watch_image(size_t deep)
 #elif defined(USCHED_TSAN)
 #include "tsan.h"
 #else
-/* usched_run() was called. */
+/* Notes that usched_run() was called. */
 static inline void watch_run(struct usched *s)
 {
 	(void)s;
@@ -104,7 +104,7 @@ static inline void watch_release(struct usched *s, struct ustack *u)
 }
 #endif
 
-/* Notes that two records have exchanged frames; `u' runs. */
+/* Notes that the records `u', which runs, and `c' have exchanged frames. */
 static inline void watch_exchange(struct usched *s, struct ustack *u, struct ustack *c)
 {
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
@@ -120,7 +120,7 @@ static inline void watch_exchange(struct usched *s, struct ustack *u, struct ust
 #endif
 }
 
-/* Only AddressSanitizer has a shadow to keep. */
+/* These four do nothing elsewhere, because only AddressSanitizer has a shadow to keep. */
 #ifndef USCHED_ASAN
 static inline void watch_landed(const struct usched *s)
 {
@@ -149,7 +149,7 @@ enum {
 	WATCH_VALGRIND_STACK_END   = 0x1502,
 	WATCH_MEMCHECK_UNDEFINED   = 0x4d430001,
 	WATCH_MEMCHECK_DEFINED     = 0x4d430002,
-	WATCH_BELOW          = 256,     /* bytes below a top: what a call touches first */
+	WATCH_BELOW          = 256,     /* bytes below a top that a call first touches */
 };
 
 static inline uintptr_t watch__ask(uintptr_t request, uintptr_t a, uintptr_t b)
@@ -173,7 +173,7 @@ static inline void watch_stack_end(const struct usched_stack *k)
 		watch__ask(WATCH_VALGRIND_STACK_END, k->k_memcheck, 0);
 }
 
-/* Does the work of watch_place() under memcheck. */
+/* Does the work of watch_place() if memcheck runs. */
 static __attribute__((noinline, unused))
 void watch__place(const struct usched_stack *k, const char *top)
 {
@@ -191,7 +191,7 @@ static inline void watch_place(const struct usched_stack *k, const char *top)
 		watch__place(k, top);
 }
 
-/* Has memcheck take a copied word of the stack for written, even if the word was not. */
+/* Has memcheck take a copied word of the stack for written, even if nothing wrote it. */
 static inline void watch_copied(const struct usched_stack *k, const uintptr_t *copy)
 {
 	if (__builtin_expect(k->k_memcheck > 0, 0))
