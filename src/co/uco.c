@@ -89,7 +89,7 @@
  * After a yield another thread may be running, so the thread is looked up again. Floating
  * point control words and errno belong to the thread.
  */
-#define USCHED_INLINE_SWITCH    /* for files of programs without the statement */
+#define USCHED_INLINE_SWITCH    /* so uco__resume() and uco__yield() use the statement */
 #include "../../uco.h"
 
 #include <stdbool.h>
@@ -112,7 +112,7 @@ enum { HAS_STATEMENT = 1 };
 enum { HAS_STATEMENT = 0 };
 #endif
 
-/* Returns whether the attachment of `u' is no waiter. */
+/* Returns whether `u' has an attachment that is no waiter. */
 static bool is_foreign(const struct ustack *u)
 {
 	return u->u_attached && !uwait__attached(u);
@@ -365,8 +365,8 @@ static int yield_long(struct usched *s, struct uco *co)
 	return rc;
 }
 
-/* Reserves by its own frame, which is below that of the statement: there SP is compared
-   with co_low. */
+/* Measures the depth at its own frame, which is below the frame of the statement that
+   compares SP with co_low. */
 BY_THREADS int uco__leave(void *value)
 {
 	struct usched *s = usched__here();

@@ -54,7 +54,7 @@ void uco__drop_frames(struct ustack *c, struct ustack *u)
 
 	c->u_func = NULL;
 	usched__drop_frames(s, c, u);
-	__atomic_store_n(&c->u_stack, &s->s_new, __ATOMIC_RELEASE);     /* of s */
+	__atomic_store_n(&c->u_stack, &s->s_new, __ATOMIC_RELEASE);     /* still of `s' */
 }
 
 /* ---- The long way ---- */

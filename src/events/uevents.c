@@ -49,8 +49,8 @@ enum {
 	LOOK_GAP    = SIMULATED ? 0     /* a simulation is to see every order */
 		: 500000,               /* ns: a look costs a thousandth of this */
 	COARSE_TICK = 10000000,         /* of CLOCK_MONOTONIC_COARSE, at most */
-	OWN_TOP     = 1024,             /* the library's descriptors have lower numbers:
-					   select(2) takes no more, fork(2) copies all */
+	OWN_TOP     = 1024,             /* own descriptors are below, for select(2), and
+					   since fork(2) copies numbers up to the last */
 	OWN_MAX     = 65536,            /* own_numbers has no higher numbers */
 };
 

@@ -156,7 +156,7 @@ int uevents__poller_sleep(struct poller *p, bool forever, int64_t left)
 		return n;
 	}
 	if (!__atomic_load_n(&no_pwait2, __ATOMIC_RELAXED)) {
-		int64_t t[] = { left / SECOND, left % SECOND }; /* a timespec */
+		int64_t t[] = { left / SECOND, left % SECOND }; /* timespec of 64 bits */
 
 		n = (int)syscall(SYS_epoll_pwait2, p->pl_epoll, p->pl_found, POLLER_BATCH,
 				 forever ? NULL : t, NULL, (size_t)0);

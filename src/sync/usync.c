@@ -283,7 +283,7 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 }
 
 /*
- * Mutex. m_owner is the name of the owner, or 0, with bits. It changes by
+ * Mutex. m_owner is the name of the owner, or 0, with bits. m_owner changes by
  * compare-and-swap, or under m_lock by the owner. WAITED is set only under m_lock.
  *
  *	name            held

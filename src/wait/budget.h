@@ -31,15 +31,15 @@
 
 enum {
 	BUDGET_SPELL       = 1000000,   /* ns: the age of a spell when a call yields */
-	BUDGET_SPELL_OVER  = INT32_MAX, /* result of a look: the spell is so old */
-	BUDGET_PACE_SHORT  = 1000,      /* ns: if a pace takes less, it doubles */
-	BUDGET_PACE_LONG   = 8000,      /* ns: if a pace takes more, each call looks */
+	BUDGET_SPELL_OVER  = INT32_MAX, /* result of a look when the spell is over */
+	BUDGET_PACE_SHORT  = 1000,      /* ns: a pace whose calls take less is doubled */
+	BUDGET_PACE_LONG   = 8000,      /* ns: a pace whose calls take more becomes 1 */
 	BUDGET_PACE_MAX    = 32,        /* the longest pace */
 	BUDGET_MAX         = 128,       /* calls of a budget before the thread yields */
 	BUDGET_CALLS_FREE  = 3,         /* a read, a write, a read that finds nothing */
 	BUDGET_CALLS_MAX   = 64,        /* calls of a spell before the thread yields */
 	BUDGET_LOCKS       = 32,        /* locks for each look, which adds 1 ns to each */
-	BUDGET_LOCKS_LONG  = 32000,     /* ns: if so many take more, the next looks */
+	BUDGET_LOCKS_LONG  = 32000,     /* ns: if these locks take more, the next looks */
 };
 
 /* The budget of an object and a direction. Zeros are a new budget. */
@@ -67,7 +67,7 @@ bool usched__is_over(void);
  */
 int usched__yield_tired(int64_t deadline);
 
-/* Counts a call that makes a system call, and yields first if due. Returns as above. */
+/* Counts a call that makes a system call, and yields if due. Returns 0 or -ECANCELED. */
 static inline int budget_give_way(int64_t deadline)
 {
 	return usched__is_tired() ? usched__yield_tired(deadline) : 0;

@@ -402,7 +402,7 @@ BY_THREADS bool usched__tires(struct budget *b)
 		pace *= 2;
 	b->bu_pace = (uint8_t)pace;
 	b->bu_looked = (uint8_t)calls;
-	calls += gap == 0 ? 1 : pace;           /* 0: a first look, so look again */
+	calls += gap == 0 ? 1 : pace;           /* 0: a first look, which has no gap */
 	b->bu_next = (uint8_t)(calls < BUDGET_MAX ? calls : BUDGET_MAX);
 	if (gap != BUDGET_SPELL_OVER && b->bu_calls < BUDGET_MAX)
 		return false;
