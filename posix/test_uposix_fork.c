@@ -220,7 +220,7 @@ static void *hold(void *lock)
 	return NULL;
 }
 
-/* Tries each lock, since the calls in works() do not take all of the locks. */
+/* First tries each lock, since the calls in works() do not take all of the locks. */
 static int finds_locks_open(void)
 {
 	for (size_t i = 0; i < n_locks; i++) {

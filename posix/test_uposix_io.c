@@ -380,7 +380,7 @@ static void *in_spliced(void *unused)
 static atomic_bool interrupts;
 static atomic_bool refuses;             /* kcmp(2) fails, as in a sandbox */
 
-#ifdef poll                             /* -include uposix.h; linked with --wrap=poll */
+#ifdef poll                             /* with -include uposix.h and --wrap=poll */
 int __real_poll(struct pollfd *fds, nfds_t n, int ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int ms);
 
@@ -1442,10 +1442,7 @@ static void *in_excepts(void *unused)
 
 /* ---- Loops that look again and again, by calls that do not wait ---- */
 
-enum {
-	TICKS    = 3,
-	GIVES_UP = 20,                  /* s; far more than a busy machine takes */
-};
+enum { TICKS = 3, GIVES_UP = 20 };      /* GIVES_UP: s, more than busy machines need */
 
 /*
  * A loop may look for something that another thread of the processor is to do, by calls
@@ -3570,7 +3567,7 @@ static const struct CMUnitTest tests[] = {
 int main(int argc, char **argv)
 {
 	(void)argc;
-	if (!getenv("UPOSIX_PROCESSORS")) {     /* is read at the start */
+	if (!getenv("UPOSIX_PROCESSORS")) {     /* settings are read at the start */
 		setenv("UPOSIX_PROCESSORS", "1", 0);
 		setenv("UPOSIX_STACKS", "256", 0);
 		execv("/proc/self/exe", argv);

@@ -208,7 +208,7 @@ static void *join_second(void *unused)
 	return unused;
 }
 
-/* If a join is cancelled, the thread that was to be joined can join the other thread. */
+/* A thread whose join was cancelled can be joined by the thread that was to be joined. */
 static void joins_cancelled(void **state)
 {
 	(void)state;
@@ -1060,7 +1060,7 @@ static void interrupts(void **state)
 	t = start(wait_sem, NULL);
 	assert_int_equal((intptr_t)kill_until_ended(t), EINTR);
 	is(EINVAL, pthread_kill(pthread_self(), 1000));
-	/* A wait for a mutex goes on after a handler, and so does one with SA_RESTART. */
+	/* sem_wait() goes on after a handler with SA_RESTART, and a lock after any. */
 	handle(SA_RESTART);
 	t = start(wait_sem, NULL);
 	nap(10);
@@ -1427,7 +1427,7 @@ static int act_in_child(int sig, void *(*func)(void *))
 	_exit(0);
 }
 
-/* If a thread unblocks a signal, the default action is taken although main() blocks. */
+/* The default action is taken if a thread unblocks a signal that main() blocks. */
 static void acts_by_default(void **state)
 {
 	(void)state;

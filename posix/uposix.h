@@ -11,8 +11,8 @@
  * call each function, too. An object with PTHREAD_PROCESS_SHARED keeps libc's format.
  *
  * uposix_define.h, which is made of uposix_names.h, declares each function with libc's
- * type, except those below. In C it has the plain name mean the function, unless
- * UPOSIX_PLAIN is defined. Headers of C++ undefine some of the names.
+ * type, except those below. Unless UPOSIX_PLAIN is defined, uposix_define.h also defines
+ * the plain name as a macro for the function. Headers of C++ undefine some of the macros.
  */
 #ifndef USCHED_UPOSIX_H
 #define USCHED_UPOSIX_H

@@ -41,7 +41,7 @@ int uposix_pthread_getname_np(pthread_t thread, char *name, size_t size)
 	return 0;
 }
 
-/* The attributes have a stack only if the thread has begun, and so has got its stack. */
+/* The attributes contain a stack only after the thread has begun and got a stack. */
 int uposix_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
 	struct uposix_thread *p = uposix__thread(thread);
@@ -66,7 +66,7 @@ int uposix_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 	return rc;
 }
 
-/* Scheduling: the only policy is SCHED_OTHER, without priorities. */
+/* Scheduling. The only policy is SCHED_OTHER, without priorities. */
 
 int uposix_pthread_getschedparam(pthread_t thread, int *policy, struct sched_param *param)
 {
@@ -97,7 +97,7 @@ int uposix_pthread_setschedprio(pthread_t thread, int priority)
 	return priority == 0 ? 0 : EINVAL;
 }
 
-/* CPUs and clocks belong to the process: a thread cannot choose its own. */
+/* CPUs and clocks are those of the process, since no thread has its own. */
 
 int uposix_pthread_getaffinity_np(pthread_t thread, size_t size, cpu_set_t *cpus)
 {

@@ -69,7 +69,7 @@ bool uposix__is_loaded;                 /* see uposix_set.h */
 /* The TLS blocks of the chosen objects, for one processor. */
 struct blocks {
 	struct usched_hook    b_hook;   /* must be first */
-	struct uposix_thread *b_owner;  /* NULL if the values belong to no thread */
+	struct uposix_thread *b_owner;  /* thread with the values here, or NULL */
 	locale_t              b_locale; /* locale of the native thread */
 	unsigned              b_users;  /* number of threads with a locale of their own */
 	char                 *b_at[OBJECTS];
@@ -348,8 +348,8 @@ void uposix__destroy_variables(struct uposix_thread *me)
 }
 
 /*
- * Called when the thread calls exit(): destroys the thread's variables before those of
- * the process.
+ * Called by libc's exit() if a thread has called exit(). Destroys the thread's variables
+ * before those of the process.
  */
 static void native_ends(void *unused)
 {

@@ -2,8 +2,8 @@
 /*
  * uposix_io.c: transfers, such as read, write, recv and send.
  *
- * A blocking write to a stream socket or pipe transfers all bytes, unless an error or a
- * time-out comes first: then the result is the number of bytes written. On all other
+ * A blocking write to a stream socket or pipe transfers all bytes. If an error or a
+ * time-out comes first, the result is the number of bytes written. On all other
  * descriptors one call transfers one message.
  */
 #ifndef _GNU_SOURCE
@@ -187,8 +187,8 @@ static bool goes_on(int fd)
 }
 
 /*
- * Writes by plain calls of libc: for a native thread, or to a descriptor that is FOREIGN
- * or PLAIN. A thread that writes more than PIPE_BUF bytes to a foreign pipe waits for
+ * Writes by calls of libc, for a native thread or to a descriptor that is FOREIGN or
+ * PLAIN. A thread that writes more than PIPE_BUF bytes to a foreign pipe waits for
  * room before each part.
  */
 static ssize_t write_plain(int fd, const char *data, size_t size)

@@ -41,8 +41,8 @@ enum {
 	STREAM,                         /* stream socket: a write transfers all bytes */
 	PACKET,                         /* socket of any other type */
 	PIPE,                           /* pipe: a write transfers all bytes */
-	OTHER,                          /* eventfd, timerfd, epoll and the like: one
-					   call */
+	OTHER,                          /* eventfd, timerfd, epoll and the like, where a
+					   write is one call */
 	FOREIGN,                        /* O_NONBLOCK is never set: see above */
 	PLAIN,                          /* a file, for which calls never wait */
 };
@@ -59,8 +59,8 @@ struct uposix_fd {
 	uint8_t  f_kind;
 	uint8_t  f_flags;
 	uint16_t f_unused;
-	uint32_t f_group;               /* group of copies of one open file; 0: no
-					   copies */
+	uint32_t f_group;               /* number of the group of all copies of one
+					   descriptor; 0: no copies */
 	uint32_t f_receive;             /* time-out of reads in ms; 0: no time-out */
 	uint32_t f_send;                /* time-out of writes */
 	uint32_t f_least;               /* SO_RCVLOWAT if greater than 1, otherwise 0 */

@@ -19,7 +19,7 @@ enum {
 
 static struct {
 	void   (*k_destroy)(void *);
-	uint32_t k_age;                 /* atomic: odd while the key exists */
+	uint32_t k_age;                 /* odd while the key exists; atomic */
 } keys[PTHREAD_KEYS_MAX];
 
 static struct usync_mutex once_lock;
@@ -135,7 +135,7 @@ void uposix__destroy_values(struct uposix_thread *me)
 	me->p_room = 0;
 }
 
-/* A call of once->func. settle() ends the call, also if the thread ends in func. */
+/* A call of func by pthread_once(). settle() ends the call, even if the thread ends. */
 struct once {
 	int *o_state;
 	int  o_next;

@@ -22,7 +22,7 @@ struct uposix_thread *uposix__all;
 struct uposix_counts uposix__counts;
 struct uposix_forked uposix__forked;
 
-static struct uposix_thread *vacant;    /* under uposix__lock */
+static struct uposix_thread *vacant;    /* list of free records; under uposix__lock */
 static const struct usync_key self_key;
 
 struct uposix_thread *uposix__me(void)

@@ -31,10 +31,10 @@ struct uposix_conf {
 	unsigned    c_shared;           /* number of stacks that all threads share, or
 					   0 */
 	unsigned    c_processors;       /* number of processors; 0: one for each CPU */
-	size_t      c_stack_size;       /* bytes */
+	size_t      c_stack_size;       /* least size of a stack, in bytes */
 	bool        c_native;           /* true: a native thread is made in place of a
 					   thread that cannot be started */
-	bool        c_quiet;            /* no messages */
+	bool        c_quiet;            /* true: no messages are written */
 	const char *c_log;              /* file of messages, or NULL */
 	const char *c_stats;            /* file of statistics, or NULL */
 	const char *c_tls;              /* names, separated by commas, of objects whose
@@ -55,10 +55,10 @@ void uposix__settings(void);
 void *uposix__replace(const char *name, void *with);
 #endif
 
-/* Writes a message, after "usched: ", unless c_quiet. */
+/* Writes a message that begins with "usched: ", unless c_quiet is set. */
 void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Writes a message once for each line of code with this macro. */
+/* Writes a message the first time that this line of code runs, and not again. */
 #define UPOSIX_TELL_ONCE(...) do {						\
 	static bool told_;							\
 	if (!__atomic_exchange_n(&told_, true, __ATOMIC_RELAXED))		\
@@ -119,8 +119,8 @@ enum { UPOSIX_CANCEL = 1, UPOSIX_SIGNAL = 2 };
 enum { UPOSIX_DETACHED = 1, UPOSIX_ENDED = 2 };
 
 /*
- * A thread. A record is never unmapped: a pthread_t is the record's address, and p_magic
- * shows whether the thread of a pthread_t is gone.
+ * The record of a thread. A pthread_t is the address of a record. No record is unmapped,
+ * so that p_magic shows whether the thread of a pthread_t is gone.
  */
 struct uposix_thread {
 	uintptr_t            p_magic;   /* UPOSIX_MAGIC or UPOSIX_GONE; atomic */
@@ -130,8 +130,8 @@ struct uposix_thread {
 	struct ustack       *p_thread;  /* NULL before the thread begins; under p_lock */
 	struct uwaiter      *p_waiter;  /* uwait_self(), by which the child of a fork
 					   ends the wait of this thread */
-	struct usched__wrap  p_wrap;    /* name of the thread in reports, made of
-					   p_func */
+	struct usched__wrap  p_wrap;    /* function that starts the thread, and p_func
+					   and the creator for reports */
 	void              *(*p_func)(void *);
 	void                *p_arg;
 	void                *p_result;
@@ -158,7 +158,7 @@ struct uposix_thread {
 	bool                 p_disabled;        /* PTHREAD_CANCEL_DISABLE */
 	bool                 p_asynchronous;
 	bool                 p_exiting;
-	bool                 p_ended;   /* under p_lock */
+	bool                 p_ended;   /* true after the end; under p_lock */
 	__pthread_unwind_buf_t *p_cleanup;      /* the clean-up handler pushed last */
 	struct uposix_held  *p_held;    /* list of the mutexes that processes share and
 					   that this thread holds as their owner */

@@ -35,7 +35,7 @@ bool uposix__child;
 
 static struct uposix_fd *table[CHUNKS]; /* atomic */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t last_group;             /* under table_lock */
+static uint32_t last_group;             /* newest group; under table_lock */
 static bool used;                       /* unet has adopted a descriptor; under
 					   table_lock */
 static bool careful;                    /* a number was closed by a call that is not
