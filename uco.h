@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uco.h: coroutines: functions that give a value and take one in the middle, at any
- * depth of calls, and go on later.
+ * uco.h: coroutines: functions that can stop at any depth of calls, where they give a
+ * value and take one, and go on later.
  *
  *	void *count(void *arg, void *value)
  *	{
@@ -15,26 +15,27 @@
  *		use(value);
  *	uco_close(co);
  *
- * A coroutine has frames of its own and nothing else: no place in a queue, no identity.
- * A thread, the resumer, runs the coroutine, and goes on when the coroutine yields or
- * ends. Meanwhile the coroutine is the thread: ustack_self(), keys, tokens, locks, names,
- * errno and the floating point control words are the thread's, and cancelling the thread
- * ends waits of the coroutine. If the coroutine waits, in ustack_wait(), usync.h or
- * unet.h, the resumer waits. Exceptions of C++ that are being handled belong to one side.
+ * A coroutine has frames of its own, but no place in a queue and no identity. A thread,
+ * the resumer, runs the coroutine, and goes on when the coroutine yields or ends. Until
+ * then the coroutine acts as the thread: ustack_self(), keys, tokens, locks, names, errno
+ * and the floating point control words are the thread's, and cancelling the thread ends
+ * waits of the coroutine. If the coroutine waits, in ustack_wait(), usync.h or unet.h,
+ * the resumer waits. The coroutine and the resumer do not share C++ exceptions that are
+ * being handled.
  *
  * A coroutine belongs to the processor of the thread that made it. Several threads of
- * that processor may resume a coroutine in turn, and a coroutine may resume others.
- * Threads that have to do with coroutines stay on their processor. If a thread is aborted
- * in a coroutine, the frames of all coroutines that ran in the thread are dropped,
- * without clean-up.
+ * that processor may resume a coroutine in turn, and a coroutine may resume others. A
+ * thread that has made or resumed a coroutine stays on its processor. If a thread is
+ * aborted while it runs coroutines, their frames are dropped without clean-up.
  *
- * The rule of ustack.h is about frames, and holds between a coroutine and the resumer:
- * neither follows a pointer into the other's frames. Values are words, or point to the
- * heap.
+ * The rule of ustack.h for pointers to a stack also holds between a coroutine and the
+ * resumer: neither may follow a pointer into frames of the other. So a value has to be a
+ * word, or point to the heap.
  *
- * All calls are for threads, over any scheduler, or over the dispatcher alone. Regions
- * of ustack_preemptible() must not make them. With USCHED_INLINE_SWITCH defined before
- * the header, uco_resume() and uco_yield() save only what is live; see usched.h.
+ * All calls are for threads, over any scheduler, or over the dispatcher alone. A region
+ * of ustack_preemptible() must not make these calls. If USCHED_INLINE_SWITCH is defined
+ * before the header is included, uco_resume() and uco_yield() save only the registers
+ * that are in use: see usched.h.
  */
 #ifndef USCHED_CO_H
 #define USCHED_CO_H
@@ -49,8 +50,8 @@ extern "C" {
 #endif
 
 /*
- * The function of a coroutine. The arguments are that of uco_create() and the value of
- * the first uco_resume(). The result is the last value that the coroutine gives.
+ * The function of a coroutine. The arguments are the `arg' of uco_create() and the value
+ * of the first uco_resume(). The result is the last value that the coroutine gives.
  */
 typedef void *uco_fn(void *arg, void *value);
 
@@ -59,49 +60,49 @@ enum uco_status {
 	UCO_NEW,                /* the function was not called yet */
 	UCO_SUSPENDED,          /* the coroutine has yielded */
 	UCO_RUNNING,            /* a thread runs the coroutine */
-	UCO_RESUMING,           /* and the coroutine has resumed another coroutine */
+	UCO_RESUMING,           /* the coroutine has resumed another coroutine */
 	UCO_ENDED,              /* the function has returned */
 };
 
 /* Private to uco.c and the inline functions. */
 struct uco {
-	void          *co_value;        /* on its way */
-	uint8_t        co_status;       /* enum uco_status, except where the mark says */
+	void          *co_value;        /* the value that is being given */
+	uint8_t        co_status;       /* enum uco_status; see uco_status() */
 	uint8_t        co_closing;
-	char          *co_low;          /* inline functions do not yield with SP below */
-	struct ustack *co_thread;       /* while s_inside: the last resumer */
-	struct uco    *co_outer;        /* running: the coroutine that resumed, or NULL */
+	char          *co_low;          /* with SP below, uco_yield() goes the long way */
+	struct ustack *co_thread;       /* the last resumer, while this is s_inside */
+	struct uco    *co_outer;        /* the coroutine that has resumed this, or NULL */
 	uco_fn        *co_func;         /* constant, as the next */
 	void          *co_arg;
 	/* The suspended frames: the coroutine's, or the resumer's while the coroutine
-	   runs. Last: the first image is behind. */
+	   runs. The member is the last, as the first image is behind. */
 	struct ustack  co_frames __attribute__((aligned(16)));
 };
 
-/* Private: the calls below, without inline functions. */
+/* Private: the calls below, but not inlined. */
 int uco__resume(struct uco *co, void *value, void **result);
 int uco__yield(void *value, void **next);
 
 /*
- * Private: called first by the inline functions if anything is unusual. Return 1: the
- * caller must still execute the statement; 0: the exchange was done the long way, and the
- * caller was resumed since; an error.
+ * Private: the inline functions call these first if anything is unusual. Return 1 if the
+ * caller has to execute the statement; 0 if the frames were exchanged without the
+ * statement, and the caller was resumed since; or an error.
  */
 int uco__enter(struct uco *co, void *value);
 int uco__leave(void *value);
 
-/* Private: the offset of co_low from a record, for the statement. */
+/* Private: the offset of co_low from co_frames, for the statement. */
 #define UCO__LOW [low] "i"((intptr_t)offsetof(struct uco, co_low) \
 			   - (intptr_t)offsetof(struct uco, co_frames))
 
-/* Private: the end of the inline functions, if the other side used no statement. */
+/* Private: end the inline functions, if the other side has not used the statement. */
 int uco__resumed(struct uco *co, void **result);
 int uco__yielded(void **next);
 
 /*
- * Makes a coroutine in *co. This takes only memory. The first uco_resume() calls the
- * function, on a stack of c_stack_size from the thread's scheduler, even if the thread
- * has an own stack. *co must be closed before the scheduler is destroyed. 0; -EINVAL:
+ * Makes a coroutine, and sets *co to it. Only memory is allocated. The first uco_resume()
+ * calls the function, on a stack of c_stack_size from the thread's scheduler, even if the
+ * thread has an own stack. Close *co before the scheduler is destroyed. 0; -EINVAL:
  * `func' is NULL; -EPERM: the caller is no thread, or has an attachment of its own
  * (usched__attach()); -ENOMEM: no memory. Does not switch.
  */
@@ -115,15 +116,15 @@ struct uco *uco_self(void);
 
 /*
  * Returns the status of `co'.
- * From threads that may resume it. Does not switch.
+ * From threads that may resume `co'. Does not switch.
  */
 enum uco_status uco_status(const struct uco *co);
 
 /*
- * Ends and frees `co'. If `co' has yielded, `co' is resumed, and uco_yield() there
- * returns the error -ECANCELED, as does each later uco_yield(), at once. The function
- * cleans up and returns, and may wait meanwhile. uco.hh has exceptions for that. After an
- * error nothing has changed.
+ * Ends and frees `co'. If `co' has yielded, `co' is resumed, and the uco_yield() there
+ * returns the error -ECANCELED. Each later uco_yield() of `co' returns -ECANCELED at
+ * once. The function of `co' has to clean up and return, and may wait for that. uco.hh
+ * throws an exception instead. After an error nothing has changed.
  * 0; -EBUSY: `co' is running; -EPERM, -EXDEV, -ENOMEM, -EFAULT: if `co' has yielded, as
  * uco_resume().
  * Switches.
@@ -136,9 +137,9 @@ USCHED_INLINE struct uco *uco__of(struct ustack *frames)
 }
 
 /*
- * Runs `co' until `co' yields or the function returns. uco_yield() of `co' gets `value';
- * at first the function gets `value'. Sets *result, unless NULL, to the value that `co'
- * gives. After an error nothing has changed.
+ * Runs `co' until `co' yields or the function returns. The first time, the function gets
+ * `value'; later, the uco_yield() in which `co' has stopped gets `value'. Sets *result,
+ * unless `result' is NULL, to what `co' gives. After an error nothing has changed.
  * 0: `co' has yielded; 1: the function has returned; -EPERM as uco_create(); -EXDEV: `co'
  * belongs to another processor or scheduler; -EBUSY: `co' is running, here or in another
  * thread; -ESRCH: `co' has ended; -ENOMEM, -EFAULT as ustack_block().
@@ -183,7 +184,8 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 
 /*
  * Gives `value' to the resumer of the innermost coroutine that the caller runs, and
- * returns when that coroutine is resumed. *next, unless NULL, gets the value of that.
+ * returns when that coroutine is resumed again. Sets *next, unless `next' is NULL, to the
+ * value of that uco_resume().
  * 0; -ECANCELED: the coroutine is being closed, and has to return; -EPERM: the caller
  * runs no coroutine; -ENOMEM, -EFAULT as ustack_block(), with nothing changed.
  * Switches.

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uevents.h: timers, and descriptors that become ready, for the threads of a dispatcher.
- * Each dispatcher has one struct uevents, which the first such wait of a thread makes:
- * then s_events is set. Programs use usync.h and unet.h instead.
+ * Each dispatcher has one struct uevents, s_events, which is made when a thread waits for
+ * an event for the first time. Programs use usync.h and unet.h, and not this header.
  *
  * If s_polls is 1, the scheduler must
  *
- *  - call uevents_look() in s_next, regularly while threads are ready. The scheduler
- *    decides before whether the blocking thread goes on at once, since threads that
- *    events wake join the queue;
- *  - sleep by uevents_sleep() and no other call, in s_next, and end that sleep by
+ *  - call uevents_look() in s_next, regularly while threads are ready. Before the call
+ *    the scheduler decides whether the blocking thread goes on at once, since events may
+ *    wake threads, which join the queue;
+ *  - sleep in s_next by uevents_sleep() and no other call, and end such a sleep by
  *    uevents_interrupt();
  *  - call uevents_close() after the dispatcher's last use.
  *
- * These calls do nothing for a dispatcher without events. If s_polls is 0, threads have
- * no deadlines and wait for no descriptors: such calls fail with -ENOTSUP.
+ * These calls do nothing for a dispatcher without events. If s_polls is 0, calls of
+ * threads that need a deadline or have to wait for a descriptor fail with -ENOTSUP.
  *
- * Timers expire, and descriptors are seen to be ready, when s_next looks. A thread that
- * computes for long delays both, unless it gives way: ustack_check(). After fork(2) the
- * child must not use these events, nor run the dispatcher.
+ * Timers expire, and ready descriptors are found, only when s_next makes these calls. So
+ * a thread that computes for long delays both, unless it calls ustack_check(). After
+ * fork(2) the child must not use these events, nor run the dispatcher.
  *
  * No call switches. A call that takes a struct uevents is for the dispatcher's native
  * thread, unless the comment on the call says otherwise.
@@ -47,7 +47,7 @@ struct uexpiry {
    again. */
 typedef void uexpired_fn(struct uexpiry *x);
 
-/* A registered descriptor: part of an object that is never freed. */
+/* A registered descriptor, as a part of an object that is never freed. */
 struct uinterest {
 	void (*in_ready)(struct uinterest *i, unsigned ready);  /* may not block */
 };
@@ -63,7 +63,7 @@ enum {
 };
 
 /*
- * The events of a dispatcher. The functions are for the inline calls below; programs
+ * The events of a dispatcher. The inline calls below call the functions. Programs may
  * read the counters.
  */
 struct uevents {
@@ -76,20 +76,20 @@ struct uevents {
 
 	uint64_t e_serial;      /* unique in the process, not 0: constant */
 
-	/* Owned by its native thread; read by all. */
-	uint32_t e_waiting;  /* threads that wait for time, kernel or a native thread */
+	/* Written on the dispatcher's native thread; read by all. */
+	uint32_t e_waiting;     /* threads that wait for events: uevents_waited() */
 	uint64_t e_ready;       /* descriptors that the kernel has found ready, so far */
 	uint64_t e_expired;     /* timers and deadlines that have come, so far */
 };
 
-/* Times for uevents_sleep() that stand for no time. */
+/* Values for `until' in e_poll that are not times. */
 #define UEVENTS_RUN  ((int64_t)0)       /* run what is due or ready; do not sleep */
-#define UEVENTS_LOOK ((int64_t)-1)      /* UEVENTS_RUN, unless done just now */
+#define UEVENTS_LOOK ((int64_t)-1)      /* the same, unless that was done just now */
 
 /*
  * Sets *e to the events of `s', and makes the events at the first call. If the process
- * has no descriptors left, timers and interrupts work all the same; the first
- * uevents_add() that finds descriptors opens the poller.
+ * has no descriptors left for the poller, timers and interrupts work all the same, and
+ * each uevents_add() tries again to open the poller.
  * 0; -ENOMEM: no memory; -ENOTSUP: `s' does not look for events (s_polls).
  * From the dispatcher's native thread.
  */
@@ -103,35 +103,34 @@ int uevents_of(struct usched *s, struct uevents **e);
 int uevents_create(struct uevents **e);
 
 /*
- * Registers `fd': in_ready is called, on the dispatcher's native thread, when it becomes
- * ready for one of `ways', which are UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and
- * UEVENTS_PEER_END. in_ready is called for all of these ways if UEVENTS_OUTPUT is one of
- * `ways', or if `fd' is registered already; for errors and hang-ups always.
+ * Registers `fd' until `fd' is closed. Each time that `fd' becomes ready for one of
+ * `ways' (an edge: EPOLLET), in_ready is called on the dispatcher's native thread. `ways'
+ * are UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and UEVENTS_PEER_END. If
+ * UEVENTS_OUTPUT is one of `ways', or if `fd' is registered already, in_ready is called
+ * for all of these ways. in_ready is always called for errors and hang-ups.
  *
- * That is at each edge (EPOLLET), until `fd' is closed.
- *
- * 0; -EBADF: `fd' is no descriptor; -EEXIST: `fd' is registered already; new ways are
+ * 0; -EBADF: `fd' is no descriptor; -EEXIST: `fd' was registered already, new ways were
  * added, and in_ready is called once more if `fd' is ready; -ENOMEM: no memory; -EMFILE,
- * -ENFILE: no descriptors left for the poller; -EPERM: a file, which is always ready;
- * -ENOSPC: no watch of epoll(7) left. From any native thread.
+ * -ENFILE: no descriptors are left for the poller; -EPERM: `fd' is a file, which is
+ * always ready; -ENOSPC: no watch of epoll(7) is left. From any native thread.
  */
 int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i);
 
 /*
- * Private: as uevents_add(). If `fd' is registered for the ways already, and is the same
- * file as then, returns -EEXIST and changes nothing.
+ * Private: as uevents_add(). If `fd' is registered for the ways already, and is still the
+ * same file, the call returns -EEXIST and changes nothing.
  */
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 	__attribute__((visibility("hidden")));
 
 /*
- * Undoes the registration of `fd', if there is one; close(2) does so by itself.
+ * Undoes the registration of `fd', if there is one. close(2) does that, too.
  * From the native thread of `e'.
  */
 void uevents_remove(struct uevents *e, int fd);
 
 /*
- * Undoes the registrations of `fd', which stays open, with all events of the process.
+ * Undoes the registrations of `fd' with all dispatchers of the process. `fd' stays open.
  * From any native thread.
  */
 void uevents_forget(int fd);
@@ -141,11 +140,11 @@ void uevents__hold(int on);
 void uevents__forked(void);
 
 /*
- * Private: descriptors of the library have numbers that programs seldom name, and posix/
- * keeps programs from closing them. uevents__own() moves a new descriptor, or -1, to such
- * a number if possible, and returns the number. uevents__disown() ends that before a
- * close(2), and returns `fd'. uevents__next_own() returns the first such number in a
- * range, or -1.
+ * Private: descriptors of the library have numbers that programs seldom use, and posix/
+ * keeps programs from closing them. uevents__own() moves a new descriptor to such a
+ * number if possible, notes the number as the library's, and returns it; for -1, -1.
+ * uevents__disown() removes the note before a close(2), and returns `fd'.
+ * uevents__next_own() returns the first noted number from `first' to `last', or -1.
  * From any native thread.
  */
 int uevents__own(int fd);
@@ -156,15 +155,16 @@ int uevents__next_own(unsigned first, unsigned last);
 int64_t uevents_now(void);
 
 /*
- * Returns the next tick of the system's coarse clock, in ns. The clock is faster to read
- * than uevents_now(), and the tick is later than now by up to one tick. From anywhere.
+ * Returns the time of the next tick of the system's coarse clock, in ns. The call is
+ * faster than uevents_now(), and the time is later than now, by up to the length of a
+ * tick. From anywhere.
  */
 int64_t uevents_next_tick(void);
 
 /*
  * Returns whether a thread waits for an event: a timer, the kernel, or a native thread
- * that works for the thread. If none does, and no thread is ready, the scheduler has a
- * deadlock, or waits for wakes by other native threads.
+ * that works for the thread. If no thread does, and no thread is ready, the scheduler has
+ * a deadlock, or waits for wakes by other native threads.
  * From any native thread.
  */
 static inline int uevents_waited(const struct usched *s)
@@ -175,9 +175,9 @@ static inline int uevents_waited(const struct usched *s)
 }
 
 /*
- * Counts a thread that begins, with `n' 1, or ends, with -1, to wait for an event, for
- * uevents_waited(). uwait_block() makes this call by itself.
- * From its native thread.
+ * Counts, for uevents_waited(), a thread that starts to wait for an event if `n' is 1, or
+ * that stops waiting if `n' is -1. uwait_block() makes this call by itself.
+ * From the native thread of `e'.
  */
 static inline void uevents_count(struct uevents *e, int n)
 {
@@ -197,8 +197,8 @@ static inline void uevents_look(struct usched *s)
 
 /*
  * Sleeps until an event or an interrupt, but not beyond `until', ns of CLOCK_MONOTONIC
- * or USCHED_NEVER. The sleep may end early: look for work, and sleep again.
- * 1; 0: the dispatcher has no events, and the call did not sleep.
+ * or USCHED_NEVER. The sleep may end early. So look for work, and then sleep again.
+ * Returns 1, or 0 if the dispatcher has no events, and the call did not sleep.
  * From s_next, when no thread is ready.
  */
 static inline int uevents_sleep(struct usched *s, int64_t until)
@@ -213,7 +213,7 @@ static inline int uevents_sleep(struct usched *s, int64_t until)
  * Ends the uevents_sleep() that is going on, or else the next one. A native thread that
  * wakes a thread notes the wake in the scheduler, under a lock, and then makes this call;
  * the scheduler looks for such notes before and after a sleep.
- * 1; 0: the dispatcher has no events, so the scheduler sleeps in a way of its own.
+ * Returns 1, or 0 if the dispatcher has no events, and so sleeps in another way.
  * From any native thread.
  */
 static inline int uevents_interrupt(struct usched *s)
@@ -227,7 +227,7 @@ static inline int uevents_interrupt(struct usched *s)
 }
 
 /*
- * Closes the events. Afterwards threads of `s' may be aborted, and must not run.
+ * Closes the events. Afterwards threads of `s' may be aborted, but must not run.
  */
 static inline void uevents_close(struct usched *s)
 {
