@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64.S: the switch for AArch64, AAPCS64. The contract is in arch.h, the statement
- * that most threads block in is in uswitch.h; usched__handover() is the same as a
+ * aarch64.S: the switch for AArch64, AAPCS64. The contract is in arch.h. The statement in
+ * which most threads block is in uswitch.h; usched__handover() does the same as a
  * function.
  *
- * A frame saved by a function, from top up; what the ABI has a function preserve, except
- * FPCR (see ustack_control()), and no more:
+ * The frame that a function saves has, from the top up, what the ABI has a function
+ * preserve, except FPCR (see ustack_control()):
  *
  *      0  x29 x30
  *     16  x19 ... x28
  *     96  d8 ... d15
- *    160  the caller's
+ *    160  the caller's frame
  *
- * x30 is saved signed. The signature depends on SP and a key of the process;
- * a frame comes back to its address, so it stays valid.
+ * x30 is saved with a signature, which depends on SP and a key of the process. A frame
+ * comes back to the same address, so the signature stays valid.
  */
 
 #if !defined(__aarch64__) || defined(__ILP32__)
@@ -25,10 +25,10 @@
 
 #define OP_LOAD         2               /* ARCH_LOAD */
 #define OP_LAUNCH       3               /* ARCH_LAUNCH */
-#define CONTEXT_PC      440             /* in ucontext_t */
+#define CONTEXT_PC      440             /* bytes, in ucontext_t */
 #define FRAME           160
 #define AT_HWCAP2       26
-#define HWCAP2_SME      23              /* a bit */
+#define HWCAP2_SME      23              /* the number of a bit */
 
 .macro	push_frame
 	hint	#25                             /* paciasp, and a landing pad */
@@ -67,7 +67,8 @@
 	.cfi_offset d15, -FRAME + 152
 .endm
 
-/* For unwinders, below a thread that has blocked; `reg' is its record. */
+/* Has unwinders take the thread that has blocked for the caller. Register `reg' has the
+   record of that thread. */
 .macro	caller_of_record reg
 	.cfi_escape 0x10, 30, 2, 0x70 + \reg, U_PC
 	.cfi_escape 0x10, 29, 2, 0x70 + \reg, U_FP
@@ -155,8 +156,8 @@ function usched__handover, visibility=protected
 end usched__handover
 
 /*
- * Not called, but jumped to: `self', x1, has blocked, and its record says how it goes on.
- * x0 u, x2 s.
+ * Not called, but jumped to when `self' (x1) has blocked and its record says where it
+ * goes on. x0 is u, x2 is s.
  */
 function usched__far, visibility=protected
 	.cfi_def_cfa sp, 0
@@ -173,8 +174,8 @@ function usched__far, visibility=protected
 end usched__far
 
 /*
- * Called by the statement, which keeps nothing but x0, x1 and x2 for later, and finds x0
- * in x3. Its frames begin at SP. Returns w0.
+ * Called by the statement and usched__handover(). Preserves x1 and x2, and returns in x3
+ * what was in x0. The top is SP. Returns the result of usched__fit_top() in w0.
  */
 function usched__fit, visibility=protected
 	hint	#25                             /* paciasp, and a landing pad */
@@ -203,7 +204,8 @@ end usched__fit
 
 /*
  * int usched__switch(arch_next_fn *next, void *arg);
- * x0 next, x1 arg; next(x0 top, x1 arg) returns x0 aj_at, x1 aj_op.
+ * x0 is next, x1 is arg. next(), with x0 top and x1 arg, returns aj_at in x0 and aj_op in
+ * x1.
  */
 function usched__switch
 	push_frame
@@ -213,7 +215,7 @@ function usched__switch
 	b	usched__jump
 end usched__switch
 
-/* x0 aj_at, x1 aj_op. */
+/* Goes where a struct arch_jump says: x0 is aj_at, x1 is aj_op. */
 function usched__jump
 	.cfi_undefined x30
 	cmp	x1, #0
@@ -242,7 +244,8 @@ function usched__jump
 end usched__jump
 
 /*
- * x0 a thread. The outermost frame: no return address, x29 0, and unwinders are told so.
+ * Starts the thread in x0. Its outermost frame has no return address and x29 is 0, so
+ * unwinders stop there. Other registers are cleared as x86_64.S says.
  */
 function usched__launch
 	.cfi_undefined x30
@@ -260,7 +263,7 @@ function usched__launch
 	b	usched__jump
 end usched__launch
 
-/* x0 a blocked thread, which calls usched__visited(), for unwinders. */
+/* Calls usched__visited() below the blocked thread in x0, the caller for unwinders. */
 function usched__below
 	.cfi_undefined x30
 	ldr	x9, [x0, #U_TOP]
@@ -270,7 +273,7 @@ function usched__below
 	mov	x19, x0
 	.cfi_def_cfa x29, 0
 	caller_of_record 19
-	sub	sp, sp, #16                     /* so that its frame begins below */
+	sub	sp, sp, #16                     /* the visitor's frames begin below */
 	mov	w0, wzr
 	bl	usched__visited
 	b	usched__jump
@@ -300,7 +303,7 @@ end usched__set_control
 
 /*
  * int usched__probe(void);
- * chkfeat (a hint) clears bit 0 of x16 where a guarded control stack is on.
+ * chkfeat (a hint) clears bit 0 of x16 if a guarded control stack is on.
  */
 function usched__probe
 	hint	#34                             /* bti c */
@@ -315,8 +318,8 @@ function usched__probe
 end usched__probe
 
 /*
- * x0 is incremented if the machine has SME. Keeps no more than the ABI says. On systems
- * other than Linux no thread may use SME.
+ * Increments x0 if the machine has SME. Preserves no other registers than the ABI says.
+ * On systems other than Linux no thread may use SME, so x0 stays.
  */
 function usched__has_sme
 #ifdef __linux__
@@ -345,14 +348,14 @@ end usched__has_sme
 
 /*
  * void usched__commit(void);
- * A caller with something in ZA has a block in its frame, which TPIDR2_EL0 names:
+ * A caller that still needs ZA has a block in its frame, to which TPIDR2_EL0 points:
  *
  *      0  where ZA is to be saved
- *      8  how many rows of it, in 16 bits
+ *      8  how many rows of ZA are to be saved, in 16 bits
  *     10  zeros, in this version of the ABI
  *
- * Where the register is 0 afterwards, that caller loads ZA from there when it goes on.
- * Instructions by number: not all assemblers know them.
+ * Sets TPIDR2_EL0 to 0, which tells that caller to load ZA from there again. Some
+ * instructions are written as numbers, since not all assemblers know their names.
  */
 function usched__commit
 	hint	#25                             /* paciasp, and a landing pad */
@@ -370,7 +373,7 @@ function usched__commit
 	ldr	x10, [x9, #8]
 	lsr	x11, x10, #16
 	cbz	x11, 1f
-	brk	#1                              /* another version */
+	brk	#1                              /* another version of the ABI */
 1:
 	ldr	x0, [x9]
 	.inst	0x04bf5821                      /* rdsvl x1, #1 */
@@ -406,7 +409,7 @@ end usched__commit
 
 	.section .note.GNU-stack, "", %progbits
 
-	/* GNU_PROPERTY_AARCH64_FEATURE_1_AND: BTI and PAC */
+	/* GNU_PROPERTY_AARCH64_FEATURE_1_AND with BTI and PAC */
 	.section .note.gnu.property, "a"
 	.balign	8
 	.word	4, 16, 5

@@ -150,7 +150,7 @@ usched__resumed:
 	.cfi_adjust_cfa_offset -4
 	pop	{r4-r11, pc}
 	.cfi_restore_state
-	.cfi_def_cfa_offset FRAME               /* LLVM's assembler forgets it */
+	.cfi_def_cfa_offset FRAME               /* LLVM's assembler does not restore it */
 
 .Lfit:
 	mov	r0, r6

@@ -129,7 +129,7 @@ usched__resumed:
 	pop_frame
 	ret
 	.cfi_restore_state
-	.cfi_def_cfa_offset RETURN_AT + 4       /* LLVM's assembler forgets it */
+	.cfi_def_cfa_offset RETURN_AT + 4       /* LLVM's assembler does not restore it */
 
 .Lfit:
 	movl	%esp, %ebp

@@ -115,7 +115,7 @@ usched__resumed:
 	.cfi_def_cfa_offset 0
 	ret
 	.cfi_restore_state
-	.cfi_def_cfa_offset FRAME               /* LLVM's assembler forgets it */
+	.cfi_def_cfa_offset FRAME               /* LLVM's assembler does not restore it */
 
 .Lfar:
 	mv	a1, a0

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * x86_64.S: the switch for x86-64, System V ABI. The contract is in arch.h, the statement
- * that most threads block in is in uswitch.h; usched__handover() is the same as a
+ * x86_64.S: the switch for x86-64, System V ABI. The contract is in arch.h. The statement
+ * in which most threads block is in uswitch.h; usched__handover() does the same as a
  * function.
  *
- * A frame saved by a function, from top up; what the ABI has a function preserve, except
- * control words (see ustack_control()), and no more:
+ * The frame that a function saves has, from the top up, what the ABI has a function
+ * preserve, except control words (see ustack_control()):
  *
  *      0  r15 r14 r13 r12 rbx rbp
  *     48  return address
  *
- * CPUs predict that `ret' goes back to the last call. That is right for a thread that was
- * called from the same place as the one that ran before, as threads that block in one
- * function are; their callers are predicted as well. Any other thread gets a jump, which
- * is predicted from where jumps went before. rcx holds the return address of the thread
- * that ran before, if that has blocked in a function; otherwise anything.
+ * CPUs predict that `ret' goes back to the last call. That is right if the thread that
+ * goes on has the same return address as the thread that ran before, as threads that
+ * block in one function have; then their callers' returns are predicted, too. For other
+ * threads a jump takes the place of `ret', and is predicted from where jumps went before.
+ * rcx holds the return address of the thread that ran before, if that thread has blocked
+ * in a function; otherwise anything.
  *
- * Functions that are entered by a call or a jump through a register start with endbr64,
- * and the object is marked for indirect branch tracking only: a shadow stack could not
- * follow.
+ * Functions that are entered by a call or a jump through a register start with endbr64.
+ * The object is marked for indirect branch tracking, but not for shadow stacks, which
+ * could not follow a switch.
  */
 
 #if !defined(__x86_64__) || defined(__ILP32__)
@@ -32,7 +33,7 @@
 #define RETURN_AT       48
 #define OP_LOAD         2               /* ARCH_LOAD */
 #define OP_LAUNCH       3               /* ARCH_LAUNCH */
-#define CONTEXT_RIP     168             /* in ucontext_t */
+#define CONTEXT_RIP     168             /* bytes, in ucontext_t */
 
 .macro	push_frame
 	.irp	reg, rbp, rbx, r12, r13, r14, r15
@@ -50,7 +51,8 @@
 	.endr
 .endm
 
-/* For unwinders, below a thread that has blocked; `reg', of DWARF, is its record. */
+/* Has unwinders take the thread that has blocked for the caller. DWARF's register `reg'
+   has the record of that thread. */
 .macro	caller_of_record reg
 	.cfi_escape 0x10, 16, 2, 0x70 + \reg, U_PC
 	.cfi_escape 0x10, 6, 2, 0x70 + \reg, U_FP
@@ -106,7 +108,7 @@ function usched__handover, visibility=protected
 	call	usched__fit
 	testl	%eax, %eax
 	jz	.Lagain
-	xorl	%ecx, %ecx                      /* no return address is 0 */
+	xorl	%ecx, %ecx                      /* not a return address: jump */
 	jmp	.Lreturn
 
 	entry	usched__resumed
@@ -119,7 +121,7 @@ function usched__handover, visibility=protected
 	pop_frame
 	ret
 	.cfi_restore_state
-	.cfi_def_cfa_offset RETURN_AT + 8       /* LLVM's assembler forgets it */
+	.cfi_def_cfa_offset RETURN_AT + 8       /* LLVM's assembler does not restore it */
 .Lelsewhere:
 	pop_frame
 	popq	%rcx
@@ -129,8 +131,8 @@ function usched__handover, visibility=protected
 end usched__handover
 
 /*
- * Not called, but jumped to: `self', rsi, has blocked; its record says how it goes on.
- * rdi u, rdx s.
+ * Not called, but jumped to when `self' (rsi) has blocked and its record says where it
+ * goes on. rdi is u, rdx is s.
  */
 function usched__far, visibility=protected, \
 	cfi=".cfi_def_cfa rsp, 0", cfi2="caller_of_record 4"
@@ -146,8 +148,8 @@ function usched__far, visibility=protected, \
 end usched__far
 
 /*
- * Called by the statement, which keeps nothing but rdi, rsi and rdx for later. Its frames
- * begin above the return address, at any alignment. Returns eax.
+ * Called by the statement and usched__handover(). Preserves rdi, rsi and rdx. The top is
+ * above the return address, at any alignment. Returns in eax what usched__fit_top() does.
  */
 function usched__fit, visibility=protected
 	leaq	8(%rsp), %rax
@@ -174,7 +176,8 @@ end usched__fit
 
 /*
  * int usched__switch(arch_next_fn *next, void *arg);
- * rdi next, rsi arg; next(rdi top, rsi arg) returns rax aj_at, rdx aj_op.
+ * rdi is next, rsi is arg. next(), with rdi top and rsi arg, returns aj_at in rax and
+ * aj_op in rdx.
  */
 function usched__switch
 	push_frame
@@ -186,7 +189,7 @@ function usched__switch
 	jmp	usched__jump
 end usched__switch
 
-/* rax aj_at, rdx aj_op. */
+/* Goes where a struct arch_jump says: rax is aj_at, rdx is aj_op. */
 function usched__jump, cfi=".cfi_undefined rip"
 	testq	%rdx, %rdx
 	jle	.Lframe
@@ -213,14 +216,15 @@ function usched__jump, cfi=".cfi_undefined rip"
 .Lframe:
 	movq	%rax, %rsp
 	movl	%edx, %eax
-	movq	RETURN_AT(%rsp), %rcx           /* `ret': it was called last */
+	movq	RETURN_AT(%rsp), %rcx           /* `ret', as this call was last */
 	jmp	.Lreturn
 end usched__jump
 
 /*
- * rdi a thread. The outermost frame: no return address, rbp 0, and unwinders are told so.
- * What other registers hold belongs to the dispatcher, and would be saved in frames of
- * the thread, where addresses keep it from moving: uproc_local.c.
+ * Starts the thread in rdi. Its outermost frame has no return address and rbp is 0, so
+ * unwinders stop there. Other registers are cleared, because the thread would save in its
+ * frames what the dispatcher has left in them, and addresses in frames keep a thread from
+ * moving: uproc_local.c.
  */
 function usched__launch, cfi=".cfi_undefined rip"
 	movq	U_STACK(%rdi), %rax
@@ -236,14 +240,14 @@ function usched__launch, cfi=".cfi_undefined rip"
 	jmp	usched__jump
 end usched__launch
 
-/* As usched__launch(), where a statement goes on: rsp a bottom, rbx the record. */
+/* Starts a coroutine, where a statement goes on: rsp is a bottom, rbx the record. */
 function usched__begin, cfi=".cfi_undefined rip"
 	movq	%rbx, %rdi
 	xorl	%ebp, %ebp
 	call	*U_FUNC(%rdi)
 end usched__begin
 
-/* rdi a blocked thread, which calls usched__visited(), for unwinders. */
+/* Calls usched__visited() below the blocked thread in rdi, the caller for unwinders. */
 function usched__below, cfi=".cfi_undefined rip"
 	movq	U_TOP(%rdi), %rsp               /* R5 */
 	andq	$-2, %rsp
@@ -260,7 +264,7 @@ end usched__below
 
 /*
  * _Noreturn void usched__exit(void);
- * The frame below is dropped with the rest of the stack.
+ * The frames of the call are dropped with the rest of the stack.
  */
 function usched__exit, cfi=".cfi_undefined rip"
 	andq	$-16, %rsp
@@ -270,7 +274,7 @@ end usched__exit
 
 /*
  * uint64_t usched__control(void);
- * MXCSR without its sticky flags, and above it the x87 control word.
+ * Returns MXCSR without sticky flags; the x87 control word is the upper half.
  */
 function usched__control
 	stmxcsr	-8(%rsp)
@@ -285,8 +289,8 @@ end usched__control
 
 /*
  * void usched__set_control(uint64_t words);
- * An x87 control word that unmasks an exception traps at once if the sticky flag is set,
- * so the flags are cleared first.
+ * An x87 control word that unmasks an exception causes a trap at once if the exception's
+ * sticky flag is set, so the flags are cleared first.
  */
 function usched__set_control
 	movq	%rdi, -8(%rsp)
@@ -298,7 +302,7 @@ end usched__set_control
 
 /*
  * int usched__probe(void);
- * rdssp reads the shadow stack pointer, and is a nop where there is none.
+ * rdssp reads the shadow stack pointer, and does nothing if there is no shadow stack.
  */
 function usched__probe
 	xorl	%eax, %eax
@@ -326,7 +330,7 @@ end usched__commit
 
 	.section .note.GNU-stack, "", @progbits
 
-	/* GNU_PROPERTY_X86_FEATURE_1_AND: IBT, and not SHSTK */
+	/* GNU_PROPERTY_X86_FEATURE_1_AND with IBT, and without SHSTK */
 	.section .note.gnu.property, "a"
 	.balign	8
 	.long	4, 16, 5
