@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dump.h: what uinspect.c collects and uinspect_show.c writes; and how a scheduler is
- * kept from being destroyed meanwhile, also for uinspect_metrics.c. Private.
+ * dump.h: what uinspect.c collects and uinspect_show.c writes; and pins, which keep the
+ * schedulers from being destroyed meanwhile, for uinspect_metrics.c as well. Private.
  */
 #ifndef USCHED_DUMP_H
 #define USCHED_DUMP_H
@@ -20,7 +20,7 @@ enum {
 	DUMP_BUCKETS = 4096,            /* hash buckets of groups */
 };
 
-/* All schedulers over processors, which uprocs_destroy() does not free while pinned. */
+/* All schedulers over processors. uprocs_destroy() waits while they are pinned. */
 struct pins {
 	struct uprocs **pn_all;
 	size_t          pn_count;
@@ -28,7 +28,7 @@ struct pins {
 
 #define DUMP_PRIVATE __attribute__((visibility("hidden")))
 
-/* Pins all schedulers. 0; -ENOMEM: nothing was pinned. */
+/* Pins all schedulers. Returns 0, or -ENOMEM if nothing was pinned. */
 DUMP_PRIVATE int uinspect__pin(struct pins *n);
 
 /* Unpins all schedulers, and frees pn_all. pn_count stays, for the text of a dump. */
@@ -52,13 +52,13 @@ struct group_key {
 	const char *gk_how;
 	uint8_t     gk_state;
 	uint8_t     gk_number;
-	uint16_t    gk_depth;           /* elements of gr_frames */
+	uint16_t    gk_depth;           /* number of elements of gr_frames */
 };
 
-/* Threads that differ only in what a struct member has. */
+/* Threads that differ only in what their struct member says. */
 struct group {
 	struct group  *gr_next;         /* the next group in the bucket */
-	struct group  *gr_older;        /* the group that was made before */
+	struct group  *gr_older;        /* the group that was made before this one */
 	uint64_t       gr_hash;
 	struct member *gr_first;
 	struct member **gr_last;
@@ -81,17 +81,17 @@ struct task {
 	struct uproc *tk_proc;
 	unsigned      tk_scheduler;
 	unsigned      tk_number;
-	int           tk_state;         /* du_lock */
-	unsigned      tk_steps;         /* du_lock: batches begun and ended */
+	int           tk_state;         /* protected by du_lock, as tk_steps is */
+	unsigned      tk_steps;         /* batches begun, plus batches ended */
 	unsigned      tk_seen;          /* tk_steps when the dump last saw a change */
 	int64_t       tk_since;         /* ns: the time of that change */
 
-	/* For the collector during a batch, else for the dump. */
+	/* These belong to the collector during a batch, and otherwise to the dump. */
 	struct uimage_walk tk_walk;
 	void         *tk_records[DUMP_BATCH];
 	size_t        tk_got, tk_at;
 	size_t        tk_threads;
-	struct ustack_why tk_why;       /* this and the next: of the thread looked at */
+	struct ustack_why tk_why;       /* tk_why and tk_key: of the thread looked at */
 	struct group_key tk_key;
 	const char   *tk_top, *tk_bottom;
 	uintptr_t     tk_frames[SNAP_FRAMES];
@@ -101,7 +101,7 @@ struct task {
 	uintptr_t     tk_runs;          /* the thread that runs, or 0 */
 	const char   *tk_runs_name;
 	uintptr_t     tk_runs_func;
-	size_t        tk_runs_depth;    /* calls of that thread, in tk_frames */
+	size_t        tk_runs_depth;    /* calls of tk_runs, in tk_frames */
 };
 
 struct dump {
@@ -112,15 +112,15 @@ struct dump {
 	size_t          du_count;
 	pthread_mutex_t du_lock;
 	pthread_cond_t  du_changed;
-	size_t          du_users;       /* the dump and collectors. du_lock, as below */
-	struct chunk   *du_chunks;
+	size_t          du_users;       /* the dump and collectors, under du_lock */
+	struct chunk   *du_chunks;      /* this and the next four: under du_lock */
 	struct group   *du_buckets[DUMP_BUCKETS];
 	struct group   *du_newest;
 	size_t          du_groups;
 	size_t          du_lost;        /* threads left out for want of memory */
 };
 
-/* Writes the text. 0; -ENOMEM; an error of write(2). */
+/* Writes the text. Returns 0, -ENOMEM, or an error of write(2). */
 DUMP_PRIVATE int uinspect__show(struct dump *d);
 
 #endif /* USCHED_DUMP_H */

@@ -11,19 +11,19 @@
  *	groups, prints, unpins
  *
  * Only the native thread of a processor may look at the processor's threads. So the
- * collector is a thread of that processor, started like any other: the start wakes a
- * parked processor, and on a busy processor the collector waits for a turn. While the
- * collector runs, no other thread of the processor does.
+ * collector is a thread of that processor. Its start wakes a parked processor, as any
+ * start does, and on a busy processor the collector waits for a turn. While the collector
+ * runs, no other thread of the processor does.
  *
- * A task belongs to the collector during a batch, and else to the dump: tk_state, under
- * du_lock, says to which. The dump may give up a processor that does not answer, only
- * between batches; the task then has what was collected so far. The collector notices
- * when it runs at last. The last user of a dump frees it.
+ * A task is a processor's part of a dump. During a batch a task belongs to the collector,
+ * and otherwise to the dump, as tk_state tells, under du_lock. Between batches the dump
+ * may give up a processor that does not answer. Then the task has what was collected so
+ * far, and the collector ends when it runs at last. The last user of a dump frees it.
  *
  * uprocs_destroy() waits while the scheduler is pinned.
  *
- * If a processor does not answer, the signal of uinspect_install() asks what runs there:
- * see snap.h.
+ * If a processor does not answer, the dump asks by the signal of uinspect_install() what
+ * runs there: see snap.h.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_setname_np() */
@@ -52,13 +52,13 @@
 
 enum {
 	CLOCK_EVERY  = 16,              /* threads between looks at the clock */
-	PIECE        = 300000,          /* ns of a batch, after which it ends */
+	PIECE        = 300000,          /* ns after which a batch ends */
 	MEMORY_CHUNK = 64 << 10,        /* bytes allocated at a time */
 	LOOK_EVERY   = 20,              /* ms between looks at processors */
 	ANSWER_IN    = 1000,            /* ms after which no answer is expected */
 };
 
-/* Bytes that a visit needs below the top of a thread: the unwinder, and a signal. */
+/* Bytes that a visit needs below the top of a thread, for the unwinder and a signal. */
 #if defined(USCHED_ASAN) || defined(USCHED_TSAN)
 enum { VISIT_ROOM = 64 << 10 };         /* sanitizers make frames larger */
 #else
@@ -68,12 +68,12 @@ enum { VISIT_ROOM = 16 << 10 };
 /* The native thread of uinspect_install(), and what its handler needs. */
 static struct {
 	pthread_mutex_t i_lock;
-	int             i_signal;       /* atomic: 0: not installed */
-	bool            i_made;         /* i_lock: the native thread exists */
+	int             i_signal;       /* atomic: 0 before uinspect_install() */
+	bool            i_made;         /* under i_lock: the native thread exists */
 	sem_t           i_posted;
 	pthread_t       i_native;       /* atomic: the native thread asked last */
-	int             i_sent;         /* atomic: signals from here, not from a user */
-	struct uinspect_snap i_snap;    /* i_lock: one dump at a time asks */
+	int             i_sent;         /* atomic: signals of dumps, not yet handled */
+	struct uinspect_snap i_snap;    /* under i_lock, so one dump at a time asks */
 } inspector = { .i_lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- Schedulers that stay ---- */
@@ -86,7 +86,7 @@ void uinspect__unpin(struct pins *n)
 	n->pn_all = NULL;
 }
 
-/* Schedulers may be created between the count and the call, hence the loop. */
+/* Tries again with more room if there are more schedulers than the room is for. */
 int uinspect__pin(struct pins *n)
 {
 	size_t room = 4, found;
@@ -166,8 +166,8 @@ static void find_frames(struct task *k, struct ustack *u)
 }
 
 /*
- * Returns memory of the dump, aligned to 8; NULL: there is no memory. Under du_lock,
- * until all collectors are done.
+ * Returns memory of the dump, aligned to 8 bytes, or NULL if there is no memory. Called
+ * under du_lock, until all collectors are done.
  */
 static void *get_memory(struct dump *d, size_t size)
 {
@@ -188,7 +188,8 @@ static void *get_memory(struct dump *d, size_t size)
 	return memory;
 }
 
-/* Returns a copy; NULL: the text is empty, or there is no memory. As get_memory(). */
+/* Returns a copy of the text, or NULL if the text is empty or there is no memory. Called
+   as get_memory(). */
 static const char *keep_text(struct dump *d, const char *text)
 {
 	size_t size = strlen(text) + 1;
@@ -228,8 +229,8 @@ static bool fits(const struct group *g, const struct task *k)
 			  a->gk_depth * sizeof(uintptr_t)) == 0;
 }
 
-/* Returns the group of the thread that the task looks at. Under du_lock. NULL: no
-   memory. */
+/* Returns the group of the thread that the task looks at, or NULL if there is no memory.
+   Called under du_lock. */
 static struct group *group_of(const struct task *k, uint64_t hash)
 {
 	struct dump *d = k->tk_dump;
@@ -278,7 +279,7 @@ static void add_member(struct task *k, const struct member *m, const char *name)
 	pthread_mutex_unlock(&d->du_lock);
 }
 
-/* Fills in tk_why, tk_key and tk_frames. */
+/* Fills in tk_why, tk_key and tk_frames for `t'. */
 static void look_at_thread(struct task *k, struct uproc_thread *t)
 {
 	struct ustack *u = &t->th_stack;
@@ -370,7 +371,7 @@ static void collect(void *task)
 		change_task(k, more ? TASK_IDLE : TASK_DONE);
 		if (!more)
 			break;
-		ustack_yield();         /* fails without memory, which does no harm */
+		ustack_yield();         /* may fail for lack of memory, without harm */
 	}
 	leave_dump(k->tk_dump);
 }
@@ -411,7 +412,7 @@ static int start_collector(struct task *k)
 	struct ustack *u;
 
 	if (ONE_NATIVE && uproc_self() && uproc_self() != k->tk_proc)
-		return -EBUSY;                  /* that processor cannot run now */
+		return -EBUSY;                  /* the other processor cannot run now */
 	uprocs_hold(r, 1);
 	rc = uproc_start((struct uproc_place){ k->tk_proc, 1 }, NULL, collect, k,
 			 ONE_NATIVE ? &u : NULL);
@@ -438,7 +439,8 @@ static int ask_all(struct dump *d)
 	return 0;
 }
 
-/* Returns false, under du_lock, if the task is done, or the processor does not answer. */
+/* Returns false if the task is done, or gives up a processor that does not answer. Called
+   under du_lock. */
 static bool expects(struct task *k, int64_t now)
 {
 	if (k->tk_state >= TASK_DONE)
@@ -468,13 +470,13 @@ static void await_all(struct dump *d)
 		if (expected)
 			pthread_cond_timedwait(&d->du_changed, &d->du_lock, &t);
 	}
-	for (size_t i = 0; i < d->du_count; i++) /* less the collector */
+	for (size_t i = 0; i < d->du_count; i++) /* without the collector */
 		d->du_tasks[i]->tk_all = uproc_count(d->du_tasks[i]->tk_proc)
 			- (d->du_tasks[i]->tk_state == TASK_GONE);
 	pthread_mutex_unlock(&d->du_lock);
 }
 
-/* Returns false if no answer comes: `p' blocks the signal, or sleeps in the kernel. */
+/* Returns false if no answer comes, as `p' blocks the signal or sleeps in the kernel. */
 static bool snap_native(struct uproc *p, int sig)
 {
 	__atomic_store_n(&inspector.i_native, p->p_native, __ATOMIC_RELAXED);
@@ -544,8 +546,8 @@ static int dump_here(int fd, unsigned how)
 	return rc;
 }
 
-/* A dump for a thread: made by another native thread, so that the caller's processor can
-   go on. */
+/* A dump that a thread asks for. Another native thread makes the dump, so that the
+   caller's processor can go on. */
 struct dump_job {
 	int                dj_fd;
 	unsigned           dj_how;
@@ -579,7 +581,7 @@ static int dump_apart(struct uprocs *r, int fd, unsigned how)
 	rc = -pthread_create(&native, NULL, run_apart, job);
 	if (rc == 0) {
 		rc = usync_group_wait(&job->dj_done, USCHED_NEVER);
-		pthread_join(native, NULL);     /* soon over */
+		pthread_join(native, NULL);     /* the native thread ends soon */
 		rc = rc ? rc : job->dj_rc;
 	}
 	uprocs_hold(r, 0);

@@ -4,8 +4,8 @@
  * 0.0.4).
  *
  * A counter is a word that any native thread may read, without help of the processor. The
- * counters are read one after the other. The text is written after the last scheduler was
- * unpinned, since a write may wait for long.
+ * counters are read one after the other. The text is written after the schedulers
+ * were unpinned, since a write may wait for long.
  */
 #include "uinspect.h"
 
@@ -29,7 +29,7 @@ enum {
 	METRICS
 };
 
-/* A value that the processor does not have. */
+/* Stands for a value that the processor does not have. */
 #define NO_VALUE UINT64_MAX
 
 static const struct metric {
@@ -76,7 +76,7 @@ static const struct metric {
 
 #define LOOK_UP(member) __atomic_load_n(&(member), __ATOMIC_RELAXED)
 
-/* Returns about how many threads are ready: the two counters are read one by one. */
+/* Returns about how many threads are ready, as the two counters are read one by one. */
 static uint64_t queue_length(const struct uproc *p)
 {
 	size_t head = __atomic_load_n(&p->p_head, __ATOMIC_ACQUIRE);
@@ -101,7 +101,7 @@ static void read_stats(uint64_t *values, const struct usched *sched)
 	values[METRIC_DEEPEST] = s.st_deepest;
 }
 
-/* Reads all values except the dispatcher's counters. `values' is zeros before. */
+/* Reads all values except the dispatcher's counters. These values are 0 before. */
 static void read_processor(uint64_t *values, const struct uproc *p)
 {
 	const struct uevents *e = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
@@ -135,8 +135,8 @@ static void read_column(struct column *o, const struct uproc *p)
 	read_processor(o->cm_values, p);
 }
 
-/* Reads a column for each processor. The last scheduler in the list is the oldest, and
-   comes first. */
+/* Reads a column for each processor. The columns of the oldest scheduler, which is the
+   last in the list, come first. */
 static int read_columns(const struct pins *pins, struct column **columns, size_t *count)
 {
 	size_t n = 0;
@@ -180,7 +180,7 @@ static void show_metric(struct text *t, const struct metric *m,
 		text_put(t, "\",processor=\"");
 		text_number(t, columns[i].cm_processor);
 		text_put(t, "\"} ");
-		if (m == &metrics[METRIC_LONGEST])      /* this metric is in ns */
+		if (m == &metrics[METRIC_LONGEST])      /* the value is in ns */
 			text_seconds(t, value, 9);
 		else
 			text_number(t, value);

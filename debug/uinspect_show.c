@@ -19,8 +19,8 @@ enum {
 	CODES         = 256,            /* texts of addresses that are kept */
 };
 
-/* The text of an address. A look into a symbol table takes long, and threads have few
-   different addresses. */
+/* The text of an address. Texts are kept, because a look into a symbol table takes long,
+   and the threads have few different addresses. */
 struct kept {
 	uintptr_t kp_address;
 	char      kp_text[CODE];        /* empty: the place is free */
@@ -39,7 +39,7 @@ static const char *const states[] = {
 	[UPROC_WAITS] = "waits", [UPROC_JOINS] = "joins",
 };
 
-/* Orders the largest group first, and of groups of one size the lowest function. */
+/* Orders groups by size, the largest first, and then by the address of the function. */
 static int compare_groups(const void *a, const void *b)
 {
 	const struct group *one = *(struct group *const *)a;
@@ -51,7 +51,7 @@ static int compare_groups(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Fills in vw_groups. 0; -ENOMEM. */
+/* Fills in vw_groups. Returns 0 or -ENOMEM. */
 static int sort_groups(struct view *v)
 {
 	const struct dump *d = v->vw_dump;
@@ -152,7 +152,7 @@ static void text_group(struct view *v, const struct group *g)
 	text_put(o, e->gk_depth > 0 ? ", at:\n" : "\n");
 	for (size_t i = 0; i < e->gk_depth; i++) {
 		text_put(o, "\t");
-		put_code(v, g->gr_frames[i] - 1);       /* in the call */
+		put_code(v, g->gr_frames[i] - 1);       /* the last byte of the call */
 		text_put(o, "\n");
 	}
 }

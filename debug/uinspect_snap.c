@@ -4,7 +4,7 @@
  *
  * The handler calls the unwinder on the interrupted thread, which may hold any lock. With
  * glibc the unwinder takes no lock, or before glibc 2.35 a lock of the dynamic linker
- * that a native thread may take twice. Elsewhere no calls are known.
+ * that a native thread may take twice. Without glibc, snaps have no calls.
  */
 #include <sched.h>
 #include <time.h>
@@ -15,7 +15,7 @@
 
 enum {
 	MILLI    = 1000000,             /* ns */
-	HOME_MAX = 64 << 20,            /* bytes of frames on a native stack */
+	HOME_MAX = 64 << 20,            /* the most bytes of frames on a native stack */
 };
 
 enum { SNAP_FREE, SNAP_WANTED, SNAP_TAKEN, SNAP_READY };
@@ -39,7 +39,7 @@ static bool is_on_stack(const struct uproc *p, uintptr_t sp)
 		|| (uintptr_t)p->p_sched.s_home - sp < HOME_MAX;
 }
 
-/* Notes a call, if the frame is not one of the handler. */
+/* Notes a call, unless the frame is one of the handler. */
 static _Unwind_Reason_Code snap_call(struct _Unwind_Context *context, void *snap)
 {
 	struct uinspect_snap *s = (struct uinspect_snap *)snap;
@@ -50,7 +50,7 @@ static _Unwind_Reason_Code snap_call(struct _Unwind_Context *context, void *snap
 			return _URC_NO_REASON;
 		if (!is_on_stack(s->sn_proc, (uintptr_t)TOP_OF(context)))
 			return _URC_END_OF_STACK;
-		at++;                   /* as if called */
+		at++;                   /* like a return address */
 	}
 	if (!at || s->sn_count == SNAP_FRAMES)
 		return _URC_END_OF_STACK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ulocks.c: finds threads that block while they hold a lock of pthread.h. The native
- * thread has such a lock: if another thread of the processor wants the lock, the native
- * thread waits, and the holder never runs again; or another thread unlocks what it has
- * not locked. A program compiles this file in, or has the installed object preloaded:
+ * ulocks.c: finds threads that block while they hold a lock of pthread.h. Such a lock
+ * belongs to the native thread. So if another thread of the processor wants the lock, the
+ * native thread waits, and the holder never runs again; or another thread unlocks what it
+ * has not locked. A program compiles this file in, or has the installed object preloaded:
  *
  *	LD_PRELOAD=$(pkg-config --variable=ulocks usched) ./server
  *
@@ -14,13 +14,14 @@
  *	usched:   its calls
  *
  * This file has functions of the same names as libc's. They call libc's functions, and
- * note in a table of the native thread what a thread has locked. Before each block the
- * dispatcher calls look_at_block(), by the table of observer.h: so all switches go the
- * long way. The library's own locks are noted, too, but no thread blocks with one.
+ * note in a table of the native thread what a thread has locked. The dispatcher calls
+ * look_at_block() before each block, through ob_blocks of observer.h, so all switches go
+ * the long way. The library's own locks are noted, too, but no thread blocks with one.
  *
- * pthread_cond_wait() needs nothing: the mutex is locked again when the thread goes on.
- * ThreadSanitizer has such functions itself: with it, this file is empty. A static
- * program cannot have two functions of one name: it ends with a message.
+ * pthread_cond_wait() is not replaced, since the mutex is locked again when the thread
+ * goes on. ThreadSanitizer has such functions itself, so this file is empty in its
+ * builds. A static program cannot have two functions of one name, so it ends with a
+ * message.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT */
@@ -43,11 +44,11 @@
 #include "../src/core/observer.h"
 
 enum {
-	HELD   = 32,            /* locks of a native thread; more are not seen */
-	CALLS  = 16,            /* in a message */
-	PLACES = 256,           /* messages of a process */
+	HELD   = 32,            /* noted locks of a native thread; others are missed */
+	CALLS  = 16,            /* the most calls in a message */
+	PLACES = 256,           /* the most messages of a process */
 	LINES  = 6144,          /* characters written at a time */
-	REFUSED = 127,          /* the exit status, as of the dynamic linker */
+	REFUSED = 127,          /* the exit status, which the dynamic linker uses, too */
 };
 
 /* A lock that a thread holds. */
@@ -55,20 +56,20 @@ struct held {
 	const void          *hl_lock;
 	const char          *hl_kind;
 	const struct ustack *hl_thread;
-	const void          *hl_where;  /* the return address */
+	const void          *hl_where;  /* the return address of the call */
 };
 
 /* The locks that threads of this native thread hold. */
 static __thread struct held held[HELD] __attribute__((tls_model("initial-exec")));
 static __thread unsigned held_count __attribute__((tls_model("initial-exec")));
 
-/* Hashes of the places that were reported, and the text of a report; under the lock. */
+/* Hashes of the places that were reported; 1 while a report is written; its text. */
 static uint64_t places[PLACES];
 static int writing;
 static char lines[LINES];
 
-/* Functions of the library, or NULL in a process without the library. The names differ,
-   as the functions may be inline. */
+/* Functions of the library, or NULL in a process without the library. The names here are
+   different, since the library's functions may be inline. */
 extern struct usched *current(void) __asm__("usched__here") __attribute__((weak));
 extern int get_name(const struct ustack *u, char *buffer, size_t size)
 	__asm__("ustack_get_name") __attribute__((weak));
@@ -93,7 +94,7 @@ static void note(const void *lock, const char *kind, const void *where)
 		held[held_count++] = (struct held){ lock, kind, u, where };
 }
 
-/* Removes a lock from the table; of a lock that is held several times, the last entry. */
+/* Removes a lock from the table. If the lock is held several times, removes the last. */
 static void forget(const void *lock)
 {
 	for (unsigned i = held_count; i-- > 0; )
@@ -105,7 +106,7 @@ static void forget(const void *lock)
 		}
 }
 
-/* Ends the process by system calls only: static programs come here before main(). */
+/* Ends the process, by system calls only, as static programs come here before main(). */
 static void refuse(const char *name)
 {
 	static const char why[] =
@@ -131,7 +132,7 @@ static void *find(void **function, const char *name)
 	return found;
 }
 
-/* ISO C has no cast from an object's pointer to a function's. */
+/* Uses a union, as ISO C has no cast from an object's pointer to a function's. */
 #define CALL(result, name, params, args) do {                           \
 	static void *function_;                                         \
 	union { void *v_; int (*f_) params; } real_;                    \
@@ -228,7 +229,7 @@ static bool is_new(const struct calls *c)
 	return false;
 }
 
-/* Writes a report, in static memory, as the stack may be small. */
+/* Writes a report. Uses static memory, as the stack may be small. */
 static void tell(const struct ustack *u, struct calls *c)
 {
 	static char name[USTACK_NAME_MAX];

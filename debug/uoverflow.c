@@ -9,8 +9,8 @@
  * in this order, or backwards where stacks grow up.
  *
  * The handler may have interrupted any code, so the first line is written without a lock
- * and without allocation. The other lines need locks, that of the names of threads and
- * that of the dynamic linker; so they come later, with a time limit.
+ * and without allocation. The other lines need the locks of the threads' names and of the
+ * dynamic linker, so these lines are written later, with a time limit.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* dladdr, pthread_getattr_np, gettid */
@@ -37,25 +37,25 @@
 #include "../uproc.h"
 
 #ifndef _SC_MINSIGSTKSZ
-#define _SC_MINSIGSTKSZ (-1)            /* the answer is -1 */
+#define _SC_MINSIGSTKSZ (-1)            /* sysconf() returns -1 for that */
 #endif
 
 enum {
 	HANDLER_ROOM = 64 << 10,        /* bytes of an alternate stack, on which previous
 					   handlers run, too */
-	GUARD        = 64 << 10,        /* bytes below a stack where a frame may begin */
+	GUARD        = 64 << 10,        /* bytes below a stack that count as overflow */
 	GROWTH       = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
-	HEAD         = 4096,    /* bytes: usched_add_stack() uses fewer of a stack */
-	REPORT_IN    = 1,               /* seconds to find names and calls in */
+	HEAD         = 4096,    /* bytes; usched_add_stack() takes fewer of a stack */
+	REPORT_IN    = 1,               /* seconds in which names and calls are found */
 	LINE_SIZE    = 512,             /* characters */
-	EDGE         = 8,               /* calls shown of each end of the stack */
+	EDGE         = 8,               /* calls shown from each end of the stack */
 };
 
 struct native {
 	void  *nt_map;
 	size_t nt_size;                 /* bytes of nt_map */
 	char  *nt_end;                  /* the end of the native stack, or NULL */
-	size_t nt_below, nt_above;      /* bytes around nt_end: a fault is an overflow */
+	size_t nt_below, nt_above;      /* bytes around nt_end that count as overflow */
 };
 
 static pthread_once_t made_key = PTHREAD_ONCE_INIT, installed = PTHREAD_ONCE_INIT;
@@ -86,7 +86,7 @@ static void unmap_stack(void *native)
 	munmap(n->nt_map, n->nt_size);
 }
 
-/* Frees what a native thread has, when that thread ends. */
+/* Frees the mapping of a native thread, when that native thread ends. */
 static void leave_native(void *native)
 {
 	leave_stack();
@@ -120,8 +120,8 @@ static void *map_stack(void)
 	return n;
 }
 
-/* Returns the lowest address down to which the stack may grow, and adds to *size. musl
-   tells how far the stack has grown, not the limit. */
+/* Returns the lowest address to which the stack may grow, and makes *size larger. This is
+   because musl tells how far the stack has grown, and not the limit. */
 static void *lowest(char *low, size_t *size)
 {
 	struct rlimit limit;
@@ -137,9 +137,9 @@ static void *lowest(char *low, size_t *size)
 
 /*
  * Finds the end of the native stack, on which threads may be. The stack of the first
- * native thread has no guard: that stack grows to a limit, or to the next mapping. If the
- * end is not known, a fault there is no overflow. Where stacks grow up, glibc counts
- * bytes beyond the guard as a part of the stack, so the guard begins before the end.
+ * native thread has no guard, but grows to a limit, or to the next mapping. If the end is
+ * not known, a fault there is no overflow. Where stacks grow up, glibc counts bytes
+ * beyond the guard as a part of the stack, so the guard begins before the end.
  */
 static void find_end(struct native *n)
 {
@@ -180,7 +180,7 @@ static void adopt_stack(void *native)
 	}
 }
 
-/* Gives the native thread an alternate stack until its end, if there is none. */
+/* Gives the native thread an alternate stack until its end, if it has none. */
 static int install_stack(void)
 {
 	void *native;
@@ -221,7 +221,7 @@ static void unblock(int signo)
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Kills the process by SIGSEGV, whose effect is the default one now. */
+/* Kills the process by SIGSEGV, which has its default effect by now. */
 static void die(int signo)
 {
 	(void)signo;
@@ -260,17 +260,17 @@ static void report_overflow(const struct ustack *u, const struct usched_stack *k
 struct calls {
 	uintptr_t oc_fault;             /* the instruction of the fault */
 	size_t    oc_count;
-	uintptr_t oc_calls[2 * EDGE];   /* the first calls; then, as a ring, the last */
+	uintptr_t oc_calls[2 * EDGE];   /* first EDGE calls; behind, a ring of the last */
 };
 
-/* Notes a call, if the frame is not one of the handler. */
+/* Notes a call, unless the frame is one of the handler. */
 static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *arg)
 {
 	uintptr_t at = (uintptr_t)_Unwind_GetIP(context);
 	struct calls *c = (struct calls *)arg;
 
 	if (at == c->oc_fault && c->oc_count == 0)
-		at++;                           /* as if called */
+		at++;                           /* like a return address */
 	else if (c->oc_count == 0)
 		return _URC_NO_REASON;
 	if (!at)
@@ -348,7 +348,7 @@ static void chain_fault(int signo, siginfo_t *info, void *context)
 		return;
 	if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
 		set_default(signo);             /* a fault cannot be ignored */
-		if (sent)                       /* the signal does not come again */
+		if (sent)                       /* a sent signal does not come again */
 			raise(signo);
 	} else if (old->sa_flags & SA_SIGINFO) {
 		old->sa_sigaction(signo, info, context);
@@ -358,8 +358,8 @@ static void chain_fault(int signo, siginfo_t *info, void *context)
 }
 
 /*
- * Returns after the message. Then the fault comes again at the same place, and has the
- * default effect, such as a core dump.
+ * Returns after the message of an overflow. Then the fault comes again at the same place,
+ * and has the default effect, such as a core dump.
  */
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
@@ -411,7 +411,7 @@ int uoverflow_install(void)
 	return rc;
 }
 
-/* Has processors map alternate stacks before the native threads are made. */
+/* Makes processors map alternate stacks before their native threads are made. */
 static const struct uproc_observer overflow_observer = {
 	.po_map   = map_stack,
 	.po_adopt = adopt_stack,

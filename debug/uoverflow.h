@@ -2,8 +2,8 @@
 /*
  * uoverflow.h: a message when a thread outgrows its stack, before the process dies.
  *
- * Below each stack is a guard, so an overflow is a SIGSEGV. With this module there is a
- * message on standard error first (here lines are broken),
+ * Below each stack is a guard, so an overflow raises SIGSEGV. With this module a message
+ * is written to standard error first (long lines are broken here):
  *
  *	usched: stack overflow: thread 0x7f36ea568040, function 0x55717a86c1cb,
  *		stack of 262144 bytes at 0x7f36ec5b0000;
@@ -14,19 +14,19 @@
  *	usched:   and 1170 more
  *	usched:   0x55717a86c1d9 (server+0x11d9 handler)
  *
- * with the eight innermost and the eight outermost calls, except with the portable
- * switch. For a thread with an own stack (h_stack) the message says "own stack"; the
- * coroutines of such a thread are on stacks of c_stack_size. A handler on an alternate
- * stack writes the message. The library does not need this module.
+ * The message shows the eight innermost and the eight outermost calls, but no calls with
+ * the portable switch. For a thread with an own stack (h_stack) the message says "own
+ * stack"; the coroutines of such a thread are on stacks of c_stack_size. A signal handler
+ * on an alternate stack writes the message. The library does not need this module.
  *
- * A fault is an overflow if it is in the guard below the stack of the thread that runs
- * on this native thread; a stray pointer into that range counts, too. Then the process
- * dies by SIGSEGV, at the instruction that met the guard, and earlier handlers are not
- * called. Every other fault goes to the previous handler, with the mask and flags of that
- * handler, on the alternate stack, which has 64 KiB besides what the system puts there;
- * without a previous handler the fault has its default effect. A program that wants to
- * see overflows itself installs a handler after uoverflow_install(), which calls the
- * previous handler.
+ * A fault is an overflow if its address is in the guard below the stack of the thread
+ * that runs on this native thread. A stray pointer into the guard counts, too. After the
+ * message the process dies by SIGSEGV, at the instruction that met the guard. Handlers
+ * that were installed before are not called. Every other fault goes to the previous
+ * handler, with the mask and flags of that handler, on the alternate stack. There are
+ * 64 KiB for the handler, besides what the system needs. Without a previous handler the
+ * fault has its default effect. A program that wants to see overflows itself installs a
+ * handler after uoverflow_install(). That handler must call the previous one.
  */
 #ifndef USCHED_OVERFLOW_H
 #define USCHED_OVERFLOW_H
@@ -36,9 +36,9 @@ extern "C" {
 #endif
 
 /*
- * Installs the handler of SIGSEGV and SIGBUS for the process, at the first call, and
- * gives the calling native thread an alternate stack until its end, if it has none. Each
- * native thread that calls usched_run() or uprocs_run() makes the call; processors have
+ * Installs the handler of SIGSEGV and SIGBUS for the process, at the first call. Gives
+ * the calling native thread an alternate stack until its end, unless it has one. So each
+ * native thread that calls usched_run() or uprocs_run() makes this call. Processors have
  * alternate stacks whenever the module is linked.
  * 0; -ENOMEM: no memory; -EAGAIN: no more keys of native threads.
  * From any native thread. Does not switch.

@@ -7,18 +7,19 @@
  *
  * The stalled thread may hold any lock, for example that of malloc() or of the dynamic
  * linker, and the search for names may wait for that lock. So the reporter is a native
- * thread that does nothing else. Its memory is allocated before. If the reporter has
- * written nothing after LATE, the monitor writes what is known, as numbers, by system
+ * thread that does nothing else, and its memory is allocated before. If the reporter has
+ * written nothing within LATE, the monitor writes what is known, as numbers, by system
  * calls only.
  *
- * A stretch is the time for which a thread keeps its processor. The monitor sees a begin
- * when the progress has changed; the stretch counts from the time after that look, up to
- * the time before the present look. So a report never says more than the true time. Time
- * in which the thread had no CPU is left out. The kernel counts a wait for a CPU when the
- * wait ends; so for a thread that is ready, only its CPU time counts.
+ * A stretch is the time for which a thread keeps its processor. When a look of the
+ * monitor finds that the progress has changed, a new stretch has begun. Its time counts
+ * from the end of that look to the start of the present look, so a report never says
+ * more than the true time. Time in which the thread had no CPU is left out. The
+ * kernel counts a wait for a CPU only when the wait ends. So for a thread that computes
+ * or is ready, only CPU time counts.
  *
- * A signal handler may answer late. So a reporter's memory is freed after the native
- * threads of the processors have ended.
+ * A signal handler may answer late, so the memory of a reporter is freed only after the
+ * native threads of the processors have ended.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* process_vm_readv(), Dl_info in src/base/code.h */
@@ -49,21 +50,21 @@
 enum {
 	SHOWN       = 16,               /* the most calls in a message */
 	REPORT_SIZE = 6144,             /* characters of a message */
-	MS          = 1000000,          /* ns */
-	ANSWER      = 200,              /* ms until a handler's answer */
-	LATE        = 500,              /* ms until the reporter's message */
-	CPU_PART    = 2,                /* a thread that had a CPU for half the time, at
-					   least, computes */
+	MS          = 1000000,          /* ns of a millisecond */
+	ANSWER      = 200,              /* ms to wait for a handler's answer */
+	LATE        = 500,              /* ms to wait for the reporter's message */
+	CPU_PART    = 2,                /* a thread computes if it had a CPU for at least
+					   half the time */
 	FILE_MAX    = 256,              /* characters of a file in /proc */
 };
 
-/* The stretch of a processor. Owned by the monitor. */
+/* The present stretch of a processor. Only the monitor uses this struct. */
 struct stretch {
 	uint64_t sr_seen;               /* the progress during this stretch */
-	int64_t  sr_since;              /* ns: the begin of the stretch */
-	int64_t  sr_cpu;                /* ns: the CPU time at the begin */
-	int64_t  sr_waited;             /* ns: waits for a CPU until the begin */
-	int64_t  sr_next;               /* ns from the begin to the next message */
+	int64_t  sr_since;              /* ns: when the stretch began */
+	int64_t  sr_cpu;                /* ns: CPU time before the stretch */
+	int64_t  sr_waited;             /* ns: waits for a CPU before the stretch */
+	int64_t  sr_next;               /* ns from sr_since to the next message */
 };
 
 enum how_stalled { ON_CPU, ASLEEP, UNKNOWN };
@@ -75,7 +76,7 @@ struct stalled {
 	uintptr_t            sd_func;   /* the function of the thread, or 0 */
 	unsigned             sd_number; /* the number of the processor */
 	uint64_t             sd_progress;
-	int64_t              sd_time;   /* ns, without waits for a CPU */
+	int64_t              sd_time;   /* ns of the stretch, without waits for a CPU */
 	int64_t              sd_cpu;    /* ns of sd_time on a CPU */
 	enum how_stalled     sd_how;
 	long                 sd_call;   /* ASLEEP: the system call, or -1 */
@@ -84,7 +85,9 @@ struct stalled {
 };
 
 /*
- * VACANT -> POSTED, by the monitor -> WRITING -> VACANT. Or POSTED -> GIVEN_UP -> VACANT.
+ * The states of us_case. The monitor changes VACANT to POSTED, and the reporter changes
+ * POSTED to WRITING, then to VACANT. If the reporter is late, the monitor changes POSTED
+ * to GIVEN_UP, and the reporter changes that to VACANT.
  */
 enum { VACANT, POSTED, WRITING, GIVEN_UP };
 
@@ -94,14 +97,14 @@ struct ustall {
 	pthread_t            us_native;
 	bool                 us_made;   /* the native thread exists */
 	sem_t                us_posted;
-	uint32_t             us_stop;   /* atomic: 1: the reporter is to end */
+	uint32_t             us_stop;   /* atomic: 1 if the reporter must end */
 	int                  us_state;  /* atomic */
 	int64_t              us_since;  /* ns: when the case was POSTED */
-	struct stalled       us_case;   /* constant unless VACANT */
-	size_t               us_count;  /* atomic: the calls that are known */
+	struct stalled       us_case;   /* constant unless us_state is VACANT */
+	size_t               us_count;  /* atomic: number of the calls that are known */
 	struct uinspect_snap us_snap;
 	char                 us_lines[REPORT_SIZE];
-	struct stretch       us_stretches[];    /* of each processor */
+	struct stretch       us_stretches[];    /* one of each processor */
 };
 
 /* ---- What the monitor finds ---- */
@@ -137,8 +140,8 @@ static bool read_task(const struct usched *s, const char *file, char bytes[FILE_
 }
 
 /*
- * Returns the ns for which the native thread was ready and had no CPU; -1: not known,
- * since there is no descriptor to read a file with.
+ * Returns the ns for which the native thread was ready and had no CPU; or -1 if these are
+ * not known, since there is no descriptor to read a file with.
  */
 static int64_t waited(const struct usched *s)
 {
@@ -146,7 +149,7 @@ static int64_t waited(const struct usched *s)
 
 	if (!read_task(s, "schedstat", text))
 		return -1;
-	strtoll(text, &at, 10);                 /* CPU time */
+	strtoll(text, &at, 10);                 /* skips the CPU time */
 	return strtoll(at, NULL, 10);
 }
 
@@ -160,8 +163,8 @@ static int64_t time_kept(const struct stretch *h, const struct usched *s, int64_
 }
 
 /*
- * Finds out whether the native thread sleeps. The file has "running"; or the number of a
- * system call, its six arguments, SP and PC; or -1, SP and PC.
+ * Finds out whether the native thread sleeps. The file says "running"; or has the number
+ * of a system call, its six arguments, SP and PC; or has -1, SP and PC.
  */
 static void ask_kernel(struct stalled *e)
 {
@@ -198,7 +201,7 @@ static void add_words(struct text *t, const struct stalled *e)
 	}
 }
 
-/* Adds the end of a message's first line. */
+/* Adds the rest of the first line of a message. */
 static void add_times(struct text *t, const struct stalled *e, size_t calls)
 {
 	text_put(t, ", has kept processor ");
@@ -214,7 +217,7 @@ static void add_times(struct text *t, const struct stalled *e, size_t calls)
 
 /*
  * Writes a message of numbers, for the monitor, with the calls if the reporter has found
- * them. Waits for nothing: if standard error is full, the message is lost.
+ * them. Does not wait, so the message is lost if standard error is full.
  */
 static void write_numbers(const struct stalled *e, const struct ustall *r)
 {
@@ -237,8 +240,8 @@ static void write_numbers(const struct stalled *e, const struct ustall *r)
 		text_flush(&t);
 }
 
-/* Returns the function of `u', or 0. The thread may end meanwhile: the record stays, and
-   the attachment may be freed. */
+/* Returns the function of `u', or 0. If the thread ends meanwhile, the record stays, but
+   the attachment may be freed, so a system call reads the attachment. */
 static uintptr_t function_of(const struct ustack *u)
 {
 	struct ustack_attachment *a = GET(u->u_attachment), copy = { 0 };
@@ -252,7 +255,8 @@ static uintptr_t function_of(const struct ustack *u)
 	return (uintptr_t)copy.a_func;
 }
 
-/* Posts a case. Returns false if the reporter is busy, and will soon be free. */
+/* Posts a case, or writes numbers if the reporter was given up. Returns false if the
+   reporter is busy, and will soon be free. */
 static bool begin_case(struct ustall *r, const struct stalled *e)
 {
 	int state = LOAD(r->us_state);
@@ -331,14 +335,14 @@ static bool is_there(const struct ustall *r)
 		&& progress == e->sd_progress;
 }
 
-/* Returns whether the thread sleeps, and a signal would end the sleep with EINTR. The
-   kernel goes on with a wait for a futex(2) without a time. */
+/* Returns whether the thread sleeps, and a signal would end the sleep with EINTR. That is
+   not so for a futex(2) without a time, since the kernel goes on with such a wait. */
 static bool sleeps_once(const struct stalled *e)
 {
 	return e->sd_how == ASLEEP && !(e->sd_call == SYS_futex && e->sd_time_at == 0);
 }
 
-/* Finds the calls of the thread; only the PC if the thread must not get a signal. */
+/* Finds the calls of the thread, or only the PC if the thread must not get a signal. */
 static void find_calls(struct ustall *r)
 {
 	const struct stalled *e = &r->us_case;
@@ -372,7 +376,7 @@ static void compose(struct ustall *r, struct text *t)
 
 	if (e->sd_thread)
 		ustack_get_name(e->sd_thread, name, sizeof name);
-	if (!is_there(r))                       /* then the name may be another one's */
+	if (!is_there(r))                       /* the name may be another thread's */
 		name[0] = '\0';
 	text_put(t, "usched: stall: ");
 	text_thread(t, e->sd_thread, name);

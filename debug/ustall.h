@@ -3,15 +3,15 @@
  * ustall.h: reports of threads that keep their processor for longer than c_stall
  * (uprocs.h), while they do so:
  *
- *   usched: stall: thread 0x7f.. "client 7", function 0x55.. (server+0x12f0 handler), has
- *   kept processor 0 for 31 ms, 30 ms of that on a CPU: it computes, at
- *   usched:   0x55.. (server+0x130a parse)
+ *	usched: stall: thread 0x7f.. "client 7", function 0x55.. (server+0x12f0 handler),
+ *		has kept processor 0 for 31 ms, 30 ms of that on a CPU: it computes, at
+ *	usched:   0x55.. (server+0x130a parse)
  *
- * and more calls, on x86-64 and AArch64 with glibc. If the thread sleeps in a native call
- * that a signal would end with EINTR, the message names that call only; the call is not
- * interrupted. Locks and conditions of pthread.h without a time are no such calls. The
- * next message comes when the thread has kept its processor for twice as long. The thread
- * may hold any lock.
+ * More calls follow, on x86-64 and AArch64 with glibc. If the thread sleeps in a native
+ * call that a signal would end with EINTR, the thread gets no signal, and the message
+ * names only that call. Locks and conditions of pthread.h are such calls only with a
+ * time. The next message comes when the thread has kept its processor for twice as long.
+ * The thread may hold any lock, even one that malloc() needs.
  */
 #ifndef USCHED_STALL_H
 #define USCHED_STALL_H
@@ -21,8 +21,8 @@ extern "C" {
 #endif
 
 /*
- * Has processors with c_stall report, if they are created afterwards; without this call
- * their scheduler is not created: -ENOTSUP. libusched-check makes the call itself.
+ * Makes processors with c_stall report, if they are created after this call. Without the
+ * call their scheduler is not created: -ENOTSUP. libusched-check makes the call itself.
  * From any native thread. Does not switch.
  */
 void ustall_install(void);

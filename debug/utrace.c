@@ -3,14 +3,15 @@
  * utrace.c: traces of processors, for `uthreads trace': which thread ran where and when,
  * what it waited for, and what woke it. trace.h has the events, and rules for readers.
  *
- * A processor compares tc_asked at its looks. To begin, it puts a hook into its
- * dispatcher, which then tells of all switches, and puts functions of this file in place
- * of the scheduler's s_next, s_pick, s_ready and s_linger. So a trace that is off costs
- * nothing.
+ * A processor reads tc_asked at its looks. To begin a trace, the processor puts a hook
+ * into its dispatcher, which then tells of all switches, and puts functions of this file
+ * in place of the scheduler's s_next, s_pick, s_ready and s_linger. So a trace that is
+ * off costs nothing.
  *
- * An inlined ustack_wake() puts a thread into an open slot without a call. So during a
- * trace the slot is closed while threads run, and rg_slot has the thread that belongs
- * there. The slot is in place while the scheduler's call-backs run:
+ * An inlined ustack_wake() puts a thread into an open slot without a call, so no event
+ * would tell of the wake. Therefore during a trace the slot is closed while threads run,
+ * and rg_slot has the thread that would be in the slot. While the scheduler's call-backs
+ * run, such as s_next, the slot is open and rg_open is 1:
  *
  *	          rg_open    s_slot                  p_slot    rg_slot
  *	threads   0         USCHED_CLOSED           0         a thread, or NULL
@@ -40,8 +41,8 @@
 #include "../uwait.h"
 
 enum {
-	LOG_MIN = 6,                    /* log2 of the events of a ring */
-	LOG_MAX = 26,
+	LOG_MIN = 6,                    /* log2 of the fewest events of a ring */
+	LOG_MAX = 26,                   /* log2 of the most events of a ring */
 };
 
 #define LOOK_AT(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
@@ -50,7 +51,7 @@ struct utrace_control utrace__control;
 
 /* ---- Rings ---- */
 
-/* Returns zeros. NULL: no memory. */
+/* Returns memory of zeros, or NULL if there is none. */
 static void *map_zeros(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -60,8 +61,8 @@ static void *map_zeros(size_t size)
 }
 
 /*
- * Returns the ring at *at, which is made if it is missing. NULL: no memory. One native
- * thread at a time makes a ring, and others may read *at.
+ * Returns the ring at *at, which is made if it is missing; or NULL if there is no memory.
+ * Only one native thread at a time may make a ring, while others may read *at.
  */
 static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 {
@@ -85,7 +86,7 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 	return g;
 }
 
-/* Locks the ring of native threads, which any native thread may make and write. */
+/* Locks the ring for mail of native threads, which any of them may make and write. */
 static struct utrace_control *lock_native(void)
 {
 	while (__atomic_exchange_n(&utrace__control.tc_lock, 1, __ATOMIC_ACQUIRE))
@@ -99,7 +100,7 @@ static void unlock_native(struct utrace_control *c)
 }
 
 /* Makes the rings of `p' and of native threads, if they are missing. Returns the ring of
-   `p'. NULL: no memory. */
+   `p', or NULL if there is no memory. */
 static struct utrace_ring *prepare_rings(struct uproc *p, unsigned size_log)
 {
 	struct utrace_control *c = lock_native();
@@ -137,8 +138,8 @@ static void trace_switch(struct utrace_ring *g, const struct ustack *u,
 	put_event(g, UTRACE_SWITCH, 0, (uintptr_t)u, (uintptr_t)last, 0);
 }
 
-/* Writes that `u' runs, if no event says so: the trace may have begun in the s_next that
-   has chosen `u'. */
+/* Writes that `u' runs, if no event says so yet, because the trace began in the s_next
+   that has chosen `u'. */
 static void know(struct utrace_ring *g, const struct ustack *u)
 {
 	uint64_t now = g->rg_time;
@@ -172,7 +173,7 @@ static enum utrace_why why_blocks(struct utrace_ring *g, const struct ustack *u)
 	return u->u_tokens < UPROC_WAITING ? UTRACE_JOINS : UTRACE_WAITS;
 }
 
-/* Returns what `u' waits for, if that is a wait of uwait.h; or NULL. */
+/* Returns the waiter of `u' if `u' is in a wait of uwait.h, or NULL. */
 static const struct uwaiter *wait_of(const struct ustack *u)
 {
 	const struct uwaiter *w = uwait__attached(u);
@@ -192,7 +193,7 @@ static void trace_block(struct utrace_ring *g, const struct ustack *u)
 		object = w->w_kind ? (uintptr_t)w->w_object : 0;
 		kind = w->w_kind ? (uintptr_t)w->w_kind - (uintptr_t)&usched__layout : 0;
 		if (kind != (uintptr_t)(intptr_t)(int32_t)kind)
-			kind = 0;       /* too far away to be noted */
+			kind = 0;       /* too far from usched__layout for 32 bits */
 	}
 	put_event(g, UTRACE_BLOCK, why, (uintptr_t)u, object, (uint32_t)kind);
 }
@@ -309,7 +310,7 @@ static void close_slot(struct utrace_ring *g)
 	g->rg_open = false;
 }
 
-/* Calls s_next, in which the trace may end, and begin again. */
+/* Calls the scheduler's s_next, in which the trace may end, and even begin again. */
 static struct ustack *next_traced(struct usched *s)
 {
 	struct utrace_ring *g = ring_of(s);
@@ -392,7 +393,7 @@ static void begin_ring(struct utrace_ring *g)
 	s->s_slot = USCHED_CLOSED;
 	p->p_slot = 0;
 	s->s_calls.s_next = next_traced;
-	SET(s->s_calls.s_pick, &pick_traced);   /* ustack_init() looks at it */
+	SET(s->s_calls.s_pick, &pick_traced);   /* ustack_init() reads s_pick */
 	s->s_calls.s_ready = ready_traced;
 	if (s->s_linger)
 		s->s_linger = linger_traced;
@@ -416,8 +417,8 @@ static void end_ring(struct utrace_ring *g)
 	usched__drop_hook(s, &g->rg_hook);
 }
 
-/* Begins or ends the trace of `p' as tc_asked says, on the native thread of `p', in
-   s_next. Without memory for a ring the next look tries again. */
+/* Begins or ends the trace of `p' as tc_asked says. Called on the native thread of `p',
+   in s_next. If there is no memory for a ring, the next look tries again. */
 static void look_at_wish(struct uproc *p)
 {
 	unsigned asked = GET(utrace__control.tc_asked);
@@ -466,7 +467,7 @@ static const struct uproc_observer trace_observer = {
 	.po_layout = &layout,
 };
 
-/* Registers the observer: a reader may ask for a trace of any program. */
+/* Registers the observer at the start, so that any program can be asked for a trace. */
 __attribute__((constructor)) static void offer_trace(void)
 {
 	uproc__observe(&trace_observer);
