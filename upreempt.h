@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * upreempt.h: threads that give way when their slice of time is over. For authors of
- * schedulers; ustack_check() and ustack_preemptible(), in ustack.h, are for threads, and
- * c_slice, in uprocs.h, switches it on for rr and ll.
+ * upreempt.h: threads that give way when their slice of time is over. This header is for
+ * authors of schedulers. Threads use ustack_check() and ustack_preemptible() of ustack.h.
+ * For rr and ll c_slice of uprocs.h switches slices on.
  *
  * A thread gives way at two kinds of places. ustack_check() reads s_over, which the
  * scheduler sets when the slice is over. In a region of ustack_preemptible() a signal
- * interrupts the thread, which then yields inside the handler: the frame of the signal
- * is a part of its frames, and is copied like the others.
+ * interrupts the thread, which then yields inside the handler. The frame of the signal
+ * is one of the thread's frames then, and is copied like the others.
  *
  *	bottom | caller | function in the region | signal frame | handler | yield  top
  *
- * In a region usched__current is a stand-in without threads. So a call of usched that
- * the region should not contain finds that its caller is no thread, and no inlined part
- * of one changes what belongs to the dispatcher.
+ * In a region usched__current is not the dispatcher, but a stand-in without threads. So
+ * if a region makes a call of usched, which it should not do, the call finds that the
+ * caller is no thread, and inlined parts of the call do not change the dispatcher.
  *
  * A scheduler sets s_preempt and s_yield, and calls upreempt() in the handler of a
- * signal that it sends to the dispatcher's native thread: from a timer, or from a native
+ * signal. The signal is sent to the dispatcher's native thread by a timer, or by a native
  * thread that finds out which thread runs too long.
  */
 #ifndef USCHED_PREEMPT_H
@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-/* The slices of a dispatcher: s_slice of the dispatcher and of its stand-in. */
+/* The slices of a dispatcher, to which s_slice points there and in the stand-in. */
 struct upreempt {
 	struct usched *pr_sched;        /* the dispatcher itself: constant */
 	void (*pr_close)(struct upreempt *q);
@@ -44,18 +44,18 @@ struct upreempt {
  * handler's third argument. The thread yields if
  *
  *  - the thread is in a region,
- *  - the interrupted instruction is the main program's, which is linked dynamically,
+ *  - the interrupted instruction is in the main program, which is linked dynamically,
  *  - the signal mask is that of the beginning of the region,
  *  - the stack and the thread's image have room for the frames, with those of the signal,
  *    and
- *  - s_preempt says so.
+ *  - s_preempt returns 1.
  *
- * upreempt() returns when the thread runs again; the handler should then return soon.
- * Meanwhile other threads have the signal mask and the floating point control words of
- * the beginning of the region. The return of the handler restores those of the thread,
- * with all registers. errno is kept, and no memory is allocated.
+ * upreempt() returns when the thread runs again. Then the handler should return soon.
+ * Until then other threads run with the signal mask and the floating point control words
+ * that were set when the region began. When the handler returns, the system restores
+ * those of the thread, with all registers. errno is kept, and no memory is allocated.
  *
- * 1: the thread gave way; 0: it did not.
+ * Returns 1 if the thread gave way, or else 0.
  * Switches.
  */
 int upreempt(void *context);
@@ -72,7 +72,7 @@ static inline void upreempt_close(struct usched *s)
 	s->s_slice = NULL;
 }
 
-/* Private: returns `s', or the dispatcher whose stand-in `s' is. */
+/* Private: returns the dispatcher whose stand-in `s' is, or else `s'. */
 static inline struct usched *upreempt__behind(struct usched *s)
 {
 	return s->s_slice ? s->s_slice->pr_sched : s;
@@ -88,7 +88,7 @@ struct upreempt_monitor;
 
 /*
  * Private: returns whether the processor is parked, is between threads, or runs a thread.
- * *progress is another number after each block and each yield. From the monitor.
+ * *progress is set to a number that changes by each block and yield. From the monitor.
  */
 enum upreempt_state { UPREEMPT_IDLE, UPREEMPT_BETWEEN, UPREEMPT_RUNS };
 typedef enum upreempt_state upreempt__state_fn(const struct usched *s,
@@ -101,11 +101,11 @@ typedef enum upreempt_state upreempt__state_fn(const struct usched *s,
 typedef void upreempt__log_fn(const char *line);
 
 /*
- * Gives `s' slices of `slice' ns; 0: there are no regions. A thread that keeps the
- * processor for `stall' ns will be reported; 0: no thread will be. `monitored': a monitor
- * will look at `s'. Without a monitor no thread is reported, and ustack_check() reads the
- * clock, as it does if `slice' is 0.
- * 0; -ENOMEM; -ENOTSUP: `stall' without ustall_install().
+ * Gives `s' slices of `slice' ns. If `slice' is 0, threads have no regions. A thread
+ * that keeps the processor for `stall' ns will be reported, unless `stall' is 0.
+ * `monitored' says that a monitor will look at `s'. Without a monitor no thread is
+ * reported, and ustack_check() reads the clock, as it does if `slice' is 0.
+ * 0; -ENOMEM: no memory; -ENOTSUP: `stall' is set, without ustall_install().
  */
 UPREEMPT_PRIVATE int upreempt__begin(struct usched *s, int64_t slice, int64_t stall,
 				     bool monitored);
@@ -132,10 +132,10 @@ UPREEMPT_PRIVATE void upreempt__wake(struct upreempt_monitor *m);
  */
 UPREEMPT_PRIVATE int64_t upreempt__longest(const struct usched *s);
 
-/* Stops the monitor. The native threads of the processors still exist. */
+/* Stops the monitor, while the native threads of the processors still exist. */
 UPREEMPT_PRIVATE void upreempt__stop(struct upreempt_monitor *m);
 
-/* Frees the monitor. The processors still exist, without native threads. */
+/* Frees the monitor, when the processors still exist, but not their native threads. */
 UPREEMPT_PRIVATE void upreempt__unwatch(struct upreempt_monitor *m);
 
 /* Private: see usched__forked(). */
