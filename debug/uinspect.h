@@ -80,8 +80,8 @@ int uinspect_install(int sig);
 void uinspect__forked(void);
 
 /*
- * Writes counters of all processors to the descriptor `fd', which waits natively, in the
- * text format 0.0.4 of Prometheus. For example
+ * Writes counters of all processors to the descriptor `fd', in the text format 0.0.4 of
+ * Prometheus. The writes wait natively. For example
  *
  *	# HELP usched_parks_total Times that the processor went to sleep.
  *	# TYPE usched_parks_total counter

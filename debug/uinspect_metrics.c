@@ -101,7 +101,7 @@ static void read_stats(uint64_t *values, const struct usched *sched)
 	values[METRIC_DEEPEST] = s.st_deepest;
 }
 
-/* Reads all values except the dispatcher's counters. These values are 0 before. */
+/* Reads all values but the dispatcher's counters. The caller has set the values to 0. */
 static void read_processor(uint64_t *values, const struct uproc *p)
 {
 	const struct uevents *e = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
