@@ -103,11 +103,11 @@
 
 enum {
 	COPY_SHORT   = 512,             /* bytes: a longer copy is one memcpy() */
-	DEEP_MIN     = 1024,            /* bytes: an eviction shrinks a larger image if */
-	DEEP_RATIO   = 4,               /* the frames take less than 1 in 4 bytes of it */
+	DEEP_MIN     = 1024,            /* bytes: evictions shrink only larger images */
+	DEEP_RATIO   = 4,               /* and only those this many times too large */
 	RESERVE_MORE = 128,             /* bytes: calls that block may have deeper frames
 					   than ustack_reserve() */
-	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes of frames of the long way */
+	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
 	VACATED      = 0xdb,            /* with s_stress: overwrites vacated frames */
 
 	/* Bytes of an image from s_alloc beyond u_deep. The flags in its low bits make
@@ -209,7 +209,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 	if (s->s_hook || OBSERVER(ob_blocks) || WATCHED || IS_CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
-	if (s->s_owns & USCHED_EACH)    /* another dispatcher may have another s_first */
+	if (s->s_owns & USCHED_EACH)    /* a thread that moves finds another s_first */
 		return s->s_moves ? &all_long : &look_at_words;
 	return look ? look : &none_caught;
 }
@@ -419,7 +419,7 @@ int usched__fits(const struct usched *s, const char *top)
 	size_t need = stack_depth(u->u_stack->k_bottom, top);
 
 	return need <= u->u_stack->k_size       /* else `top' is too deep, or elsewhere */
-		&& (DISPATCH_STRESS(s) || !u->u_stack->k_shared /* new, or no image */
+		&& (DISPATCH_STRESS(s) || !u->u_stack->k_shared /* needs no image */
 		    || usched__has_room(s, u, need));
 }
 
@@ -565,7 +565,7 @@ static inline void place(struct usched *s, struct ustack *u, struct usched_stack
 	occupy(k, u);
 	watch_place(k, k->k_bottom);
 	k->k_threads++;
-	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched is set first */
 	if (!k->k_shared) {
 		k->k_stays = 0;
 		usched__set_deep(u, DEEP_MIN);
@@ -591,7 +591,7 @@ APART static void place_alone(struct usched *s, struct ustack *u)
 	k->k_resident = u;
 	k->k_threads = 1;
 	watch_place(k, k->k_bottom);
-	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched comes before */
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);     /* k_sched is set first */
 	usched__set_deep(u, DEEP_MIN);
 	watch_launch(s, u);
 }
@@ -918,7 +918,7 @@ static inline void drop_frames(struct usched *s, struct ustack *u, struct ustack
 	if (!k->k_resident)
 		usched__unlink(k);
 	if (!k->k_resident || k->k_resident == u)
-		usched__vacate(s, k);                   /* k_threads tells where */
+		usched__vacate(s, k);                   /* k moves in the list */
 }
 
 void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whose)
@@ -1128,7 +1128,7 @@ int usched_init(struct usched *s, const struct usched_calls *calls)
 
 	if (usched__probe() < 0)
 		return -ENOTSUP;
-	if (__splitstack_getcontext)    /* its functions change to other stacks */
+	if (__splitstack_getcontext)    /* such code changes stacks by itself */
 		return -ENOTSUP;
 	if (calls->s_record < sizeof(struct ustack))
 		room = sizeof(struct usched_image);
@@ -1150,7 +1150,7 @@ BY_THREADS int usched_run(struct usched *s)
 
 	if (s->s_home)
 		return -EBUSY;
-	if (outer->s_current)           /* this call's frame is on its stack */
+	if (outer->s_current)           /* this frame is on that thread's stack */
 		usched__runs(outer)->u_stack->k_stays |= USCHED_NESTS;
 	usched__current = s;
 	s->s_errno = &errno;

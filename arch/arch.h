@@ -53,7 +53,7 @@ typedef struct arch_jump arch_next_fn(char *top, void *arg);
  */
 ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
 
-/* The address where a frame of usched__switch() goes on; not a function to be called. */
+/* The address where a frame of usched__switch() goes on. Not a function to be called. */
 ARCH_PRIVATE void usched__resumed(void);
 
 /*
@@ -114,8 +114,7 @@ ARCH_PRIVATE void usched__commit(void);
 /* Offset in bytes of the PC in the third argument of a signal handler; 0: unknown. */
 ARCH_PRIVATE extern const unsigned usched__pc_at;
 
-/* Returns the address of the interrupted instruction, from the third argument of a signal
-   handler; 0: unknown. */
+/* Returns the address of the instruction that a signal interrupted; 0: unknown. */
 static inline uintptr_t usched__interrupted(const void *context)
 {
 	const uintptr_t *words = (const uintptr_t *)context;
@@ -169,10 +168,9 @@ ARCH_PRIVATE extern const unsigned usched__frame;
 /* The least bytes of frames that a thread in a plain wait has, for defaults. */
 ARCH_PRIVATE extern const unsigned usched__shallow;
 
-/* Functions of usched.c. Attribute `used' keeps them for assembly, whose calls LTO does
-   not see. */
+/* For functions of usched.c that only assembly calls, which LTO does not see. */
 #define ARCH_CALLED ARCH_PRIVATE __attribute__((used))
-ARCH_CALLED void usched__load(void);    /* loads s_current */
+ARCH_CALLED void usched__load(void);    /* loads frames of s_current */
 ARCH_CALLED struct arch_jump usched__go(struct usched *s, struct ustack *u);
 ARCH_CALLED int usched__fit_top(struct usched *s, char *top);
 ARCH_CALLED struct arch_jump usched__end(void); /* the function returned; may switch */

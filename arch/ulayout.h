@@ -83,7 +83,7 @@ struct usched_stack {
 	uint32_t             k_size;    /* bytes below k_bottom */
 	uint32_t             k_threads; /* threads launched here, and not ended */
 	__extension__ union {
-		struct usched_stack *k_ring;    /* the next of the shared or unshared */
+		struct usched_stack *k_ring;    /* next shared or unshared stack */
 		void        *k_owner;   /* own stack: the scheduler's description */
 	};
 	struct usched_stack *k_prev;    /* neighbours in the list of vacant stacks */
@@ -106,8 +106,8 @@ struct usched_spell {
 	uint32_t sp_switches;           /* st_switches at the start; 0: no spell */
 	uint8_t  sp_calls;              /* calls so far that make a system call */
 	int8_t   sp_left;               /* calls of locks until one looks at the clock */
-	int64_t  sp_since;              /* ns: time of the first look; 0: no look yet */
-	int64_t  sp_looked;             /* ns: time of the last look */
+	int64_t  sp_since;              /* ns: first look at the clock; 0: none yet */
+	int64_t  sp_looked;             /* ns: last look at the clock */
 };
 
 struct usched {
@@ -304,13 +304,13 @@ struct ustack {
 			uint32_t u_attached  : 1;
 			uint32_t u_cancelled : 1;
 #else
-			uint32_t u_cancelled : 1;       /* 1: perhaps; see ao_error */
+			uint32_t u_cancelled : 1;       /* perhaps cancelled: ao_error */
 			uint32_t u_attached  : 1;
 			uint32_t u_outside   : 1;       /* has an image from s_alloc */
 			uint32_t u_deep8     : 29;      /* u_deep / 8 */
 #endif
 		};
-		/* Bytes, by the flags up to 7 too many. A block is checked if deeper. */
+		/* Bytes, up to 7 too many due to the flags. Deeper blocks are checked. */
 		uint32_t     u_deep;
 	};
 	int                  u_errno;   /* blocked: errno */
@@ -321,7 +321,7 @@ struct ustack {
 
 	USCHED_WATCHED(struct usched_fiber u_fiber)   /* usched.c's */
 
-	/* From here to the end of the record: the first image, unless one of these. */
+	/* One of these, or the first image, which ends at the end of the record. */
 	__extension__ union {
 		struct usched_image u_image;    /* if u_outside */
 		struct usched_begin u_begin;    /* new */
@@ -386,8 +386,7 @@ static inline struct usched *usched__of(const struct ustack *u)
 			       __ATOMIC_RELAXED);
 }
 
-/* Returns the record whose frames are running: the thread's, or that of a coroutine. See
-   USCHED_DIRECT. */
+/* Returns the record whose frames are running. USCHED_DIRECT marks a coroutine's. */
 static inline const struct ustack *usched__runs(const struct usched *s)
 {
 	return s->s_inside->u_top == USCHED_DIRECT ? s->s_inside : s->s_current;

@@ -109,7 +109,7 @@ enum { CHECK_OBJECT, CHECK_BUFFER, CHECK_ARGUMENT, CHECK_VALUE };
 
 enum { CHECKING = 1 };
 enum {
-	CHECK_LOOK_INSIDE = 64,         /* words */
+	CHECK_LOOK_INSIDE = 64,         /* words that are looked through */
 	CHECK_TOLD_PLACES = 64,         /* calls that are known to be reported */
 };
 #define CHECK_ITS_BLOCK SIZE_MAX        /* as a size: that of the block at the address */
@@ -143,7 +143,7 @@ static void check(const void *pointer, int whose, const char *call)
 	place = usched__onstack(pointer, &u, __builtin_frame_address(0));
 	if (place == USCHED_ELSEWHERE || (whose == CHECK_BUFFER && place == USCHED_MINE))
 		return;
-	if (u && u->u_stack->k_stays & USCHED_ALONE)    /* these are never evicted */
+	if (u && u->u_stack->k_stays & USCHED_ALONE)    /* own stack: never evicted */
 		return;
 	fprintf(stderr, "usched: %s: %s %p is %s", call, kinds[whose], pointer,
 		places[place]);

@@ -214,7 +214,7 @@ static inline size_t usched__validate_vacant(const struct usched_stack *list)
 {
 	const struct usched_stack *k;
 	size_t listed = 0;
-	bool behind = false;            /* at the stacks with threads */
+	bool behind = false;            /* a stack with threads was seen */
 
 	for (k = list->k_next; k != list; k = k->k_next) {
 		DISPATCH_CHECK(!k->k_resident && k->k_next->k_prev == k);

@@ -22,8 +22,8 @@ enum {
 	HOT_AFTER    = 80,              /* bytes from s_current to the end of these */
 	HOT_FRAMES   = 256,             /* bytes that a switch writes below the bottom */
 	HOT_HEAD     = 24,              /* bytes that a switch writes above the bottom */
-	SHARED_STACKS = 64,             /* so many stacks, the first, are shared */
-	RED_ZONE     = 256,             /* bytes below a top that its function may use */
+	SHARED_STACKS = 64,             /* number of shared stacks: the first ones */
+	RED_ZONE     = 256,             /* bytes below a top that the function may use */
 };
 
 /*
