@@ -446,7 +446,7 @@ static void creates(void **state)
 	during(create);
 }
 
-/* Leaves u_attachment as a thread does that is in the midst of usched__attach(). */
+/* Leaves u_attachment as if the thread were still inside usched__attach(). */
 static void *attach(void *unused)
 {
 	struct ustack *u = ustack_self();

@@ -1345,7 +1345,7 @@ static void *open_and_wait(void *unused)
 	return wait_sem(unused);
 }
 
-/* The signal of a timer is one for the process, too. */
+/* A timer's signal, too, is sent to the process, not to one thread. */
 static void *open_and_pause(void *unused)
 {
 	ok(mask(SIG_UNBLOCK, SIGALRM));

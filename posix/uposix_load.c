@@ -80,7 +80,8 @@ void uposix__find(void)
 	find_all(calls++ > 0);
 }
 
-/* Called before each call, from `where', of a function of the rows LOOKS. */
+/* Called before each call of a function of the rows LOOKS; `where' is the place of the
+   call. */
 void uposix__look(const void *where)
 {
 	if (usched__is_tired())

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 enum {
-	MOST    = 65536,                /* most descriptors in a call of unet_poll() */
+	MOST    = 65536,                /* the most descriptors of one unet_poll() */
 	NUMBERS = 1 << 22,              /* limit of descriptors, as in unet_table.c */
 };
 

@@ -27,7 +27,7 @@
 
 /* Settings, which uposix__settings() reads from the environment. */
 struct uposix_conf {
-	unsigned    c_stacks;           /* most threads with a stack of their own */
+	unsigned    c_stacks;           /* the most threads with a stack of their own */
 	unsigned    c_shared;           /* number of stacks that all threads share, or
 					   0 */
 	unsigned    c_processors;       /* number of processors; 0: one for each CPU */

@@ -30,7 +30,7 @@ enum {                                  /* bits of __kind */
 	THREAD = 0x40000000,            /* __owner is this bit and the process ID */
 };
 
-enum { SEMOPM = 500 };                  /* most operations of one call on Linux */
+enum { SEMOPM = 500 };                  /* the most operations of one call on Linux */
 
 struct uposix_held {
 	struct uposix_held *h_next;

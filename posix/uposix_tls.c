@@ -19,8 +19,8 @@
 #include <stdlib.h>
 
 enum {
-	RANGES  = 8,                    /* most ranges of code of allocators */
-	OBJECTS = 1024,                 /* most objects that are remembered */
+	RANGES  = 8,                    /* the most ranges of code of allocators */
+	OBJECTS = 1024,                 /* the most objects that are remembered */
 	OWN     = 24,                   /* bytes of thread-local variables in usched
 					   itself */
 };
@@ -60,8 +60,9 @@ static struct {
 } ranges[RANGES];
 static size_t ranges_used;              /* atomic */
 static struct uwait_lock looking;
-static bool inherited;                  /* true in the child of a process that has looked;
-					   under `looking', like the next variables */
+static bool inherited;                  /* true in the child of a process that has looked.
+					   The lock `looking' protects this variable and
+					   the next ones */
 static unsigned long long seen;         /* count of objects loaded up to the last look,
 					   or 0 before the first look */
 static const void *known[OBJECTS];

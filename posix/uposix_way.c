@@ -89,8 +89,8 @@ static bool replace(struct pollfd *one)
 
 /*
  * Waits as poll() does, with an epoll instance in place of each FOREIGN descriptor. Looks
- * first whether a wait is needed, since files and numbers that are not open are ready at
- * once.
+ * first whether a wait is needed, since regular files are always ready, and so are
+ * numbers of no descriptor.
  */
 static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 {

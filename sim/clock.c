@@ -19,7 +19,7 @@ enum {
 	THREAD = 2000,                  /* gettid() of thread n is THREAD + n */
 	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds; */
 	LEAP   = 10000,                 /* n is from -LEAP to LEAP */
-	MOST   = 256,                   /* most bytes that getentropy() returns */
+	MOST   = 256,                   /* the most bytes that getentropy() returns */
 };
 
 static uint64_t state;                  /* of the generator in sim__fill() */

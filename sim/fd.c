@@ -11,8 +11,8 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
-enum { SLOTS = 1 << 20 };               /* most descriptors of a process on Linux, by the
-					   default of fs.nr_open */
+enum { SLOTS = 1 << 20 };               /* the most descriptors of a process on Linux,
+					   by the default of fs.nr_open */
 
 static struct sim_open *table[SLOTS];   /* open files of the world, by descriptor */
 static int slots;                       /* entries from this index on are unused */

@@ -79,8 +79,9 @@ struct sim_thread {
 };
 
 /*
- * A choice that was not the usual one. Usually the running thread is chosen, or, if that
- * cannot go on, the first thread in the queue; and of numbers, 0. A choice of a thread is
+ * A choice that was not the usual one. The usual choice of a thread is the running thread
+ * or, if that cannot go on, the first thread in the queue. The usual choice of a number
+ * is 0. A choice of a thread is
  * identified by the thread that made the last step, and by how many steps that thread had
  * made. A choice of a number is identified by its name, and by how many choices had that
  * name. So the choices in a list keep their meaning when some are removed.
@@ -101,10 +102,10 @@ enum sim_end {
 };
 
 enum {
-	SIM_CHOICES  = 1 << 18,         /* most choices that a run records */
-	SIM_OBJECTS  = 1 << 12,         /* most objects in a profile */
+	SIM_CHOICES  = 1 << 18,         /* the most choices that a run records */
+	SIM_OBJECTS  = 1 << 12,         /* the most objects in a profile */
 	SIM_INDEX    = 2 * SIM_OBJECTS,
-	SIM_THREADS  = 1 << 9,          /* most threads whose uses of objects are
+	SIM_THREADS  = 1 << 9,          /* the most threads whose uses of objects are
 					   counted */
 	SIM_MESSAGE  = 512,
 };

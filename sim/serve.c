@@ -33,7 +33,7 @@
 #include "host.h"
 
 enum {
-	JOBS  = 256,                    /* most runs at once */
+	JOBS  = 256,                    /* the most runs at once */
 	STALL = 5,                      /* seconds of CPU time without a step after which
 					   a run fails */
 	HANG  = 30,                     /* seconds without a step until a run fails */

@@ -33,10 +33,10 @@ enum {
 	STEP_TIME = 1000,               /* ns */
 	READ_TIME = 10,                 /* ns that a call which reads the clock takes;
 					   so loops that look at the clock end */
-	LOOKS     = 1000,               /* most steps between polls for due timers */
+	LOOKS     = 1000,               /* the most steps between polls for due timers */
 	NAMES     = 64,                 /* length of names[]; names for which there is no
 					   room share the last entry */
-	CHECKS    = 256,                /* most checks of the program */
+	CHECKS    = 256,                /* the most checks of the program */
 };
 
 struct sim_run sim__run = { .r_profile = &sim__profile };

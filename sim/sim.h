@@ -232,11 +232,12 @@ struct sim_faults {
 	unsigned f_partition;           /* when data is sent, nothing passes between the
 					   two hosts for 1 to 10 seconds from then on */
 
-	/* The time that sending takes; for 0 see the defaults here. */
-	int64_t  f_latency_ns;          /* shortest latency: 50 us */
-	int64_t  f_latency_most_ns;     /* longest usual latency, of 99 in 100: 500 us */
-	int64_t  f_latency_rare_ns;     /* longest latency: 50 ms */
-	int64_t  f_bandwidth;           /* bytes a second: 125 million */
+	/* The time that sending takes. */
+	int64_t  f_latency_ns;          /* shortest latency; 0: 50 us */
+	int64_t  f_latency_most_ns;     /* 99 packets in 100 have a latency up to this;
+					   0: 500 us */
+	int64_t  f_latency_rare_ns;     /* longest latency; 0: 50 ms */
+	int64_t  f_bandwidth;           /* bytes a second; 0: 125 million */
 };
 
 /* Sets which faults come from now on, on all hosts. */

@@ -128,7 +128,7 @@ static const struct sim_strategy random_one = { .y_name = "random",
 
 /* ---- PCT ---- */
 
-enum { CHANGES = 64 };                  /* most changes of priorities */
+enum { CHANGES = 64 };                  /* the most changes of priorities */
 
 static uint64_t changes[CHANGES];       /* steps, in ascending order */
 static size_t next_change;

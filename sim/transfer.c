@@ -13,7 +13,7 @@
 enum {
 	PIPE_WHOLE = 4096,              /* PIPE_BUF: a write of up to this many bytes to a
 					   pipe is not split */
-	UDP_MAX    = 65507,             /* most bytes of a packet over the network */
+	UDP_MAX    = 65507,             /* the most bytes of a packet over the network */
 	FILE_PART  = 4096,              /* bytes that sendfile() moves at a time */
 };
 

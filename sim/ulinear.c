@@ -28,7 +28,7 @@
 #include <string.h>
 
 enum {
-	OPEN  = 64,                     /* bits of c_set: most open operations */
+	OPEN  = 64,                     /* bits of c_set: the most open operations */
 	PARTS = 1024,                   /* chains in the hash table of parts */
 };
 
@@ -167,8 +167,9 @@ static int enter(struct ulinear *h, const struct config *c, const struct operati
 }
 
 /*
- * Adds all configurations that follow from `c' by one open operation. If an operation
- * that only reads can happen, adds just the configuration after it. 0; or an error.
+ * Adds all configurations that follow from `c' by one open operation. If one of
+ * the operations that can happen only reads, adds no more than the configuration after
+ * that operation. Returns 0 or an error.
  */
 static int expand(struct ulinear *h, const struct part *p, const struct config *c)
 {

@@ -37,7 +37,7 @@ extern "C" {
 struct ulinear_model {
 	size_t m_operation;     /* bytes of an operation, with its arguments */
 	size_t m_result;        /* bytes of a result */
-	size_t m_state;         /* most bytes of a state */
+	size_t m_state;         /* the most bytes of a state */
 	const void *m_start;    /* first state of each part */
 	size_t m_start_size;    /* bytes of m_start */
 
@@ -89,7 +89,7 @@ struct ulinear_result {
 	int64_t r_value;
 };
 
-enum { ULINEAR_QUEUE = 4096 };  /* most values in a queue: a state of 32 KiB */
+enum { ULINEAR_QUEUE = 4096 };  /* the most values in a queue: a state of 32 KiB */
 
 /*
  * Models. A register has one value, at first 0. A map has a value for each o_key, and is

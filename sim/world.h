@@ -159,8 +159,8 @@ enum sim_state { SIM_NEW, SIM_LISTENS, SIM_CONNECTING, SIM_CONNECTED, SIM_DEAD }
 /* An open file of the world, which descriptors made by dup() share. */
 struct sim_open {
 	const struct sim_type *f_type;
-	unsigned             f_refs;            /* references by numbers, peers and
-						   sim__later() */
+	unsigned             f_refs;            /* how many numbers, peers and calls of
+						   sim__later() refer to this */
 	unsigned             f_numbers;         /* how many numbers the open file has; 0:
 						   it is closed */
 	struct sim_host     *f_host;            /* host of the thread that opened the
