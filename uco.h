@@ -20,8 +20,7 @@
  * then the coroutine acts as the thread: ustack_self(), keys, tokens, locks, names, errno
  * and the floating point control words are the thread's, and cancelling the thread ends
  * waits of the coroutine. If the coroutine waits, in ustack_wait(), usync.h or unet.h,
- * the resumer waits. The coroutine and the resumer do not share C++ exceptions that are
- * being handled.
+ * the resumer waits. Each side has its own C++ exceptions that are being handled.
  *
  * A coroutine belongs to the processor of the thread that made it. Several threads of
  * that processor may resume a coroutine in turn, and a coroutine may resume others. A

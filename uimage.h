@@ -2,11 +2,10 @@
 /*
  * uimage.h: the memory of a scheduler's dispatchers.
  *
- * Blocks of memory are images or records. Images come in size classes. Records have one
- * size, which the scheduler chooses; each is for a thread and a small image. A pool
- * belongs to a scheduler, and any native thread may use the pool. Each processor takes
- * blocks from its cache, which has no lock, and gets dozens of blocks from the pool at a
- * time.
+ * Blocks are images or records. Images come in size classes. Records have one size, which
+ * the scheduler chooses; each is for a thread and a small image. A pool belongs to a
+ * scheduler, and any native thread may use the pool. Each processor takes blocks from its
+ * cache, which has no lock, and gets dozens of blocks from the pool at a time.
  *
  *	cache (processor)              pool (lock)
  *	class c:  free  -> b b b  <--  batches of class c -> b b .. b
@@ -33,9 +32,8 @@ extern "C" {
 #endif
 
 /*
- * Class 0 is for records. The sizes of the other classes grow by 64 bytes up to 512, then
- * by a quarter of a power of two up to 1 MiB. Larger images are mapped and unmapped each
- * time.
+ * Class 0 is for records. Sizes of other classes grow by 64 bytes up to 512, then by a
+ * quarter of a power of two up to 1 MiB. Larger images are mapped and unmapped each time.
  */
 enum { UIMAGE_CLASSES = 1 + 8 + 4 * 11 };
 
@@ -111,8 +109,8 @@ struct uimage_pool {
 
 /*
  * Makes a pool, which has no memory yet. A record has `record' bytes, rounded up to a
- * multiple of 16, and a rest of `rest' bytes, a multiple of 8, in another place.
- * 0; -EINVAL: record and rest have more than UIMAGE_RECORD_MAX bytes.
+ * multiple of 16, and in another place `rest' bytes, a multiple of 8, called its rest.
+ * 0; -EINVAL: a record and its rest have more than UIMAGE_RECORD_MAX bytes.
  */
 int uimage_pool_init(struct uimage_pool *pool, size_t record, size_t rest);
 
@@ -172,8 +170,8 @@ void uimage_pool_age(struct uimage_pool *pool);
  */
 int uimage_pool_trim(struct uimage_pool *pool);
 
-/* Returns whether `bytes' or more are free, or uimage_pool_trim() has work. From any
-   native thread. */
+/* Returns whether at least `bytes' bytes are free, or uimage_pool_trim() has work. From
+   any native thread. */
 static inline int uimage_pool_spares(const struct uimage_pool *pool, size_t bytes)
 {
 	return __atomic_load_n(&pool->ip_free, __ATOMIC_RELAXED) >= bytes
@@ -253,7 +251,7 @@ struct uimage_stacks {
  */
 int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size);
 
-/* Returns the lowest address of stack `i', which has is_size bytes; the first is 0. */
+/* Returns the lowest address of stack `i', which has is_size bytes. `i' starts at 0. */
 void *uimage_stacks_base(const struct uimage_stacks *stacks, size_t i);
 
 /* Unmaps all stacks. */

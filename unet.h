@@ -4,9 +4,8 @@
  * blocks. A call that has to wait blocks the thread, and the processor runs other threads
  * meanwhile. Native threads outside of all schedulers may make each call, too, and block
  * natively. Such a native thread has an epoll instance of two descriptors from its first
- * wait until it ends, and so has each processor. The numbers of these descriptors are a
- * little below 1,024 or, if that is lower, the limit of the process. The program must not
- * close them.
+ * wait until it ends, and so has each processor. Do not close these descriptors, whose
+ * numbers are a little below 1,024 or, if that is lower, the limit of the process.
  *
  * Descriptors are those of the system. unet_listen(), unet_accept(), unet_connect() and
  * unet_signals() make them close-on-exec and non-blocking. Any other descriptor (datagram
@@ -118,9 +117,8 @@ enum {
 };
 
 /*
- * Makes a socket that listens on `a'. Connections to the socket have TCP_NODELAY. The
- * path of a UNIX socket must not exist yet. `backlog' 0 stands for SOMAXCONN. Does not
- * wait.
+ * Makes a socket that listens on `a'. Accepted connections have TCP_NODELAY. The path of
+ * a UNIX socket must not exist yet. `backlog' 0 stands for SOMAXCONN. Does not wait.
  */
 int unet_listen(const struct unet_addr *a, int backlog, unsigned flags);
 

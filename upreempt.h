@@ -50,10 +50,10 @@ struct upreempt {
  *    and
  *  - s_preempt returns 1.
  *
- * upreempt() returns when the thread runs again. Then the handler should return soon.
- * Until then other threads run with the signal mask and the floating point control words
- * that were set when the region began. When the handler returns, the system restores
- * those of the thread, with all registers. errno is kept, and no memory is allocated.
+ * upreempt() returns when the thread runs again. Until then other threads run with the
+ * signal mask and the floating point control words that were set when the region began.
+ * The handler should return soon after upreempt(); then the system restores those of the
+ * thread, with all registers. errno is kept, and no memory is allocated.
  *
  * Returns 1 if the thread gave way, or else 0.
  * Switches.

@@ -2,12 +2,13 @@
 /*
  * usched-all.h: all headers for programs. Compile a program
  *
- *  - with the library as one file, `make one': cc server.c build/one/usched-all.c
- *    -Ibuild/one -pthread, where this header is written out;
+ *  - with the library as one file, after `make one': cc server.c build/one/usched-all.c
+ *    -Ibuild/one -pthread, where this header contains all others;
  *  - or with the installed library: cc server.c $(pkg-config --cflags --libs usched).
  *
- * With USCHED_DEBUG also reports of what threads do, traces, overflows and stalls; with
- * USCHED_TLS also TLS over OpenSSL 3. In C++ there is uco.hh besides.
+ * If USCHED_DEBUG is defined, there are also reports of what threads do, traces, and
+ * messages on overflows and stalls; if USCHED_TLS is defined, also TLS over OpenSSL 3.
+ * C++ programs may include uco.hh, too.
  */
 #ifndef USCHED_ALL_H
 #define USCHED_ALL_H

@@ -236,9 +236,8 @@ struct usync_chan;
 enum { USYNC_BUDGET = 128 };
 
 /*
- * Makes a channel for values of `size' bytes, and sets *c to the channel. The channel
- * holds up to `capacity' values. If `capacity' is 0, a sender waits until its value is
- * received.
+ * Makes a channel for values of `size' bytes, and sets *c to it. The channel holds up to
+ * `capacity' values; if that is 0, a sender waits until its value is received.
  * 0; -ENOMEM: no memory; -EINVAL: `size', `capacity' or their product is over 1 GiB.
  */
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c);

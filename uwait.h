@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait.h: waiters, the base of usync.c and unet.c, for primitives of your own, too.
- * They wait over any scheduler, and as native threads. A wait can be ended from the same
- * processor, from another one, by a thread of another scheduler, or by a native thread.
+ * uwait.h: waiters, on which usync.c and unet.c are built, and primitives of your own may
+ * be. A waiter is a thread of any scheduler, or a native thread. Its wait can be ended by
+ * a thread of the same processor, another one, or another scheduler, or a native thread.
  *
- * Each thread that has waited here has a waiter, and so has each native thread. A waiter
- * pushes nodes to queues, under their locks, and blocks. It is granted once: when a node
- * is popped, when its deadline comes, or when it is cancelled.
+ * A struct uwaiter is made when a thread or native thread waits for the first time. In a
+ * wait the waiter pushes nodes to queues, under their locks, and blocks. The wait ends,
+ * or is granted, once: when another thread pops a node, when the deadline comes, or when
+ * the thread is cancelled.
  *
  *	w = uwait_prepare(deadline, false);
  *	rc = uwait_error(w);                    nothing is published yet
@@ -27,17 +28,17 @@
  *		unlock the queue
  *	}
  *
- * From uwait_begin() on that is uwait_queue_up(). A thread that ends a wait takes the
- * lock, gets the waiter from uwait_pop(), gives it what it waits for, and unlocks. Last
- * of all it calls uwait_finish(): the waiter goes on, and may free the object.
+ * uwait_queue_up() does all from uwait_begin() on. A thread that ends a wait takes the
+ * lock, gets the waiter from uwait_pop(), hands over what the waiter waits for, and
+ * unlocks. uwait_finish() comes last, since then the waiter may free the object.
  *
  * A thread has one waiter, so no other wait may come between uwait_prepare() and
- * uwait_block() or uwait_withdraw(). A native thread that will end waits announces that:
- * uprocs_hold().
+ * uwait_block() or uwait_withdraw(). A native thread that will end waits of threads has
+ * to announce that by uprocs_hold().
  *
- * Nodes and waiters are on the heap: no other thread may follow a pointer to the stack
- * of a blocked one. Aborted threads leave their nodes in queues, so do not reuse the
- * objects that they waited for.
+ * Nodes and waiters are on the heap, since no other thread may follow a pointer to the
+ * stack of a blocked thread. The nodes of an aborted thread stay in queues, so do not use
+ * the objects for which the thread waited any more.
  */
 #ifndef USCHED_WAIT_H
 #define USCHED_WAIT_H
@@ -64,9 +65,9 @@ struct ustack_why {
 	uintptr_t   wy_holder;          /* the thread that has the object, or a number of
 					   a native thread; 0: no thread, or not known */
 	const void *wy_where;           /* return address of the call, or NULL */
-	int         wy_number;          /* 1: wy_object is a number, as of a descriptor */
-	int         wy_woken;           /* 1: the wait is over, and the thread about to be
-					   woken: it waits for nothing */
+	int         wy_number;          /* 1: wy_object is a number: a descriptor */
+	int         wy_woken;           /* 1: the wait is over, but the thread was not
+					   woken yet; the rest says nothing */
 };
 
 /* The kind of object that is waited for. */
@@ -75,19 +76,19 @@ struct uwait_kind {
 	const char *kd_how;             /* such as " to read"; or NULL */
 	/*
 	 * Adds to the report what is known beyond name and address; or NULL. The object
-	 * stays meanwhile, as the wait cannot be granted. Another thread may hold the
-	 * lock of the object and wait for this call: use uwait_try_lock().
+	 * stays meanwhile, as the wait cannot be granted. Use uwait_try_lock(), as
+	 * another thread may hold the lock of the object and wait for this call.
 	 */
 	void (*kd_tell)(const struct uwaiter *w, struct ustack_why *why);
-	/* After an error of uwait_queue_up(): the node has left the queue; or NULL. */
+	/* Called when the node has left the queue after an error; or NULL. */
 	void (*kd_left)(const void *object);
-	/* Called by uwait_queue_up() for a result over 0, and may wait again; the value
-	   is returned instead. Or NULL. */
+	/* Called by uwait_queue_up() after a grant with a result over 0, and may wait
+	   again. uwait_queue_up() returns what this returns. Or NULL. */
 	int (*kd_again)(struct uwaiter *w, const void *object);
-	bool kd_sleeps;                 /* at its deadline uwait_block() returns 0 */
+	bool kd_sleeps;                 /* uwait_block() returns 0 at the deadline */
 	bool kd_number;                 /* the object is a number */
-	bool kd_held;                   /* the object begins with the w_name of its
-					   holder, or 0, and three bits below that */
+	bool kd_held;                   /* the first word of the object is the w_name of
+					   the holder, or 0, plus any of 3 low bits */
 };
 
 struct uwait_node {
@@ -119,19 +120,19 @@ struct uwait_value {
 
 struct uwait_member;
 
-/* What few waiters need; the room follows in memory. */
+/* Members that few waiters need. The memory of uwait_room() follows. */
 struct uwait_more {
-	struct uwait_value  *mr_values; /* usync.c's, or NULL; freed with the waiter */
-	struct uco          *mr_inside; /* uco.c's, or NULL */
-	struct uwait_member *mr_inner;  /* in the scope that was entered last, or NULL */
+	struct uwait_value  *mr_values; /* of usync.c, or NULL; freed with the waiter */
+	struct uco          *mr_inside; /* of uco.c, or NULL */
+	struct uwait_member *mr_inner;  /* for the scope entered last, or NULL */
 	int64_t              mr_when;   /* when the thread was cancelled, if known */
 	size_t               mr_size;   /* bytes of the room */
 } __attribute__((aligned(16)));
 
 /*
  * A waiter. Primitives may use w_node, for a wait in one queue; w_thread, unless
- * w_outside is set; w_name; and w_tag, a bit of the queue's, under its lock. It has 128
- * bytes with 64 bits.
+ * w_outside is set; w_name; and w_tag, as they like, under the lock of the queue. The
+ * size is 128 bytes if pointers have 64 bits.
  */
 struct uwaiter {
 	/* Owned by the native thread of the waiter. */
@@ -150,30 +151,30 @@ struct uwaiter {
 	const void         *w_where;
 
 	struct uwait_node   w_node;     /* for waits in one queue */
-	bool                w_counts  : 1;      /* uevents_count() counts the wait */
+	bool                w_counts  : 1;      /* uevents_count() is to count the wait */
 	bool                w_scoped  : 1;      /* the thread is in scopes */
 	bool                w_clipped : 1;      /* w_deadline is that of a scope */
-	bool                w_late    : 1;      /* the deadline came in s_join */
+	bool                w_late    : 1;      /* the deadline came in a join */
 	bool                w_cancelled : 1;    /* the thread was cancelled */
 	bool                w_shield  : 1;      /* cancels and scopes have no effect */
 
 	/* Written by the granter. */
-	uint8_t             w_state;    /* atomic: enum in uwait.c */
+	uint8_t             w_state;    /* atomic: enum in wait.h */
 
-	/* No bit fields: other threads read these while members beside are written. */
+	/* Not bit fields, since other threads read these while members beside change. */
 	bool                w_outside;  /* the waiter of a native thread; constant */
 	bool                w_tag;      /* for the primitive; under its lock */
-	bool                w_joins;    /* atomic: in s_join */
+	bool                w_joins;    /* atomic: the thread is in a join */
 
 	/* Owned by the native thread of the waiter. */
 	bool                w_counted;  /* uevents_count() has counted the wait */
-	uint8_t             w_owed;     /* wakes by grants that no block took */
+	uint8_t             w_owed;     /* wakes of grants for which no block waited */
 	int                 w_result;   /* written by the granter */
 
 	uint32_t            w_size;     /* bytes, from s_alloc: constant */
 };
 
-/* A spin lock, held for some instructions, never over a block. Zeros are an open one. */
+/* A spin lock. Hold it for some instructions, never over a block. Zeros: not held. */
 struct uwait_lock {
 	uint32_t wl_held;
 };
@@ -182,8 +183,8 @@ struct uwait_lock {
 void uwait_lock_slow(struct uwait_lock *l);
 
 /*
- * Takes a lock. Waits by spinning, so a holder does not allocate memory, for example:
- * other processors would be kept busy.
+ * Takes a lock, and spins while another thread holds it. So do nothing that takes long
+ * with a lock, such as to allocate memory, since other processors would be kept busy.
  */
 static inline void uwait_lock(struct uwait_lock *l)
 {
@@ -192,15 +193,15 @@ static inline void uwait_lock(struct uwait_lock *l)
 }
 
 /*
- * Takes a lock if it is open.
- * True; false: it is held.
+ * Takes a lock unless a thread holds it.
+ * Returns whether the lock was taken.
  */
 static inline bool uwait_try_lock(struct uwait_lock *l)
 {
 	return !__atomic_exchange_n(&l->wl_held, 1, __ATOMIC_ACQUIRE);
 }
 
-/* Opens a lock. */
+/* Releases a lock. */
 static inline void uwait_unlock(struct uwait_lock *l)
 {
 	__atomic_store_n(&l->wl_held, 0, __ATOMIC_RELEASE);
@@ -215,20 +216,20 @@ struct uwaiter *uwait_self(void);
 
 /*
  * Returns the w_name of the caller, a multiple of 8, without making a waiter. No two
- * living threads or native threads have the same.
+ * living threads or native threads have the same name.
  * Does not switch.
  */
 uintptr_t uwait_name(void);
 
 /*
- * Prepares a wait of the caller. `outside': the kernel or a native thread will end the
- * wait, so the thread is not taken for deadlocked; that needs events even without a
- * deadline. No image is reserved: uwait_block() may fail with -ENOMEM, which has to do no
- * more harm than a deadline. Otherwise call ustack_reserve() next.
- * Returns the caller's waiter; or an error, see uwait_error(): -ENOMEM: no memory for a
- * waiter; -ECANCELED: the thread was cancelled, and is not shielded; -ETIMEDOUT: the
- * deadline is 0 or less: the caller does not want to wait; -ENOTSUP: the wait needs
- * events and the scheduler has none.
+ * Prepares a wait of the caller. Set `outside' if the kernel or a native thread will end
+ * the wait. Then the thread is not taken for deadlocked, and the wait needs events even
+ * without a deadline. No image is reserved, so uwait_block() may fail with -ENOMEM. If
+ * that does more harm than a deadline would, call ustack_reserve() next.
+ * Returns the caller's waiter, or an error, which uwait_error() gets; -ENOMEM: no memory
+ * for a waiter; -ECANCELED: the thread was cancelled, and is not shielded; -ETIMEDOUT:
+ * the deadline is 0 or less, so the caller does not want to wait; -ENOTSUP: the wait
+ * needs events, and the scheduler has none.
  * Does not switch.
  */
 struct uwaiter *uwait_prepare(int64_t deadline, bool outside);
@@ -236,8 +237,8 @@ struct uwaiter *uwait_prepare(int64_t deadline, bool outside);
 enum { UWAIT_ERRORS = 4095 };           /* the largest errno value of the kernel */
 
 /*
- * Returns the error that is in place of a waiter, a negative errno value, or 0 for a
- * waiter.
+ * Returns the error, a negative errno value, that uwait_prepare() has returned in place
+ * of a waiter, or 0 if `w' is a waiter.
  */
 static inline int uwait_error(const struct uwaiter *w)
 {
@@ -245,9 +246,9 @@ static inline int uwait_error(const struct uwaiter *w)
 }
 
 /*
- * Notes, for reports, the object of the prepared wait, or NULL, and the return address
- * of the public call: __builtin_return_address(0) in a function that is UWAIT_CALL, so
- * not inlined. Without a note the report says "a grant".
+ * Notes, for reports, the object of the prepared wait, or NULL, and in `where' the return
+ * address of the public call: __builtin_return_address(0) in a function with UWAIT_CALL,
+ * which is not inlined. Without a note the report says "a grant".
  */
 static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 			      const void *object, const void *where)
@@ -267,14 +268,14 @@ static inline void uwait_note(struct uwaiter *w, const struct uwait_kind *kind,
 void *uwait_room(struct uwaiter *w, size_t size);
 
 /*
- * Begins the wait of `w': from now on it can be granted. Under the lock of the first
- * queue that it is pushed to, before the push.
+ * Begins the wait of `w', which can be granted from now on. Make this call under the lock
+ * of the first queue to which a node of `w' is pushed, before the push.
  */
 void uwait_begin(struct uwaiter *w);
 
 /*
- * Blocks until the wait has been granted. After an error, too, the wait has ended. Nodes
- * that were not popped are still in their queues then.
+ * Blocks until the wait has been granted. After an error, too, the wait has ended, but
+ * nodes that were not popped are still in their queues.
  * Returns the result of the grant, at least 0; -ETIMEDOUT: the deadline has come;
  * -ECANCELED: the thread was cancelled; -ENOMEM: no image for the thread's frames.
  * Switches.
@@ -290,8 +291,8 @@ int uwait_block(struct uwaiter *w);
 int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q);
 
 /*
- * Ends a wait that the caller has begun and not blocked in.
- * Returns false if the wait is claimed: uwait_block() must follow, and returns at once.
+ * Ends a wait that the caller has begun, in place of uwait_block().
+ * Returns false if the wait was claimed. Then call uwait_block(), which returns at once.
  */
 bool uwait_withdraw(struct uwaiter *w);
 
@@ -305,17 +306,17 @@ void uwait__uncancel(void);
 void uwait__forked(void);
 
 /*
- * Claims the wait of `w' for the caller to end. Until uwait_finish() the waiter stays,
- * so its nodes can be written to.
- * Returns false if `w' does not wait, or is claimed.
+ * Claims the wait of `w', which the caller has to end by uwait_finish(). Until then the
+ * waiter stays, so the caller may write to nodes of the waiter.
+ * Returns false if `w' does not wait, or was claimed before.
  * Does not switch. Under the lock of a queue in which `w' has a node, or from the native
  * thread of `w'.
  */
 bool uwait_claim(struct uwaiter *w);
 
 /*
- * Has uwait_block() return `result', at least 0. After uwait_claim() or uwait_pop(),
- * which claims.
+ * Ends the wait of `w', which uwait_claim() or uwait_pop() has claimed for the caller:
+ * uwait_block() returns `result', at least 0.
  * From any native thread. Does not switch.
  */
 void uwait_finish(struct uwaiter *w, int result);
@@ -329,17 +330,17 @@ void uwait_push(struct uwait_queue *q, struct uwait_node *n);
 void uwait_remove(struct uwait_queue *q, struct uwait_node *n);
 
 /*
- * Takes out the first node whose waiter can be claimed, of a queue of w_nodes, and the
- * nodes before it.
+ * Takes the first node whose waiter can be claimed, and the nodes before it, out of a
+ * queue of w_nodes, and claims the waiter.
  * Returns the waiter; NULL: no waiter can be claimed.
  */
 struct uwaiter *uwait_pop(struct uwait_queue *q);
 
-/* Private: the attachments that are waiters have these. */
+/* Private: the a_ops of attachments that are waiters. */
 extern const struct ustack_attachment_ops uwait__ops
 	__attribute__((visibility("hidden")));
 
-/* Private: the waiter of `u', or NULL. */
+/* Private: returns the waiter of `u', or NULL. */
 static inline struct uwaiter *uwait__attached(const struct ustack *u)
 {
 	struct ustack_attachment *a = u->u_attached ? u->u_attachment : NULL;

@@ -56,8 +56,8 @@ enum {
  * Writes all threads to the descriptor `fd'. The writes wait natively. `how' is
  * UINSPECT_BRIEF or 0. The threads of a scheduler with c_embed are shown only if the loop
  * of the scheduler runs meanwhile. uprocs_destroy() waits while its scheduler is read.
- * 0; -ENOMEM: no memory; or some threads were left out, which the text counts; -EAGAIN:
- * no more native threads; or an error of write(2).
+ * 0, or an error of write(2); -ENOMEM: no memory, or some threads were left out, which
+ * the text counts; -EAGAIN: no native thread could be started.
  * From a thread: switches, and a cancel does not end the call. From a native thread:
  * blocks the native thread.
  */
@@ -71,7 +71,7 @@ int uinspect_dump(int fd, unsigned how);
  * calls. The calls are known on x86-64 and AArch64 with glibc. So a system call in which
  * a thread blocks natively may fail with EINTR, unless SA_RESTART covers that system
  * call. The child of a fork does not have the native thread that dumps.
- * 0; -EINVAL: no such signal; -EAGAIN: no more native threads; -ENOTSUP: SINGLE_THREAD.
+ * 0; -EINVAL: no such signal; -EAGAIN: as uinspect_dump(); -ENOTSUP: SINGLE_THREAD.
  * Does not switch.
  */
 int uinspect_install(int sig);
@@ -91,7 +91,7 @@ void uinspect__forked(void);
  * created, and not as in a dump. If the newest scheduler is destroyed, the next one that
  * is created gets the same number, with counters that begin at 0. The processors are not
  * asked, so the call works while they compute, block or sleep.
- * 0; -ENOMEM: no memory; or an error of write(2).
+ * 0, or an error of write(2); -ENOMEM: no memory.
  * Does not switch.
  */
 int uinspect_metrics(int fd);
