@@ -66,8 +66,8 @@ struct ustack_why {
 					   a native thread; 0: no thread, or not known */
 	const void *wy_where;           /* return address of the call, or NULL */
 	int         wy_number;          /* 1: wy_object is a number: a descriptor */
-	int         wy_woken;           /* 1: the wait is over, but the thread was not
-					   woken yet; the rest says nothing */
+	int         wy_woken;           /* 1: the wait is over, and a wake is on the way;
+					   other members have no meaning */
 };
 
 /* The kind of object that is waited for. */
@@ -83,7 +83,7 @@ struct uwait_kind {
 	/* Called when the node has left the queue after an error; or NULL. */
 	void (*kd_left)(const void *object);
 	/* Called by uwait_queue_up() after a grant with a result over 0, and may wait
-	   again. uwait_queue_up() returns what this returns. Or NULL. */
+	   again. Then uwait_queue_up() returns what kd_again returns. Or NULL. */
 	int (*kd_again)(struct uwaiter *w, const void *object);
 	bool kd_sleeps;                 /* uwait_block() returns 0 at the deadline */
 	bool kd_number;                 /* the object is a number */
@@ -131,7 +131,7 @@ struct uwait_more {
 
 /*
  * A waiter. Primitives may use w_node, for a wait in one queue; w_thread, unless
- * w_outside is set; w_name; and w_tag, as they like, under the lock of the queue. The
+ * w_outside is set; w_name; and w_tag, for any purpose, under the lock of the queue. The
  * size is 128 bytes if pointers have 64 bits.
  */
 struct uwaiter {
@@ -168,13 +168,13 @@ struct uwaiter {
 
 	/* Owned by the native thread of the waiter. */
 	bool                w_counted;  /* uevents_count() has counted the wait */
-	uint8_t             w_owed;     /* wakes of grants for which no block waited */
+	uint8_t             w_owed;     /* wakes of grants that no block has taken */
 	int                 w_result;   /* written by the granter */
 
 	uint32_t            w_size;     /* bytes, from s_alloc: constant */
 };
 
-/* A spin lock. Hold it for some instructions, never over a block. Zeros: not held. */
+/* A spin lock. Hold it for some instructions, never over a block. Zeros: free. */
 struct uwait_lock {
 	uint32_t wl_held;
 };
@@ -183,8 +183,8 @@ struct uwait_lock {
 void uwait_lock_slow(struct uwait_lock *l);
 
 /*
- * Takes a lock, and spins while another thread holds it. So do nothing that takes long
- * with a lock, such as to allocate memory, since other processors would be kept busy.
+ * Takes a lock, and spins while another thread holds it. So do nothing that takes long,
+ * such as to allocate memory, while you hold a lock: other processors would be kept busy.
  */
 static inline void uwait_lock(struct uwait_lock *l)
 {
@@ -246,7 +246,7 @@ static inline int uwait_error(const struct uwaiter *w)
 }
 
 /*
- * Notes, for reports, the object of the prepared wait, or NULL, and in `where' the return
+ * Notes, for reports, the object of the prepared wait, or NULL. `where' is the return
  * address of the public call: __builtin_return_address(0) in a function with UWAIT_CALL,
  * which is not inlined. Without a note the report says "a grant".
  */
