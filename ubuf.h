@@ -71,7 +71,7 @@ struct ubuf_ops {
 /* Private: the bytes from b_start to b_end are still to be read, or to be written. */
 struct ubuf {
 	const struct ubuf_ops *b_ops;   /* NULL: unet.h */
-	void                  *b_peer;  /* or the descriptor */
+	void                  *b_peer;  /* of b_ops; or the descriptor */
 	char                  *b_data;
 	size_t                 b_start;
 	size_t                 b_end;
@@ -85,7 +85,7 @@ struct ubuf_out {
 
 struct ubuf_in {
 	struct ubuf            bi_base;
-	struct ubuf_out       *bi_tied; /* or NULL */
+	struct ubuf_out       *bi_tied; /* of ubuf_tie(), or NULL */
 	bool                   bi_full; /* the last read got all that it asked for */
 	uint8_t                bi_budget[4];    /* calls so far: src/wait/budget.h */
 };

@@ -211,7 +211,7 @@ static inline void *uimage_rest(const void *record)
 	const struct uimage_chunk *chunk =
 		(const struct uimage_chunk *)((uintptr_t)record - offset);
 
-	/* Divides by ik_size, without a rest for the start of a record. */
+	/* Divides by ik_size. The dividend is a multiple of ik_size. */
 	return (char *)(uintptr_t)chunk + UIMAGE_HEAD
 		+ ((uint64_t)(offset - chunk->ik_first) * chunk->ik_inverse >> 32)
 		* chunk->ik_rest;

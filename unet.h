@@ -20,8 +20,8 @@
  * come between. What one call of unet_write_all() or unet_writev_all() writes stays
  * together, since other writers wait until the call returns, or get -ETIMEDOUT if their
  * deadline is 0. If the call fails in the middle, the next writer goes on. During
- * unet_read_all() other readers may get bytes between. unet_poll() does not wait for
- * such threads. Signal handlers and call-backs of schedulers and events must not make
+ * unet_read_all() other readers may get bytes between. unet_poll() has no place in this
+ * order. Signal handlers and call-backs of schedulers and events must not make
  * these calls. Do not abort a thread that waits for a descriptor, since the descriptor
  * points to the thread. rr and ll never abort such a thread.
  *
@@ -247,10 +247,10 @@ int unet__connect(int fd, const struct unet_addr *a, int64_t deadline);
 /* Private: returns whether the input of `fd' was shut, and nothing is left to read. */
 bool unet__is_shut(int fd);
 
-/* Private: returns whether no thread waits for `fd', or is in a call with it. */
+/* Private: returns whether no thread waits for `fd', and none is in a call with `fd'. */
 bool unet__is_idle(int fd);
 
-/* Private: `fd' is a new file now. Forgets the old one; flags of the new one stay. */
+/* Private: forgets the file that `fd' was before; the flags of the new file stay. */
 void unet__renewed(int fd);
 
 /*

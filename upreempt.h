@@ -116,7 +116,7 @@ UPREEMPT_PRIVATE void upreempt__adopt(struct usched *s);
 /*
  * Starts a monitor for n processors from `first' on, `stride' bytes apart, each of which
  * begins with a dispatcher. Sets *m to NULL if these need no monitor.
- * 0; -ENOMEM; -EAGAIN: no more native threads.
+ * 0; -ENOMEM: no memory; -EAGAIN: no native thread could be started.
  */
 UPREEMPT_PRIVATE int upreempt__watch(struct upreempt_monitor **m, char *first,
 				     size_t stride, size_t n, upreempt__state_fn *state,

@@ -35,11 +35,11 @@
  *   -ENOTSUP    There is a deadline, and the scheduler has no timers (s_polls is 0).
  *   -EFAULT     The caller cannot block at this place: see ustack_block().
  *
- * After an error nothing has changed. All other calls neither wait nor switch, and may be
- * made from any native thread; the exceptions are usync_scope_create(), which yields like
- * a call that need not wait, and usync_scope_start() with sh_limit, which may wait. A
- * thread that makes only such calls in a loop, for example usync_cond_signal(), keeps its
- * processor, as a thread that computes does. So call ustack_check() in such a loop.
+ * After an error nothing has changed. Calls without a deadline neither wait nor switch,
+ * except usync_scope_start() with sh_limit, and may be made from any native thread.
+ * usync_scope_create(), whose deadline is for the scope, does not wait, but may yield. A
+ * thread that only makes calls which never switch, such as usync_cond_signal(), in a loop
+ * keeps its processor like a thread that computes. So call ustack_check() in the loop.
  *
  * ustack_cancel() ends the wait of a thread: the call in which the thread waits returns
  * -ECANCELED. From then on until the thread ends, each call that has to wait returns
@@ -103,7 +103,7 @@ struct usync_mutex {
 	uintptr_t          m_owner;     /* w_name of the owner, and bits: see usync.c */
 	struct uwait_lock  m_lock;
 	uint16_t           m_passed;    /* overtakes in a row; for the owner only */
-	uint8_t            m_far;       /* 1: a lock tries before it waits; atomic */
+	uint8_t            m_far;       /* 1: threads try before they wait; atomic */
 	struct uwait_queue m_queue;
 };
 
@@ -228,7 +228,7 @@ struct usync_chan;
 /*
  * If a channel is never empty or full, its calls need not wait, and other threads would
  * not run. So after this number of sends to a channel without a wait the next send
- * yields, and receives do the same. If the thread was cancelled, the call that would
+ * yields, and likewise for receives. If the thread was cancelled, the call that would
  * yield returns -ECANCELED, unless the deadline is 0. A send with deadline 0, or a select
  * with deadline 0 that may send, is not counted and never switches, so that threads on
  * one processor can share the buffer of the value.
@@ -280,7 +280,7 @@ struct usync_case {
 	int                cs_rc;       /* the result, set in the case that was done: 0;
 					   -EPIPE as above; -EBADF: cs_fd is not open, or
 					   unet_close() or unet_forget() ended its use */
-	int                cs_fd;       /* a descriptor; negative: never done */
+	int                cs_fd;       /* a descriptor; negative: never ready */
 };
 
 /*
@@ -307,14 +307,14 @@ int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
  *
  * A thread may be in several scopes. If more than one of them ends, or the thread was
  * cancelled, too, waits return the error of what came first. If a lock, token or value
- * was handed over before the end, the call succeeds. ustack_shield() has waits go on
- * after the end of a scope, too. The end of a scope does not stop a function that
- * uoffload() runs, and does not end two waits: that of usync_cond_wait() for the mutex,
- * and that of a native thread in ustack_join().
+ * was handed over before the end, the call succeeds. While ustack_shield() is on, the end
+ * of a scope does not end waits of the thread. The end of a scope does not stop functions
+ * that uoffload() has called, and does not end two waits: that of usync_cond_wait() for
+ * the mutex, and that of a native thread in ustack_join().
  *
  * Each create and each hold of a scope needs a release, and the last release frees the
- * scope. Each thread in a scope holds the scope, and so does each scope within. Of the
- * calls for scopes only usync_scope_wait() waits, and a start with sh_limit.
+ * scope. Each thread in a scope holds the scope, and so does each scope within, made with
+ * this scope as sh_parent. Only usync_scope_wait() waits, and a start with sh_limit.
  */
 
 /* A scope. Its members are private. */
@@ -336,7 +336,7 @@ struct usync_scope_how {
 
 /*
  * Makes a scope with the properties in `how', or the defaults if `how' is NULL. The scope
- * ends at the deadline. The call does not enter the scope. Release the scope later.
+ * ends at the deadline. The caller is not in the scope yet. Release the scope later.
  * 0; -ENOMEM: no memory; -ETIMEDOUT: the deadline is 0 or less.
  */
 int usync_scope_create(const struct usync_scope_how *how, struct usync_scope **scope,

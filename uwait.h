@@ -226,10 +226,10 @@ uintptr_t uwait_name(void);
  * the wait. Then the thread is not taken for deadlocked, and the wait needs events even
  * without a deadline. No image is reserved, so uwait_block() may fail with -ENOMEM. If
  * that does more harm than a deadline would, call ustack_reserve() next.
- * Returns the caller's waiter, or an error, which uwait_error() gets; -ENOMEM: no memory
- * for a waiter; -ECANCELED: the thread was cancelled, and is not shielded; -ETIMEDOUT:
- * the deadline is 0 or less, so the caller does not want to wait; -ENOTSUP: the wait
- * needs events, and the scheduler has none.
+ * Returns the caller's waiter, or an error that uwait_error() tells from a waiter;
+ * -ENOMEM: no memory for a waiter; -ECANCELED: the thread was cancelled, and is not
+ * shielded; -ETIMEDOUT: the deadline is 0 or less, so the caller does not want to wait;
+ * -ENOTSUP: the wait needs events, and the scheduler has none.
  * Does not switch.
  */
 struct uwaiter *uwait_prepare(int64_t deadline, bool outside);
