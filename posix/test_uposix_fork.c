@@ -46,7 +46,7 @@ static void join(pthread_t t)
 	ok(pthread_join(t, NULL));
 }
 
-/* Waits, in the parent, for the end of a child, which must return 0. */
+/* In the parent, waits for the end of a child. The child must return 0. */
 static void ends_well(pid_t child)
 {
 	int status = -1;
@@ -157,8 +157,8 @@ static int works(void)
 
 /*
  * Each lock of the library and of posix/. The script posix.sh finds the locks, and sets
- * UPOSIX_LOCKS to the kind, the name, the address relative to read_locks(), the size and
- * the number of elements of each lock or array of locks.
+ * UPOSIX_LOCKS. For each lock or array of locks UPOSIX_LOCKS has the kind, the name, the
+ * address relative to read_locks(), the size and the number of elements.
  */
 static struct lock {
 	char   l_kind[16], l_name[32];
@@ -205,8 +205,8 @@ static int act_on(const struct lock *l, enum act act)
 }
 
 /*
- * Holds a lock while another thread forks, but at most for 20 ms, since a fork that takes
- * the lock waits until this thread releases the lock.
+ * Holds a lock while another thread forks. A fork that takes the lock waits until this
+ * thread releases it, so this thread holds it for at most 20 ms.
  */
 static void *hold(void *lock)
 {
@@ -294,7 +294,7 @@ static void has_locks(void **state)
 
 static int pair[2];
 
-/* Waits in the child for the descriptor that the parent waits for, and closes it. */
+/* In the child, waits for the descriptor that the parent waits for, and closes it. */
 static void *leave(void *how)
 {
 	struct pollfd one = { pair[0], POLLIN, 0 };
@@ -469,8 +469,8 @@ static void attaches(void **state)
 
 	(void)state;
 	UNTIL(GET());
-	if (GET() == 2) {               /* ustack_self() here is not a function of the
-					   library in LD_PRELOAD */
+	if (GET() == 2) {               /* ustack_self() of this program is not that of
+					   the library in LD_PRELOAD */
 		join(t);
 		skip();
 	}
@@ -485,8 +485,8 @@ static void attaches(void **state)
 /* ---- pthread_atfork() ---- */
 
 static bool handles;
-static int copied = -1;                 /* copy that the handler makes of a descriptor
-					   that unet uses */
+static int copied = -1;                 /* the handler's copy of a descriptor that unet
+					   uses */
 
 static void prepare(void)
 {
@@ -495,8 +495,8 @@ static void prepare(void)
 }
 
 /*
- * A handler of the program may make calls that take locks, since the library takes the
- * locks for the fork after the program's handlers have run.
+ * The library takes the locks for the fork after the program's handlers have run. So a
+ * handler may make calls that take locks.
  */
 static void has_handlers(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_uposix_futex.c: syscall() with SYS_futex, and threads of C11; built and run as
- * test_uposix_threads.c is.
+ * test_uposix_futex.c: syscall() with SYS_futex, and threads of C11. Built and run like
+ * test_uposix_threads.c.
  */
 #include <errno.h>
 #include <limits.h>
@@ -86,8 +86,8 @@ static void *wait_once(void *result)
 }
 
 /*
- * A wake wakes at most as many threads as wanted. A thread that is in `count' may not
- * sleep yet, so a wake may wake fewer.
+ * A wake wakes at most as many threads as wanted. A thread that has been counted in
+ * `count' may not sleep yet, so a wake may wake fewer.
  */
 static void wakes_some(void **state)
 {
@@ -234,8 +234,8 @@ static void *wait_for_times_in_thread(void *unused)
 }
 
 /*
- * No wait ends before its time. Without FUTEX_PRIVATE_FLAG, too, the library finds out
- * that the word is not shared by processes.
+ * No wait ends before its time. This is also true without FUTEX_PRIVATE_FLAG: the library
+ * finds out that processes do not share the word.
  */
 static void has_times(void **state)
 {
@@ -271,7 +271,7 @@ static void has_bits(void **state)
 	}
 }
 
-/* Operations for which libc's syscall() is called also wake threads. */
+/* Operations that are passed to libc's syscall() wake threads, too. */
 static void *move(void *unused)
 {
 	SET(word, 1);

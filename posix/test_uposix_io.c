@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_uposix_io.c: calls on descriptors by a program that knows nothing of usched, by
- * -include posix/uposix.h or LD_PRELOAD. There is one processor, and another thread does
- * what a call waits for, so a call that blocks the processor never ends.
+ * test_uposix_io.c: calls on descriptors by a program that knows nothing of usched. The
+ * program is built with -include posix/uposix.h, or runs with LD_PRELOAD. There is one
+ * processor, and another thread does what a call waits for, so a call that blocks the
+ * processor never ends.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -130,8 +131,8 @@ static long unseen(long number, long a, long b, long c, long d)
 #endif
 
 /*
- * Returns true if unet has adopted `fd', for which a thread has waited. In a native run,
- * which shows that the test itself is right, always returns true.
+ * A thread has waited for `fd'. Returns true if unet has adopted `fd'. A native run shows
+ * that the test itself is right; there this always returns true.
  */
 static bool is_adopted(int fd)
 {
@@ -173,7 +174,7 @@ static void *write_later(void *fd)
 /* ---- O_NONBLOCK ---- */
 
 /*
- * unet sets O_NONBLOCK for a descriptor for which a thread has waited. The program sees
+ * Once a thread has waited for a descriptor, unet has set O_NONBLOCK. The program sees
  * only the flag that the program itself has set.
  */
 static void *in_flags(void *unused)
@@ -374,8 +375,8 @@ static void *in_spliced(void *unused)
 }
 
 /*
- * If true, a signal seems to end every other call of poll() by which the library looks
- * what is ready.
+ * If true, every other poll() by which the library looks what is ready fails as if a
+ * signal had come.
  */
 static atomic_bool interrupts;
 static atomic_bool refuses;             /* kcmp(2) fails, as in a sandbox */
@@ -545,8 +546,8 @@ static void *in_opened(void *unused)
 }
 
 /*
- * The number of a file, for which calls never wait, is closed and is then the number of a
- * terminal or a pipe, for which a read waits.
+ * A file, for which calls never wait, is closed. Its number is then that of a terminal or
+ * a pipe, for which a read waits.
  */
 static void *in_closed_dirs(void *unused)
 {
@@ -774,7 +775,7 @@ static void *flush(void *how)
 }
 
 /*
- * A thread or main() flushes all streams, which needs another thread to read. If libc
+ * A thread or main() flushes all streams. This ends only if another thread reads. If libc
  * locked the list of streams meanwhile, a thread that opens files would block the
  * processor, and the reader would not run.
  */
@@ -881,7 +882,7 @@ static void *read_once(void *fd)
 	return NULL;
 }
 
-/* Has threads wait for `fd' until unet has adopted `fd', mostly at the first try. */
+/* Makes threads wait for `fd' until unet has adopted it. Mostly one wait is enough. */
 static void adopt(int fd, int peer)
 {
 	pthread_t reader;
@@ -896,7 +897,7 @@ static void adopt(int fd, int peer)
 	TEST_TRUE(is_adopted(fd));
 }
 
-/* Has unet adopt both ends. */
+/* Makes unet adopt both ends. */
 static void adopt_both(int fds[2])
 {
 	adopt(fds[0], fds[1]);
@@ -936,7 +937,7 @@ static void *send_parts(void *fd)
 	return NULL;
 }
 
-/* Calls of main() write all bytes of such a socket, too. */
+/* Calls of main() write all bytes to such a socket, too. */
 static void native_whole(void **state)
 {
 	struct iovec iov[2] = { { much, 10 }, { much + 10, MUCH - 10 } };
@@ -1442,12 +1443,12 @@ static void *in_excepts(void *unused)
 
 /* ---- Loops that look again and again, by calls that do not wait ---- */
 
-enum { TICKS = 3, GIVES_UP = 20 };      /* GIVES_UP: s, more than busy machines need */
+enum { TICKS = 3, GIVES_UP = 20 };      /* GIVES_UP: seconds; busy machines need less */
 
 /*
- * A loop may look for something that another thread of the processor is to do, by calls
- * that never wait. Such calls must let the other thread run. Here that is the neighbour,
- * which adds 1 to l_ticks again and again, and holds l_held and l_written.
+ * By calls that never wait, a loop may look for something that another thread of the
+ * processor is to do. Such calls must let the other thread run. Here the other thread is
+ * the neighbour. It adds 1 to l_ticks again and again, and holds l_held and l_written.
  */
 static struct look {
 	atomic_uint         l_ticks;
@@ -2126,8 +2127,8 @@ static void *in_listeners(void *unused)
 }
 
 /*
- * The listener is closed while several threads wait in accept(), and the number is then
- * that of a new listener. The library ends the waits with EBADF; the system does not.
+ * The listener is closed while several threads wait in accept(). A new listener then gets
+ * its number. The library ends the waits with EBADF; the system does not end them.
  */
 static void *accept_closed(void *unused)
 {
@@ -2343,8 +2344,8 @@ static ssize_t send_by(int call, int fd)
 }
 
 /*
- * Makes fds[0] and the socket that is connected to it. If `type' is 0, makes a socket of
- * UDP with an address, and fds[1] is a copy of fds[0].
+ * Makes a pair of connected sockets. If `type' is 0, makes one socket of UDP with an
+ * address instead, and fds[1] is a copy of fds[0].
  */
 static void make_socket(int type, int fds[2])
 {
@@ -3176,7 +3177,7 @@ static void *cancel_and_open(void *made)
 	return NULL;
 }
 
-enum { CROWD = 70 };                    /* more than a pool has native threads */
+enum { CROWD = 70 };                    /* more than the native threads of a pool */
 
 static void *open_and_close(void *flags)
 {
@@ -3188,8 +3189,8 @@ static void *open_and_close(void *flags)
 }
 
 /*
- * However many calls wait for ever, other calls do not wait for them, and neither does
- * the call that ends their wait.
+ * Many calls wait for ever. Other calls do not wait for them, and neither does the call
+ * that ends their wait.
  */
 static void *in_crowds(void *unused)
 {

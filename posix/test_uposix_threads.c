@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * test_uposix_threads.c: a program with POSIX threads. posix.sh builds two programs, one
- * with -include uposix.h and one without. The second program runs with LD_PRELOAD, and
- * also natively, which shows that the test is right about POSIX.
+ * with -include uposix.h and one without. The second program runs with LD_PRELOAD. It
+ * also runs natively; that shows that the test is right about POSIX.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -129,7 +129,7 @@ static void joins(void **state)
 		is(ESRCH, pthread_join(t, NULL));
 }
 
-/* Threads join a native thread, which is one with a stack that the program provides. */
+/* Threads join a native thread. It is native because the program provides its stack. */
 static void joins_native(void **state)
 {
 	void *stack = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE,
@@ -159,7 +159,7 @@ static void joins_native(void **state)
 
 static pthread_t first, second;
 
-/* Sets `value' to an error of the join, or to 1000 and the result of `first'. */
+/* Sets `value' to the error of the join, or to 1000 plus the result of `first'. */
 static void *join_first(void *unused)
 {
 	void *result = NULL;
@@ -208,7 +208,7 @@ static void *join_second(void *unused)
 	return unused;
 }
 
-/* A thread whose join was cancelled can be joined by the thread that was to be joined. */
+/* A thread joins another thread, and is cancelled. Then the other thread can join it. */
 static void joins_cancelled(void **state)
 {
 	(void)state;
@@ -452,8 +452,8 @@ static void *show_local(void *arg)
 }
 
 /*
- * While a thread waits, another thread reads and writes the first one's local variables.
- * That works only if each thread has a stack of its own.
+ * While a thread waits, another thread reads and writes the first thread's local
+ * variables. That works only if each thread has a stack of its own.
  */
 static void shows_locals(void **state)
 {
@@ -503,10 +503,7 @@ enum { ROUNDERS = 6 };
 
 static const int rounding[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
 
-/*
- * Returns true if the processor turns subnormal results into 0, which set_flush() has it
- * do.
- */
+/* Returns true if the processor turns subnormal results into 0. set_flush() sets this. */
 static bool flushes(void)
 {
 	volatile float least = FLT_MIN;
@@ -1541,7 +1538,7 @@ static void *open_once(void *unused)
 	return unused;
 }
 
-/* Sends a signal to the process while a thread computes, which ends `ms' later. */
+/* Sends a signal to the process while a thread computes. The thread ends `ms' later. */
 static void compute_and_end(long ms)
 {
 	pthread_t t;
@@ -1570,7 +1567,7 @@ static void take_signal(void)
 /*
  * A thread that computes runs the handler of an offered signal before the thread ends. A
  * signal that no thread takes stays pending for main(). If the catcher is late, the
- * thread ends before the offer, so the case is tried with longer times.
+ * thread ends before the offer, so the case is then tried with a longer time.
  */
 static void handles_late(void **state)
 {
@@ -1593,7 +1590,7 @@ static void handles_late(void **state)
 
 /*
  * There are threads on each processor. If the signal is offered to the thread that
- * computes, which does not take it soon, another thread takes it.
+ * computes, that thread does not take it soon. Then another thread takes it.
  */
 static void handles_elsewhere(void **state)
 {
@@ -2228,8 +2225,8 @@ static void *meet_once(void *unused)
 }
 
 /*
- * Interrupts a thread that has had `ms' to get to the barrier, by a handler that waits.
- * Returns true if another thread passes the barrier meanwhile.
+ * Gives a thread `ms' to get to the barrier. Then a handler that waits interrupts the
+ * thread. Returns true if another thread passes the barrier meanwhile.
  */
 static bool passes_interrupted(long ms)
 {
@@ -2249,7 +2246,7 @@ static bool passes_interrupted(long ms)
 		passes = pthread_tryjoin_np(u, &serial) == 0;
 	}
 	SET(1);
-	if (!passes)                    /* the first was not at the barrier yet */
+	if (!passes)                    /* t was not at the barrier yet */
 		serial = join(u);
 	assert_int_equal((intptr_t)join(t) + (intptr_t)serial,
 			 PTHREAD_BARRIER_SERIAL_THREAD);

@@ -4,14 +4,14 @@
  *
  * The scheduler is made at the first pthread_create(), so that a daemon has forked by
  * then. The scheduler never ends, since main() is a native thread and may wake a thread
- * at any time. A pthread_t is the address of a record, or is one of libc's. A thread
- * calls
+ * at any time. The pthread_t of a thread is the address of its record; a native thread
+ * has a pthread_t of libc. A thread calls
  *
  *	run()           which calls the thread's function
  *	end()           which calls the destructors of keys, and frees the record
  *
- * A joinable thread is joined in rr, too, and the join frees its record. The record of a
- * detached thread is freed when the thread has both ended and been detached.
+ * pthread_join() joins a joinable thread in rr, too, and then frees its record. The
+ * record of a detached thread is freed when the thread has both ended and been detached.
  */
 #include "uposix_set.h"
 
@@ -24,15 +24,15 @@
 struct native {
 	void    *(*n_func)(void *);
 	void    *n_arg;
-	bool     n_masked;              /* true if the creator is a thread of rr, so that
-					   n_mask has its signal mask */
+	bool     n_masked;              /* true if the creator is a thread of rr; then
+					   n_mask is the creator's signal mask */
 	uint64_t n_mask;
 	unsigned n_forks;
 };
 
 enum {
-	JOINS = 32,                             /* joins() follows a chain of at most
-						   so many threads that join each other */
+	JOINS = 32,                             /* joins() follows a chain of joins
+						   through at most so many threads */
 	WORDS = sizeof(pthread_attr_t) / sizeof(size_t),
 };
 
@@ -40,8 +40,9 @@ static struct usync_mutex making;
 static struct uprocs *scheduler;                    /* atomic */
 
 /*
- * Makes the scheduler. Its native threads block all signals except those of faults and of
- * profiling timers, because a handler might interrupt the library and call sem_post().
+ * Makes the scheduler. Its native threads block all signals except the signals of faults
+ * and profiling timers. A handler of any other signal might interrupt the library and
+ * call sem_post().
  */
 static int make_scheduler(void)
 {
@@ -96,8 +97,8 @@ static int get_scheduler(struct uprocs **rr)
 }
 
 /*
- * Returns true if `attr' asks for a stack of the program or for a scheduling policy, so
- * that the thread must be a native one.
+ * Returns true if `attr' asks for a stack of the program or for a scheduling policy. The
+ * thread must then be a native thread.
  */
 static bool is_special(const pthread_attr_t *attr)
 {
@@ -266,7 +267,7 @@ static bool has_size(const pthread_attr_t *attr)
 
 /*
  * Starts a thread, with a stack of its own unless c_shared is set. The stack size is the
- * one that the program has set in `attr' or c_stack_size, whichever is larger.
+ * size that the program has set in `attr', but at least c_stack_size.
  */
 static int start(struct uprocs *rr, struct uposix_thread *p, const pthread_attr_t *attr)
 {
@@ -304,7 +305,9 @@ static void give_up(struct uposix_thread *p)
 	uposix__free_record(p);
 }
 
-/* Ends the calling thread. Its frames have been unwound, if they can be unwound. */
+/*
+ * Ends the calling thread. If its frames can be unwound, they have been unwound before.
+ */
 __attribute__((noreturn)) static void leave(struct uposix_thread *me)
 {
 	end(me);

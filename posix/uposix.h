@@ -6,13 +6,14 @@
  *	cc -include usched/posix/uposix.h ...         the program's own calls, or
  *	usched-run PROGRAM...                   all of a program, by LD_PRELOAD
  *
- * Each function does what the function of POSIX or glibc does that has the same name
- * without uposix_, unless uposix(7) says otherwise. Native threads, such as main(), may
- * call each function, too. An object with PTHREAD_PROCESS_SHARED keeps libc's format.
+ * uposix_NAME() does what NAME() of POSIX or glibc does, unless uposix(7) says otherwise.
+ * Native threads, such as main(), may call each function, too. An object with
+ * PTHREAD_PROCESS_SHARED keeps libc's format.
  *
- * uposix_define.h, which is made of uposix_names.h, declares each function with libc's
- * type, except those below. Unless UPOSIX_PLAIN is defined, uposix_define.h also defines
- * the plain name as a macro for the function. Headers of C++ undefine some of the macros.
+ * uposix_define.h is generated from uposix_names.h. It declares each function with libc's
+ * type, except the functions below. Unless UPOSIX_PLAIN is defined, it also defines the
+ * name without uposix_ as a macro for the function. Headers of C++ undefine some of the
+ * macros.
  */
 #ifndef USCHED_UPOSIX_H
 #define USCHED_UPOSIX_H
@@ -60,14 +61,14 @@ extern "C" {
 #endif
 
 /*
- * Suppresses warnings, because libc's declarations of calls on sockets use an extension
- * of GNU C, by which these calls take any kind of address.
+ * Suppresses warnings. libc declares calls on sockets with an extension of GNU C that
+ * lets these calls take any kind of address.
  */
 #pragma GCC system_header
 
 /*
- * Calls in which a cancel or a handler may end the thread. libc's declarations say that
- * they do not throw, so C++ would end the process instead.
+ * Calls in which a cancel or a handler may end the thread. libc declares that these calls
+ * do not throw, so C++ would end the process instead of the thread.
  */
 int uposix_pthread_tryjoin_np(pthread_t thread, void **result);
 int uposix_pthread_kill(pthread_t thread, int sig);

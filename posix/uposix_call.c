@@ -5,8 +5,8 @@
  * of uposix_names.h list the numbers.
  *
  * The kernel keeps some settings for each native thread, so all threads of a processor
- * share them. This library keeps one of them, the name, for each thread. A change of any
- * other such setting is reported, once for each function that makes such a change.
+ * share them. One of these settings is the name, which this library keeps for each
+ * thread. A change of another setting is reported, but only once for each function.
  *
  * Signal sets of the kernel are smaller than libc's.
  */
@@ -42,8 +42,8 @@ static const sigset_t *mask_of(long mask, sigset_t *room)
 }
 
 /*
- * Returns the signal mask in the last argument of pselect6(), which points to the address
- * and the size of the mask.
+ * Returns the signal mask of a call of pselect6(). The last argument of the call points
+ * to the address and the size of the mask.
  */
 static const sigset_t *mask_at(long place, sigset_t *room)
 {

@@ -3,7 +3,7 @@
  * uposix_cancel.c: pthread_cancel(), and the end of a thread from any depth of calls. A
  * cancel or a signal sets a bit of p_asked, and ends the wait of the thread by
  * ustack_cancel(). The thread then finds the reason in p_asked, and clears the cancel of
- * usched, which would end later waits, too.
+ * usched, since that would end later waits, too.
  */
 #include "uposix_set.h"
 
@@ -12,8 +12,8 @@
 #include <string.h>
 
 /*
- * Jumps to the clean-up handler that was pushed last, which calls pthread_unwind_next()
- * in the end. If there is no handler, ends the thread.
+ * Jumps to the clean-up handler that was pushed last. In the end that handler calls
+ * pthread_unwind_next(). If there is no handler, ends the thread.
  */
 static void jump(struct uposix_thread *me)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_catch.c: signals for the process that a thread is to handle.
+ * uposix_catch.c: signals that are sent to the process and that a thread is to handle.
  *
  * The system gives such a signal to a native thread that does not block the signal, and
  * tries main() first. A signal that all native threads block stays pending. The catcher,
  * a native thread that blocks all signals, looks for pending signals. The catcher is
- * started when main() blocks a signal that some thread does not block. A signalfd, which
- * the catcher watches by epoll for edges, tells when a signal comes, and leaves the
- * signal pending.
+ * started when main() blocks a signal that some thread does not block. A signalfd tells
+ * when a signal comes, and leaves the signal pending. The catcher watches the signalfd by
+ * edge-triggered epoll.
  *
  * The catcher offers the signal to one thread that does not block the signal, and wakes
  * the thread as pthread_kill() does. The thread takes the signal from the system, and
- * runs the handler. If the thread has not done so after PATIENCE, the catcher offers the
- * signal to all threads that do not block the signal. The first of them takes the signal;
- * all others wait on. A signal that a thread awaits in sigwait() is not offered.
+ * runs the handler. If the thread has not taken the signal after PATIENCE, the catcher
+ * offers the signal to all threads that do not block the signal. The first of them takes
+ * the signal; all others wait on. A signal that a thread awaits in sigwait() is not
+ * offered.
  *
  * The sets `opened' and `blocked' only grow, with one exception: the catcher clears a bit
  * of `opened' if no thread takes the signal. uposix__open() sets the bit again. No signal
@@ -39,9 +40,9 @@ enum {
 
 /*
  * Signals that the catcher ignores. Signals of faults and of profiling timers are handled
- * by the native thread that gets them: see make_scheduler(). After a failed write,
- * SIGPIPE or SIGXFSZ stays pending for the processor; the library itself sends SIGPIPE to
- * the thread that made the call.
+ * by the native thread that gets them: see make_scheduler(). A failed write leaves
+ * SIGPIPE or SIGXFSZ pending for the processor. The library itself sends SIGPIPE to the
+ * thread that made the write.
  */
 #define BIT uposix__bit
 #define OTHERS (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGFPE) | BIT(SIGILL) | BIT(SIGTRAP)	\
@@ -55,10 +56,10 @@ static uint64_t opened;                 /* signals that some thread has not bloc
 static uint64_t blocked;                /* signals that main() has blocked at some time */
 static uint64_t awaited;                /* signals that some thread has awaited at some
 					   time */
-static pid_t catcher;                   /* the catcher's gettid(); 0: no catcher; or
-					   STARTING */
-static bool changed;                    /* true if CHANGED has been sent to the catcher,
-					   which has not taken the signal yet */
+static pid_t catcher;                   /* thread ID of the catcher, 0 without a catcher,
+					   or STARTING */
+static bool changed;                    /* true if CHANGED has been sent, but the catcher
+					   has not taken it yet */
 static bool main_gone;                  /* true if main() has ended by pthread_exit() */
 
 /* Descriptors of the catcher. The child of a fork closes them. */
@@ -112,7 +113,7 @@ static void watch(uint64_t set, uint64_t *watched)
 }
 
 /*
- * Returns the signals that main() blocks at this moment, which may be in a handler or in
+ * Returns the signals that main() blocks now. main() may be in a handler or in
  * sigsuspend().
  */
 static uint64_t main_blocks(void)
@@ -173,8 +174,8 @@ void uposix__look_again(void)
 }
 
 /*
- * Unblocks the signal for a moment, in which the system takes the default action. That
- * action may end or stop the process.
+ * Unblocks the signal for a moment. The system then takes the default action, which may
+ * end or stop the process.
  */
 void uposix__act_by_default(int sig)
 {
@@ -226,9 +227,8 @@ static bool look(uint64_t set, bool all)
 }
 
 /*
- * The function of the catcher. The catcher ends when the program has closed both
- * descriptors, and does not close them again, since their numbers may be in use for other
- * files.
+ * The function of the catcher. Once the program has closed both descriptors, the catcher
+ * ends. It does not close them again, since other files may have their numbers.
  */
 static void *run(void *unused)
 {
@@ -321,8 +321,8 @@ void uposix__native_mask(uint64_t before, uint64_t now)
 }
 
 /*
- * A thread is never created in a handler, so the mask is that of main() outside of
- * handlers.
+ * A thread is never created in a handler, so `mask' is the mask that main() has outside
+ * of handlers.
  */
 void uposix__native_creates(uint64_t mask)
 {

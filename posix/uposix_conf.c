@@ -2,9 +2,9 @@
 /*
  * uposix_conf.c: settings and messages.
  *
- * Messages go to the file that UPOSIX_LOG names, or otherwise to standard error. A daemon
- * has closed standard error, or has opened /dev/null or a socket in its place. The
- * messages of a daemon go to syslog.
+ * Messages go to the file that UPOSIX_LOG names. Without such a file they go to standard
+ * error, or to syslog if the process is a daemon. A daemon has closed standard error, or
+ * has opened /dev/null or a socket in its place.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

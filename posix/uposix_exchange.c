@@ -32,8 +32,8 @@
 extern void *__tls_get_addr(size_t *index);
 
 /*
- * A function of libc: has func(object) called when the native thread ends, and keeps the
- * object `dso' loaded until then.
+ * A function of libc: makes libc call func(object) when the native thread ends, and keeps
+ * the shared object `dso' loaded until then.
  */
 extern int __cxa_thread_atexit_impl(void (*func)(void *), void *object, void *dso);
 
@@ -43,9 +43,8 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 enum {
 	OBJECTS = 32,
 	ITEMS   = 32,
-	STATIC  = 64 << 10,             /* bytes from the thread pointer within which
-					   the TLS blocks of objects loaded at the
-					   start lie */
+	STATIC  = 64 << 10,             /* TLS blocks of objects loaded at the start lie
+					   within so many bytes of the thread pointer */
 };
 
 static struct object {
@@ -61,9 +60,8 @@ static size_t used, bytes;              /* number of objects in chosen[], and si
 					   first thread */
 static uint32_t found;                  /* bit i is set if item i of UPOSIX_TLS names
 					   an object */
-static uintptr_t static_from, static_to;        /* range of the TLS blocks, as offsets
-						   from the thread pointer, to which
-						   STATIC is added */
+static uintptr_t static_from, static_to;        /* range of the TLS blocks: offset from
+						   the thread pointer, plus STATIC */
 bool uposix__is_loaded;                 /* see uposix_set.h */
 
 /* The TLS blocks of the chosen objects, for one processor. */
@@ -302,9 +300,9 @@ void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 
 /*
  * Aborts the process if a thread waits for an object in a thread-local variable. While a
- * thread waits, its exchanged variables are replaced by those of another thread: a wake
- * would find the other thread's object, and the wait would never end. If the variable is
- * not exchanged, the threads of a processor share one object, and would take each other's
+ * thread waits, another thread's values replace its exchanged variables: a wake would
+ * find the other thread's object, and the wait would never end. If the variable is not
+ * exchanged, the threads of a processor share one object, and would take each other's
  * wakes.
  */
 void uposix__refuse_place(void *object)
@@ -348,8 +346,8 @@ void uposix__destroy_variables(struct uposix_thread *me)
 }
 
 /*
- * Called by libc's exit() if a thread has called exit(). Destroys the thread's variables
- * before those of the process.
+ * If a thread calls exit(), libc's exit() calls this. Destroys the thread's variables
+ * before the variables of the process.
  */
 static void native_ends(void *unused)
 {

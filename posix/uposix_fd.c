@@ -3,7 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#undef _FORTIFY_SOURCE                  /* or read() here would become __read_chk() */
+#undef _FORTIFY_SOURCE                  /* else read() here becomes __read_chk() */
 #include "uposix_io.h"
 
 #include "../src/base/sim.h"
@@ -96,9 +96,9 @@ int uposix_epoll_create1(int flags)
 /* Copies. */
 
 /*
- * Returns true if the caller is the child of a fork that makes `copy' standard input,
- * output or error of a program to be executed. Such a program expects read(2) to block,
- * so O_NONBLOCK is cleared.
+ * Returns true if the child of a fork makes `copy' standard input, output or error of a
+ * program that the child will execute. Such a program expects read(2) to block, so
+ * O_NONBLOCK is cleared.
  */
 static bool for_program(int fd, int copy)
 {
@@ -129,8 +129,8 @@ static bool is_own(int fd)
 }
 
 /*
- * A copy of the descriptor of a socket with SO_LINGER. The close of the socket's last
- * descriptor waits for the peer, so a native thread makes that close.
+ * A copy of the descriptor of a socket with SO_LINGER. Closing the last descriptor of the
+ * socket waits for the peer, so a native thread does that.
  */
 struct lingering {
 	struct uposix_job l_job;
@@ -147,8 +147,9 @@ static long close_last(void *job)
 }
 
 /*
- * Returns -1 if close(fd) does not wait. Otherwise returns a copy of `fd', which the
- * caller passes to end_linger() after close(fd), which then does not wait.
+ * Returns -1 if close(fd) does not wait. Otherwise returns a copy of `fd', so that
+ * close(fd) does not wait either. After close(fd) the caller passes the copy to
+ * end_linger().
  */
 static int begin_linger(int fd)
 {

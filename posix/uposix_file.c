@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_file.c: calls of libc that native threads make for threads, and calls on files
- * that may wait: open() of a FIFO waits for the other end, and file locks wait for their
- * holder. A call that opens a file clears the old entry of the descriptor.
+ * uposix_file.c: calls of libc that native threads make for threads, and calls that may
+ * wait for a file: open() of a FIFO waits for the other end, and a file lock waits for
+ * its holder. A call that opens a file clears the old entry of the descriptor.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -28,8 +28,8 @@ void uposix__run(void *job)
 }
 
 /*
- * Shields the caller from cancels, because the call cannot be stopped, and the result of
- * the call would be lost.
+ * Shields the caller from cancels. The call cannot be stopped, and a cancel would lose
+ * its result.
  */
 int uposix__offload(struct uposix_job *job, size_t size)
 {
@@ -67,8 +67,8 @@ static void *run_apart(void *apart)
 }
 
 /*
- * Joins the native thread. `rc' is the result of the wait for the call; if it is not 0,
- * the call is cancelled. Returns true if the cancel ended the call.
+ * Joins the native thread. If `rc', the result of the wait for the call, is not 0,
+ * cancels the call. Returns true if the cancel ended the call.
  */
 static bool join_apart(struct apart *a, int rc)
 {

@@ -6,16 +6,17 @@
  * system handles the signals of that thread. When the child starts a thread, it makes a
  * new scheduler.
  *
- * Locks that the caller holds stay locked by the caller, whose name as an owner has
- * changed: see uposix__has_forked(). The queues of locks are emptied of the parent's
- * waiters, so that no lock is handed to a thread that the child does not have.
+ * Locks that the caller holds stay locked by the caller. In the child the caller has
+ * another name as an owner: see uposix__has_forked(). The queues of locks are emptied of
+ * the parent's waiters, so that no lock is handed to a thread that the child does not
+ * have.
  *
- * parts[] lists all state that a process has once and that has a lock or descriptors. One
- * part is that of the library; each file of posix/ registers its own part. State that the
- * child must find consistent is locked before the fork. All other state is made anew in
- * the child, since another native thread may have been changing it. The child only closes
- * objects that the parent uses, too, such as an epoll instance. posix.sh checks that no
- * lock is left out.
+ * parts[] lists all state that exists once in a process and has a lock or descriptors.
+ * One part is that of the library; each file of posix/ registers its own part. State that
+ * the child must find consistent is locked before the fork. All other state is made anew
+ * in the child, since another native thread may have been changing it. The child closes
+ * objects that the parent uses, too, such as an epoll instance, and does nothing else
+ * with them. posix.sh checks that no lock is left out.
  */
 #include "uposix_set.h"
 

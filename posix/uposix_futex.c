@@ -9,10 +9,10 @@
  * threads wait in the bucket, a wake wakes at least one of them, even beyond that number,
  * so that none of them waits for ever. Futexes allow such spurious wakes.
  *
- * A wait without FUTEX_PRIVATE_FLAG may be for a word that another process wakes, and
- * that process does not see the table. After UPOSIX_LOOK such a wait finds out, by the
- * kernel's rule, whether processes share the word. If so, the wait ends with a spurious
- * wake, and each further wait for the word does so after UPOSIX_LOOK.
+ * If a wait has no FUTEX_PRIVATE_FLAG, another process may wake it, and that process does
+ * not see the table. After UPOSIX_LOOK such a wait finds out, by the kernel's rule,
+ * whether processes share the word. If they do, the wait ends with a spurious wake. Each
+ * further wait for the word ends in the same way after UPOSIX_LOOK.
  */
 #include "uposix_set.h"
 
@@ -44,8 +44,8 @@ static struct bucket {
 	uint32_t           b_waiting;   /* number of threads in the queue or about to
 					   enter; atomic */
 	uint32_t           b_natives;   /* number of native threads that wait; atomic */
-	struct uwait_queue b_queue;     /* for each waiter w_object is the word, and
-					   uwait_room() holds the bits */
+	struct uwait_queue b_queue;     /* w_object of a waiter is the word; uwait_room()
+					   holds the bits */
 } __attribute__((aligned(64))) buckets[BUCKETS];
 
 _Static_assert(BUCKETS == 1 << (64 - 56), "the hash is an index");
@@ -106,7 +106,7 @@ static int wait_once(const struct wish *f, int64_t deadline)
 }
 
 /*
- * Returns true if a signal handler has run that ends the wait. pthread_cancel() does not
+ * Returns true if a signal handler that ends the wait has run. pthread_cancel() does not
  * end the wait, since a futex wait is no cancellation point.
  */
 static bool is_interrupted(bool restarts)
@@ -179,7 +179,7 @@ static long wait_native(const long *a)
 	return rc;
 }
 
-/* Makes a FUTEX_WAIT or FUTEX_WAIT_BITSET for a thread. */
+/* Does FUTEX_WAIT or FUTEX_WAIT_BITSET for a thread. */
 static long wait_here(const long *a, const void *where)
 {
 	bool bitset = ((int)a[1] & ~FLAGS) == FUTEX_WAIT_BITSET;
@@ -253,8 +253,8 @@ static long wake_here(const void *word, uint32_t n, uint32_t bits)
 }
 
 /*
- * Wakes threads by wake_here(), and native threads by the kernel's call, whose errors are
- * returned.
+ * Wakes threads by wake_here(), and native threads by the kernel's call. Returns errors
+ * of that call.
  */
 static long wake(const long *a, uint32_t bits)
 {

@@ -25,7 +25,8 @@
 
 /*
  * Makes a call of unet that transfers bytes. If a signal or a cancel comes after the
- * first byte, the transfer ends with the number of bytes transferred before.
+ * first byte, the transfer ends, and its result is the number of bytes transferred so
+ * far.
  */
 #define TRANSFER(n, done, call) do {						\
 	if ((done) > 0)								\
@@ -43,7 +44,7 @@ enum { KNOWN = MSG_NOSIGNAL, NO_WAIT = MSG_DONTWAIT | MSG_ERRQUEUE | MSG_OOB };
 /* read and write. */
 
 /*
- * Does what uposix__way() does, for a call that needs a socket. For any other descriptor
+ * Does what uposix__way() does, for a call that needs a socket. If `fd' is no socket,
  * returns WAY_PLAIN, so that libc's call fails with ENOTSOCK.
  */
 static int socket_way(int fd, short events, struct uposix_fd **f)
@@ -54,7 +55,7 @@ static int socket_way(int fd, short events, struct uposix_fd **f)
 		? WAY_PLAIN : way;
 }
 
-/* Returns how many bytes a read must receive at least before the read ends. */
+/* Returns the least number of bytes that a read must receive before the read ends. */
 static size_t least_of(size_t size, int flags, const struct uposix_fd *f)
 {
 	size_t least = flags & MSG_WAITALL ? size : GET(f->f_least);
@@ -150,7 +151,7 @@ static bool is_full(const struct uposix_fd *f)
 	return f->f_kind == STREAM || f->f_kind == PIPE;
 }
 
-/* Returns the result of a write that ended with n after `done' bytes. */
+/* Returns the result of a write. `done' bytes have been written; n is unet's result. */
 static ssize_t written(const struct uposix_fd *f, ssize_t n, size_t done, int flags)
 {
 	if (done > 0)
@@ -176,8 +177,8 @@ static ssize_t write_way(int fd, const void *data, size_t size, int flags,
 }
 
 /*
- * After a native thread has transferred less than asked, returns true if the transfer is
- * to go on, because O_NONBLOCK was set by this library and not by the program.
+ * Called when a native thread has transferred less than asked. Returns true if the
+ * transfer is to go on, because this library and not the program has set O_NONBLOCK.
  */
 static bool goes_on(int fd)
 {
@@ -364,8 +365,8 @@ ssize_t uposix_recvfrom(int fd, void *buffer, size_t size, int flags,
 }
 
 /*
- * Receives until there are `size' bytes, of which `got' have been received. For a native
- * thread the deadline is 0.
+ * `got' bytes have been received. Receives more, until there are `size' bytes in all. For
+ * a native thread the deadline is 0.
  */
 static ssize_t receive_all(int fd, struct msghdr *m, ssize_t got, size_t size,
 			   int64_t deadline)

@@ -70,8 +70,8 @@ struct uposix_fd {
 };
 
 /*
- * Has func(&variable) called when the function returns, and when the thread ends inside
- * the function.
+ * Calls func(&variable) when the function with the variable returns, or when the thread
+ * ends inside that function.
  */
 #define CLEANUP(func) __attribute__((cleanup(func)))
 
@@ -140,8 +140,9 @@ int uposix__copied(int fd, int copy) HIDDEN;
 void uposix__sent(int fd) HIDDEN;
 
 /*
- * Prepares `fd' for reads and writes by libc's own threads: makes `fd' FOREIGN, and
- * clears O_NONBLOCK, unless this library has set the flag and a thread waits.
+ * Prepares `fd' for reads and writes by libc's own threads. If this library has set
+ * O_NONBLOCK and no thread waits, clears the flag. If the flag is then clear, makes `fd'
+ * FOREIGN.
  */
 void uposix__lend(int fd) HIDDEN;
 
@@ -152,8 +153,8 @@ void uposix__received(int fd) HIDDEN;
 int uposix__kind(int fd) HIDDEN;
 
 /*
- * Returns the entry of `fd' with its kind found out, or NULL if there is no entry or no
- * memory.
+ * Finds out the kind of `fd', and returns its entry. Returns NULL if there is no entry or
+ * no memory.
  */
 struct uposix_fd *uposix__classified(int fd) HIDDEN;
 
@@ -173,9 +174,10 @@ void uposix__set_option(int fd, int name) HIDDEN;
 /* ---- uposix_way.c ---- */
 
 /*
- * Repeats a call of the library that waits, until the wait is over. Signal handlers run
- * during the wait, and pthread_cancel() ends the thread. If `restarts' is true, the call
- * goes on after a handler with SA_RESTART, as on Linux for calls without a time-out.
+ * Makes a call of the library that waits, again and again until the wait is over. Signal
+ * handlers run during the wait, and pthread_cancel() ends the thread. If `restarts' is
+ * true, the call goes on after a handler with SA_RESTART. On Linux calls without a
+ * time-out do so.
  */
 #define UPOSIX_WAIT(n, restarts, call) do {					\
 	int rc_;								\
@@ -205,9 +207,9 @@ void uposix__broken(void) HIDDEN;
 int uposix__wait_ready(struct pollfd *fds, size_t n, int64_t deadline) HIDDEN;
 
 /*
- * Returns how a call that may wait for `events' of poll(2) is to be made: WAY_UNET, by
- * unet, with the entry in *f; WAY_PLAIN, by libc; WAY_FAILED, not at all, since an error
- * has been stored in errno.
+ * Tells how to make a call that may wait for `events' of poll(2). Returns WAY_UNET for a
+ * call by unet, with the entry in *f, or WAY_PLAIN for a call by libc. After an error,
+ * which is stored in errno, returns WAY_FAILED.
  */
 enum { WAY_UNET, WAY_PLAIN, WAY_FAILED };
 int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
@@ -238,10 +240,9 @@ struct uposix_job {
 void uposix__run(void *job) HIDDEN;
 
 /*
- * Has the pool look up a name: a native thread of the pool calls j_call with a copy of
- * the `size' bytes at `job'. Sets errno as the call does. This is no cancellation point,
- * since a result must not be lost. Returns 0 or a negative errno value; j_result is -1
- * after an error.
+ * Makes a native thread of the pool for names call j_call with a copy of the `size' bytes
+ * at `job'. Sets errno as the call does. This is no cancellation point, since a result
+ * must not be lost. Returns 0 or a negative errno value. After an error j_result is -1.
  */
 int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
 
@@ -251,12 +252,12 @@ int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
 enum { APART_NOTHING, APART_CANCEL, APART_HANDLER };
 
 /*
- * Does what uposix__offload() does, for a call that may wait for ever: a native thread is
- * created for the call, so that no such call waits for another. With APART_CANCEL the
+ * Does what uposix__offload() does, for a call that may wait for ever. Each such call
+ * gets a new native thread, so that no such call waits for another. With APART_CANCEL the
  * call is a cancellation point, and pthread_cancel() is passed on to the native thread.
  * With APART_HANDLER a handler without SA_RESTART ends the call, too, with -EINTR. If the
  * call returns before the cancel, its result is returned, and the thread ends at the next
- * cancellation point: no descriptor, child or lock is lost.
+ * cancellation point. So no descriptor, child or lock is lost.
  */
 void uposix__apart(struct uposix_job *job, size_t size, int ends) HIDDEN;
 

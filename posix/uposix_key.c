@@ -13,8 +13,7 @@
 enum {
 	ROOM = 8,                       /* length of a thread's first array of values */
 	ONCE_NEW = 0, ONCE_RUNS = 1, ONCE_DONE = 2,
-	ONCE_FORK = 4,                  /* a state with ONCE_RUNS also contains f_count
-					   times this */
+	ONCE_FORK = 4,                  /* f_count times this is added to ONCE_RUNS */
 };
 
 static struct {
@@ -25,10 +24,7 @@ static struct {
 static struct usync_mutex once_lock;
 static struct usync_cond once_over;
 
-/*
- * In the child of a fork, drops the waiters for calls of pthread_once() that ran in the
- * parent.
- */
+/* In the child of a fork, drops the parent's waiters for calls of pthread_once(). */
 static void once_forked(void)
 {
 	once_lock = (struct usync_mutex){ 0 };
@@ -177,7 +173,7 @@ static bool begin_once(int *state)
 					       __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* Waits until the function that another thread calls has returned. */
+/* Waits until another thread's call of the function is over. */
 static void wait_for_end(const int *state)
 {
 	while (uposix__once_more(usync_mutex_lock(&once_lock, USCHED_NEVER)))

@@ -103,7 +103,7 @@ static void find_conditions(void)
 		}
 }
 
-/* crti.o of libc has each object call this before its constructors. */
+/* crti.o of libc makes each object call this before the object's constructors. */
 void __gmon_start__(void);
 
 void __gmon_start__(void)

@@ -71,7 +71,7 @@ _Static_assert(sizeof(struct place) <= sizeof(pthread_barrier_t), "so is the poi
 
 enum { SPINS = 100 };
 
-/* Functions by which uposix__poll() tries a lock that processes share. */
+/* uposix__poll() calls these functions to try a lock that processes share. */
 static int try_read(void *lock)
 {
 	return pthread_rwlock_tryrdlock(lock);
@@ -111,8 +111,8 @@ static inline struct rwlock *rwlock_of(pthread_rwlock_t *lock)
 		return l;
 	}
 	/*
-	 * If another thread has marked the lock since, this value is not __shared, but a
-	 * part of the queue. So look at the mark again.
+	 * If another thread has marked the lock in the meantime, this value is not
+	 * __shared, but a part of the queue. So look at the mark again.
 	 */
 	shared = __atomic_load_n(&lock->__data.__shared, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->l_mark, __ATOMIC_SEQ_CST) == OURS)
@@ -150,9 +150,9 @@ int uposix_pthread_rwlock_destroy(pthread_rwlock_t *lock)
 }
 
 /*
- * As with glibc, a reader need not wait for a waiting writer while other readers hold the
- * lock, so a thread may lock again what it has read-locked. PREFER_WRITER_NONRECURSIVE is
- * the exception.
+ * As with glibc, a reader does not wait for waiting writers while other readers hold the
+ * lock. So a thread may read-lock the same lock twice. Locks of the kind
+ * PREFER_WRITER_NONRECURSIVE are the exception.
  */
 static int read_until(struct rwlock *l, int64_t deadline)
 {
@@ -395,8 +395,8 @@ static void unlock_room(struct room *r, const uint64_t *old)
 }
 
 /*
- * Ends a sleep, also if the native thread is cancelled. If a post woke this sleeper, but
- * the semaphore is not taken, wakes the next sleeper.
+ * Ends a sleep, also if the native thread is cancelled. If a post has woken this sleeper,
+ * but the semaphore is still free, wakes the next sleeper.
  */
 static void end_sleep(struct sleeper *z)
 {
@@ -500,8 +500,8 @@ int uposix_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *tim
 }
 
 /*
- * Wakes a sleeper after a post. Another thread may have freed the semaphore, so only its
- * address is used.
+ * Wakes a sleeper after a post. Another thread may have freed the semaphore, so this uses
+ * only its address.
  */
 static void wake_native(const struct sem *sem)
 {
@@ -649,8 +649,8 @@ int uposix_pthread_barrier_wait(pthread_barrier_t *barrier)
 }
 
 /*
- * Yields from time to time, since the holder may be a thread of this processor that
- * waits, although the holder of a spin lock should not wait.
+ * Yields from time to time. The holder of a spin lock should not wait, but may be a
+ * thread of this processor that waits.
  */
 int uposix_pthread_spin_lock(pthread_spinlock_t *lock)
 {

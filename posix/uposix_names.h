@@ -446,7 +446,7 @@ STREAM(fprintf) STREAM(fputs) STREAM(fread) STREAM(ftrylockfile) STREAM(funlockf
 STREAM(fwrite) STREAM(getc) STREAM(popen) STREAM(printf) STREAM(putc) STREAM(puts)
 STREAM(ungetc) STREAM(vfprintf)
 
-/* Numbers of syscall(): uposix_call.c. Some machines lack the older ones. */
+/* Numbers of syscall(): uposix_call.c. Some machines lack the older numbers. */
 SYSCALL(read, uposix_read(I(0), P(1), N(2)))
 SYSCALL(readv, uposix_readv(I(0), P(1), I(2)))
 SYSCALL(write, uposix_write(I(0), P(1), N(2)))

@@ -346,8 +346,9 @@ struct hostent *uposix_gethostbyaddr(const void *address, socklen_t size, int fa
 }
 
 /*
- * gethostbyname_r() and its like. The pool fills a buffer on the heap that is aligned as
- * the caller's buffer is. Afterwards the pointers into the buffer are changed.
+ * gethostbyname_r() and its like. The pool fills a buffer on the heap with the alignment
+ * of the caller's buffer. Afterwards pointers into that buffer are changed to point into
+ * the caller's buffer.
  */
 struct found {
 	struct uposix_job f_job;
@@ -399,7 +400,7 @@ static long find_found(void *found)
 			       &f->f_result, &f->f_error);
 }
 
-/* Translates a pointer into f_buffer to one into the caller's buffer. */
+/* Returns the place in the caller's buffer that corresponds to `p' in f_buffer. */
 static char *moved(const struct found *f, const void *p, char *buffer)
 {
 	size_t at = (uintptr_t)p - (uintptr_t)f->f_buffer;
@@ -480,7 +481,7 @@ int uposix_gethostbyaddr_r(const void *address, socklen_t length, int family,
 
 /*
  * Queries to name servers. The settings in _res belong to a native thread, so the pool
- * does not use those of the program.
+ * does not use the program's settings.
  */
 
 int res_query(const char *name, int space, int type, unsigned char *answer, int size);

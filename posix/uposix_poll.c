@@ -63,8 +63,8 @@ static int64_t deadline_of(const struct timespec *t)
 }
 
 /*
- * Sets the signal mask for a call. Returns 0, or -1 with errno EINTR if the handler of a
- * pending signal has run, which ends the call.
+ * Sets the signal mask for a call. If the handler of a pending signal has run, sets errno
+ * to EINTR and returns -1, and the call ends. Otherwise returns 0.
  */
 static int begin_mask(const sigset_t *mask, sigset_t *before)
 {
@@ -150,8 +150,8 @@ static size_t collect(int n, fd_set *sets[3], struct pollfd *fds)
 
 /*
  * Returns false if some set asks for one of the results. Otherwise drops the results,
- * such as POLLHUP of a descriptor that is only in `except', has poll() ignore the
- * descriptors that had results, and returns true, so that the caller waits again.
+ * such as POLLHUP of a descriptor that is only in `except', and makes poll() ignore the
+ * descriptors that had results. Then returns true, so that the caller waits again.
  */
 static bool take_out(struct pollfd *fds, size_t count, fd_set *sets[3])
 {

@@ -28,8 +28,8 @@ struct waited {
 };
 
 /*
- * Waits for the end of a process, and returns 0 when the process has ended. Returns -1 at
- * once if the system has no pidfds; then the caller has a native thread wait.
+ * Waits for the end of a process, and then returns 0. If the system has no pidfds,
+ * returns -1 at once, and the caller makes a native thread wait.
  */
 static int await_process(pid_t pid)
 {
@@ -42,7 +42,7 @@ static int await_process(pid_t pid)
 	return rc;
 }
 
-/* A command that a native thread starts for a thread, whose signal mask is c_mask. */
+/* A command that a native thread starts for a thread. c_mask is the thread's mask. */
 struct command {
 	struct uposix_job c_job;
 	char             *c_text;

@@ -2,8 +2,9 @@
 /*
  * uposix_queue.c: queues of messages, and transfers that libc's own threads make.
  *
- * A queue of messages is a descriptor. A call on a queue is made with a time in the past,
- * so that it does not block; the thread waits for the descriptor, and calls again.
+ * A queue of messages is a descriptor. A call on a queue gets a time in the past, so that
+ * it does not block. If the call times out, the thread waits for the descriptor, and
+ * calls again.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -20,8 +21,8 @@
 static const struct timespec past = { 0, 0 };
 
 /*
- * Returns true if libc's function can be called, because the caller may block natively or
- * the time is invalid.
+ * Returns true if the caller may block natively or the time is invalid. Then libc's
+ * function can be called.
  */
 static bool is_plain(const struct timespec *limit)
 {

@@ -62,7 +62,7 @@ struct uposix_thread *uposix__thread(pthread_t thread)
 	return p && (magic(p) == UPOSIX_MAGIC || magic(p) == UPOSIX_GONE) ? p : NULL;
 }
 
-/* Returns a new record, which is in the list of all records, or NULL: no memory. */
+/* Returns a new record in the list of all records, or NULL if there is no memory. */
 struct uposix_thread *uposix__new_record(void)
 {
 	struct uposix_thread *p = NULL, *more;

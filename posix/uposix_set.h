@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_set.h: what the files of posix/ share, file by file, in the order of the layers,
- * the lowest first. A file calls only files before it, as posix.sh checks. Here a plain
- * name of POSIX is libc's function.
+ * uposix_set.h: what the files of posix/ share. Each file has a section, in the order of
+ * the layers, the lowest first. posix.sh checks that a file calls only files before it.
+ * In posix/ the plain name of a function of POSIX is libc's function.
  */
 #ifndef USCHED_UPOSIX_SET_H
 #define USCHED_UPOSIX_SET_H
@@ -58,7 +58,7 @@ void *uposix__replace(const char *name, void *with);
 /* Writes a message that begins with "usched: ", unless c_quiet is set. */
 void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Writes a message the first time that this line of code runs, and not again. */
+/* Writes a message, but only the first time that this line of code runs. */
 #define UPOSIX_TELL_ONCE(...) do {						\
 	static bool told_;							\
 	if (!__atomic_exchange_n(&told_, true, __ATOMIC_RELAXED))		\
@@ -68,7 +68,7 @@ void uposix__tell(const char *format, ...) __attribute__((format(printf, 1, 2)))
 /* Defines another name for uposix_name, such as one with an off_t of 64 bits. */
 #define UPOSIX_ALIAS(name) __attribute__((alias("uposix_" #name)))
 
-/* Turns a result of the library into one of POSIX: at least 0, or -1 and errno. */
+/* Turns a result of the library into a result of POSIX: at least 0, or -1 and errno. */
 static inline long uposix__result(long rc)
 {
 	if (rc >= 0)
@@ -124,8 +124,8 @@ enum { UPOSIX_DETACHED = 1, UPOSIX_ENDED = 2 };
  */
 struct uposix_thread {
 	uintptr_t            p_magic;   /* UPOSIX_MAGIC or UPOSIX_GONE; atomic */
-	struct uposix_thread *p_next;   /* next in the list of all records, or of free
-					   ones; under uposix__lock */
+	struct uposix_thread *p_next;   /* next of all records, or of the free records;
+					   under uposix__lock */
 	struct uposix_thread *p_prev;
 	struct ustack       *p_thread;  /* NULL before the thread begins; under p_lock */
 	struct uwaiter      *p_waiter;  /* uwait_self(), by which the child of a fork
@@ -136,7 +136,7 @@ struct uposix_thread {
 	void                *p_arg;
 	void                *p_result;
 	uint64_t             p_control; /* floating-point control words of the creator */
-	/* Ends the calling thread when its frames have been unwound. */
+	/* Called when the thread's frames have been unwound. Ends the calling thread. */
 	void               (*p_leave)(struct uposix_thread *me) __attribute__((noreturn));
 
 	/* The members up to p_joins are atomic. */
@@ -148,7 +148,7 @@ struct uposix_thread {
 	uint64_t             p_waits;   /* signals that the thread awaits in sigwait() */
 	uint64_t             p_offer;   /* signals of the process that the catcher
 					   offers to the thread: uposix_catch.c */
-	struct uposix_thread *p_joins;  /* the thread for whose end this one waits in
+	struct uposix_thread *p_joins;  /* thread that this thread waits for in
 					   pthread_join(), or NULL */
 
 	/* Other threads do not use these members, except p_ended. */
@@ -160,11 +160,11 @@ struct uposix_thread {
 	bool                 p_exiting;
 	bool                 p_ended;   /* true after the end; under p_lock */
 	__pthread_unwind_buf_t *p_cleanup;      /* the clean-up handler pushed last */
-	struct uposix_held  *p_held;    /* list of the mutexes that processes share and
-					   that this thread holds as their owner */
+	struct uposix_held  *p_held;    /* list of process-shared mutexes that this thread
+					   holds as their owner */
 	struct _Unwind_Exception p_unwind;
 	locale_t             p_locale;  /* set by uselocale(); NULL: the process's */
-	struct uposix_destructor *p_destructors;        /* list with the latest first */
+	struct uposix_destructor *p_destructors;        /* a list, the latest first */
 	char                *p_tls;     /* values of the exchanged variables while
 					   another thread runs; NULL: none */
 
@@ -179,7 +179,7 @@ struct uposix_thread {
 struct uposix_thread *uposix__me(void);
 
 /*
- * Makes `me' the record of the calling thread, or sets it to NULL when the thread ends.
+ * Makes `me' the record of the calling thread. When the thread ends, `me' is NULL.
  * Returns 0 or a negative errno value.
  */
 int uposix__set_me(struct uposix_thread *me);
@@ -213,8 +213,8 @@ bool uposix__is_gone(const struct uposix_thread *p);
  */
 struct uposix_counts {
 	unsigned c_now, c_most;
-	unsigned c_natives;             /* native threads that now live and were made
-					   in place of threads */
+	unsigned c_natives;             /* living native threads that were made in place
+					   of threads */
 	uint64_t c_started, c_refused, c_native;
 	bool     c_main_ended;          /* main() has called pthread_exit() */
 };
@@ -237,8 +237,8 @@ void uposix__free_record(struct uposix_thread *p);
 extern struct uposix_forked {
 	struct uposix_thread *f_me;     /* the thread that called fork(); NULL: main() */
 	pthread_t             f_native; /* the native thread that goes on as f_me */
-	uintptr_t             f_name;   /* uwait_name() of f_me in the parent, by which
-					   a lock still names f_me as its owner */
+	uintptr_t             f_name;   /* uwait_name() of f_me in the parent; a lock of
+					   f_me still has this name as its owner */
 	unsigned              f_count;  /* number of forks from the first process to
 					   this one */
 	bool                  f_alone;  /* true until the child starts a thread; up to
@@ -246,8 +246,8 @@ extern struct uposix_forked {
 } uposix__forked;
 
 /*
- * Returns true in the child of a fork. The owner that a lock names there may be a thread
- * of the parent, or f_name, which is the name that the caller had in the parent.
+ * Returns true in the child of a fork. A lock may then name a thread of the parent as its
+ * owner, or f_name, the name that the caller had in the parent.
  */
 static inline bool uposix__has_forked(void)
 {
@@ -315,7 +315,7 @@ uint64_t uposix__main_blocks(void);
 /* Sets the signals that the calling thread awaits in sigwait(); 0 if the wait is over. */
 void uposix__await(struct uposix_thread *me, uint64_t set);
 
-/* Tells the catcher to offer a signal again that a thread did not take. */
+/* If a thread did not take a signal, tells the catcher to offer the signal again. */
 void uposix__look_again(void);
 
 /* Tells the catcher that a thread has set its signal mask to `mask'. */
@@ -327,7 +327,7 @@ void uposix__native_mask(uint64_t before, uint64_t now);
 /* Tells the catcher that the calling native thread, with this mask, creates a thread. */
 void uposix__native_creates(uint64_t mask);
 
-/* Has the system take the default action for a pending signal. */
+/* Makes the system take the default action for a pending signal. */
 void uposix__act_by_default(int sig);
 
 /* Tells the catcher that main() ends by pthread_exit(). */
@@ -350,7 +350,7 @@ bool uposix__handle(struct uposix_thread *me);
  */
 int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info);
 
-/* Gives the signals that an ending thread has not taken to other threads. */
+/* If an ending thread has not taken some signals, gives them to other threads. */
 void uposix__end_signals(struct uposix_thread *me);
 
 /* ---- uposix_cancel.c ---- */
@@ -442,8 +442,8 @@ void uposix__end_me(struct uposix_thread *me, void *result) __attribute__((noret
 /* ---- uposix_time.c ---- */
 
 /*
- * Returns a time of `clock' as a deadline. If `clock' is set afterwards, the deadline is
- * wrong: see uposix__early().
+ * Returns a time of `clock' as a deadline. If `clock' is set to another time afterwards,
+ * the deadline is wrong: see uposix__early().
  */
 int64_t uposix__deadline(const struct timespec *time, clockid_t clock);
 
@@ -466,7 +466,7 @@ void uposix__destroy_values(struct uposix_thread *me);
 
 /* ---- uposix_stats.c ---- */
 
-/* Has the statistics of `rr' written if c_stats is set. */
+/* Makes this library write the statistics of `rr' if c_stats is set. */
 void uposix__watch(struct uprocs *rr);
 
 /* ---- uposix_exchange.c ---- */
@@ -503,14 +503,14 @@ void uposix__keep_chosen(void);
 void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h);
 
 /*
- * Aborts the process, with a message, if the object that the calling thread is about to
- * wait for is in thread-local variables that are exchanged or shared.
+ * The calling thread is about to wait for `object'. If `object' is in thread-local
+ * variables that are exchanged or shared, aborts the process with a message.
  */
 void uposix__refuse_place(void *object);
 
 /*
- * Allocates memory for a thread's exchanged variables, which is freed with the record.
- * Returns 0 or -ENOMEM.
+ * Allocates memory for a thread's exchanged variables. The memory is freed with the
+ * record. Returns 0 or -ENOMEM.
  */
 int uposix__make_values(struct uposix_thread *p);
 
@@ -574,10 +574,10 @@ __attribute__((always_inline)) static inline void uposix__pace_lock(void)
 /* ---- uposix_shared.c ---- */
 
 /*
- * Waits for an object of libc that processes share: calls try(object) from time to time
+ * Waits for an object of libc that processes share. Calls try(object) from time to time
  * until the result is not EBUSY, and returns that result. Returns ETIMEDOUT if `time'
- * comes before, or EINVAL if `time' is invalid; NULL means no time-out. Signal handlers
- * run meanwhile.
+ * comes first, and EINVAL if `time' is invalid. If `time' is NULL, there is no time-out.
+ * Signal handlers run during the wait.
  */
 int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 		 const struct timespec *time);

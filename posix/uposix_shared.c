@@ -77,8 +77,8 @@ int uposix__shared_init(pthread_mutex_t *mutex, int kind)
 }
 
 /*
- * Returns the address of the pointer to the mutex in the list of `me', or of the NULL at
- * the end of the list.
+ * Looks for the entry of the mutex in the list of `me'. Returns the address of the
+ * pointer to the entry, or of the NULL at the end of the list.
  */
 static struct uposix_held **find(struct uposix_thread *me, const pthread_mutex_t *mutex)
 {
@@ -288,8 +288,8 @@ UPOSIX_AT_FORK(UPOSIX_HELD, NULL, held_forked)
 /* ---- Objects of System V ---- */
 
 /*
- * Returns true if libc's function can be called, because it does not wait or because the
- * caller may block natively.
+ * Returns true if libc's function does not wait or the caller may block natively. Then
+ * libc's function can be called.
  */
 static bool is_plain(int flags)
 {

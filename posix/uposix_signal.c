@@ -82,7 +82,7 @@ static int take_offered(struct uposix_thread *me, siginfo_t *info)
 	return (int)sig;
 }
 
-/* Has the signal end or stop the process, even if all native threads block the signal. */
+/* Makes the signal end or stop the process, even if all native threads block it. */
 static void default_action(int sig)
 {
 	kill(getpid(), sig);
@@ -193,8 +193,8 @@ int uposix_pthread_sigqueue(pthread_t thread, int sig, const union sigval value)
 }
 
 /*
- * Computes the mask that sigprocmask(how, set) makes of `before'. Returns false if `how'
- * is invalid.
+ * If the old mask is `before', computes the mask that sigprocmask(how, set) sets. Returns
+ * false if `how' is invalid.
  */
 static bool change(int how, uint64_t before, uint64_t set, uint64_t *mask)
 {

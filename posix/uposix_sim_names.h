@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_sim_names.h: functions that only a simulation has in place of libc's, as rows of
- * uposix_names.h. PLAIN(bind): bind is exported, and jumps to libc's function, or to the
- * one that uposix__replace() has set. WORLD(time): in a run of a whole program, time() of
- * the program is uposix_time(), in sim/; this library's own calls are libc's.
+ * uposix_sim_names.h: rows of uposix_names.h for the functions that only a simulation
+ * replaces. PLAIN(bind): bind is exported, and jumps to the function that
+ * uposix__replace() has set, otherwise to libc's. WORLD(time): in a run of a whole
+ * program, the program's time() is uposix_time(), in sim/; time() in this library is
+ * libc's.
  */
 
 /* The clock and chance: sim/clock.c. */

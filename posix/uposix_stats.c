@@ -19,8 +19,8 @@ enum { TEXT = 1024 };
 static struct uprocs *watched;              /* scheduler of this process; atomic */
 static pid_t watched_by;
 static struct uwait_lock writing;
-static bool ended;                      /* true when the text at the exit of the process
-					   has been written; under `writing' */
+static bool ended;                      /* true once the last text, at the exit of the
+					   process, is written; under `writing' */
 
 static int text_of(struct uprocs *rr, char *text, size_t size)
 {
@@ -67,7 +67,7 @@ static void write_text(const char *path, const char *text, size_t n)
 		close(fd);
 }
 
-/* Writes the statistics, but nothing after the text at the exit of the process. */
+/* Writes the statistics. Once the text at the exit is written, does nothing. */
 static void write_all(bool ends)
 {
 	struct uprocs *rr = __atomic_load_n(&watched, __ATOMIC_ACQUIRE);

@@ -3,7 +3,7 @@
  * uposix_stdio.c: streams of libc over descriptors for which threads wait.
  *
  * libc's streams call read and write inside of libc. So fdopen() of a socket or pipe
- * makes a stream with functions of this library, by fopencookie(); in a simulation, where
+ * makes a stream with functions of this library, by fopencookie(). In a simulation, where
  * writes may fail, fdopen() of a file does so, too. Such a stream is called ours. libc
  * would lock a stream for a native thread, that is, for all threads of a processor. So
  * libc's lock is off for our streams, and the calls here take a mutex instead.
@@ -12,8 +12,8 @@
  * with an empty buffer, the thread waits for the descriptor. While libc itself waits for
  * the rest of a line, or for room to write, the processor is blocked.
  *
- * flockfile() of a stream of libc makes an entry with a mutex, which the calls here take
- * from then on.
+ * flockfile() of a stream of libc makes an entry with a mutex. From then on the calls
+ * here take that mutex.
  *
  * libc has no wide characters for streams of fopencookie(), so the calls here convert
  * them to bytes. Our streams have an unused wide part, which lets libc's own wide
@@ -50,7 +50,7 @@ struct stream {
 	unsigned           s_depth;     /* how often the owner has locked the stream
 					   again */
 	unsigned           s_users;     /* number of calls that are flushing all streams,
-					   also this one; under streams_lock */
+					   including this stream; under streams_lock */
 	bool               s_ends;      /* true while the stream is being closed; under
 					   streams_lock */
 	struct usync_mutex s_mutex;
@@ -104,8 +104,8 @@ static struct stream *stream_of(FILE *file)
 }
 
 /*
- * Returns the entry of a stream, or NULL if there is none, because the stream is libc's
- * and no call of flockfile() has made an entry.
+ * Returns the entry of a stream. If the stream is libc's and no call of flockfile() has
+ * made an entry, returns NULL.
  */
 static struct stream *known_stream(FILE *file)
 {
@@ -299,7 +299,7 @@ int uposix_fclose(FILE *file)
 	return fclose(file);
 }
 
-/* freopen() turns a stream of ours into one of libc, which keeps the wide part. */
+/* freopen() turns a stream of ours into a stream of libc. The wide part stays. */
 FILE *uposix_freopen(const char *path, const char *mode, FILE *file)
 {
 	struct stream *s = (uposix__pace(), stream_of(file));
@@ -602,8 +602,8 @@ static void end_copy(FILE **copy)
 }
 
 /*
- * libc scans a copy, in a file, of the input so far. If the copy is too short, the thread
- * waits for more input, and libc scans again from the beginning.
+ * libc scans a file that is a copy of the input so far. If the copy is too short, the
+ * thread waits for more input, and libc scans again from the beginning.
  */
 static int scan_wide(FILE *file, const wchar_t *format, va_list list,
 		     int (*scan)(FILE *file, const wchar_t *format, va_list list))

@@ -6,10 +6,10 @@
  * A mutex begins with a struct usync_mutex. The word m_word behind that struct holds the
  * kind, and how often the owner has locked the mutex. glibc's initialisers store the kind
  * where m_queue.q_first is. q_first is otherwise a pointer or NULL, so a small or odd
- * number there is a kind, possibly with bits of glibc about elision, and above them about
- * spins. If the kind is robust or shared by processes (SHARED), the mutex is libc's. Any
- * other kind is moved to m_word at the first call. A mutex of zeros is a normal mutex, as
- * in POSIX.
+ * number there is a kind. glibc may have added bits about elision, and above them bits
+ * about spins. If the kind is robust or shared by processes (SHARED), the mutex is
+ * libc's. Any other kind is moved to m_word at the first call. A mutex of zeros is a
+ * normal mutex, as in POSIX.
  *
  * A condition begins with a struct usync_cond. To find the bit that glibc sets in a
  * condition that processes share, the library initialises such a condition at the start.
@@ -156,7 +156,7 @@ int uposix_pthread_mutex_destroy(pthread_mutex_t *mutex)
 	return 0;
 }
 
-/* Locks a mutex again that the caller holds, if the kind allows that. */
+/* Locks a mutex that the caller already holds, if the kind allows that. */
 static int relock(struct mutex *m)
 {
 	uint32_t kind = m->m_word & KINDS;
@@ -188,8 +188,8 @@ static int lock_until(struct mutex *m, int64_t deadline)
 }
 
 /*
- * Does not call lock(), to be fast, since most calls have no deadline. The state of a
- * memory allocator is in thread-local variables, so a caller in an allocator waits
+ * Most calls have no deadline. So this does not call lock(), which is slower. The state
+ * of a memory allocator is in thread-local variables, so a caller in an allocator waits
  * without letting another thread run on the processor.
  */
 int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -321,10 +321,10 @@ struct note {
 };
 
 static struct note shared_note, clock_note;     /* marks of a condition that processes
-						   share, and of one with
+						   share, and of a condition with
 						   CLOCK_MONOTONIC */
 
-/* Returns which bits differ in the first word that is not the same in two conditions. */
+/* Returns the first word that differs in two conditions, and the bits that differ. */
 static struct note compare(const pthread_cond_t *one, const pthread_cond_t *other)
 {
 	const uint32_t *a = (const void *)one, *b = (const void *)other;
@@ -395,9 +395,9 @@ int uposix_pthread_cond_destroy(pthread_cond_t *cond)
 }
 
 /*
- * Waits for a condition, until `time' unless that is NULL. Afterwards the caller has the
- * mutex locked as often as before, whatever the result. A signal handler ends the wait
- * like a wake.
+ * Waits for a condition. If `time' is not NULL, the wait ends at `time' at the latest.
+ * Whatever the result, the caller then has the mutex locked as often as before. A signal
+ * handler ends the wait like a wake.
  */
 static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 		    const struct timespec *time)

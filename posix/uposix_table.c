@@ -3,8 +3,8 @@
  * uposix_table.c: the table of descriptors.
  *
  * An entry is valid while its number is open. Each call that opens or closes a number
- * clears the entry. The descriptors that libc closes without such a call are those of
- * stdio, which uposix_stdio.c handles, and some that programs never see.
+ * clears the entry. Without such a call libc closes only descriptors of stdio, which
+ * uposix_stdio.c handles, and descriptors that programs never see.
  *
  * O_NONBLOCK and time-outs belong to the open file description. Numbers that are copies
  * of each other, as by dup(), form a group, and a change is made to all entries of the
@@ -13,7 +13,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#undef _FORTIFY_SOURCE                  /* or read() here would become __read_chk() */
+#undef _FORTIFY_SOURCE                  /* else read() here becomes __read_chk() */
 #include "uposix_io.h"
 
 #include "../src/base/sim.h"
@@ -116,7 +116,7 @@ void uposix__gone(int fd)
 }
 
 /*
- * If there is still an entry for this number, the descriptor before was closed by a call
+ * If there is still an entry for this number, the earlier descriptor was closed by a call
  * that is not seen here, such as a system call without libc.
  */
 int uposix__made(int fd, int kind, bool nonblocking)
@@ -210,8 +210,8 @@ static uint32_t option(int fd, int name)
 }
 
 /*
- * Reads the program's O_NONBLOCK under the lock, before the entry gets a kind. Later
- * unet, which adopts only entries with a kind, may have set the same flag.
+ * Reads the program's O_NONBLOCK under the lock, before the entry gets a kind. Once the
+ * entry has a kind, unet may adopt the descriptor and set the same flag.
  */
 struct uposix_fd *uposix__classified(int fd)
 {
@@ -457,8 +457,8 @@ void uposix__lend(int fd)
 
 /*
  * Returns true if two numbers refer to the same open file description. Where kcmp(2) is
- * refused, as in containers, inode and flags are compared. Sockets and ends of pipes
- * differ in them, except for the few that are opened by name.
+ * refused, as in containers, inode and flags are compared. Different sockets and ends of
+ * pipes differ in these, except for a few that are opened by name.
  */
 static bool is_same(int a, int b)
 {

@@ -33,8 +33,8 @@ bool uposix__early(const struct timespec *time, clockid_t clock)
 }
 
 /*
- * Returns true if the caller is a native thread. First ends the caller if a cancel is
- * pending for a thread that goes on natively in the child of a fork.
+ * Returns true if the caller is a native thread. A thread that goes on natively in the
+ * child of a fork ends here if a cancel is pending.
  */
 static bool is_native(void)
 {

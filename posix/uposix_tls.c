@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_tls.c: finds loaded objects that several threads on one processor may disturb.
- * These are objects with thread-local variables, which belong to the native thread, and
- * memory allocators, during whose calls no other thread may run. The first
- * pthread_create() looks for such objects. Each later load of an object looks again,
- * before the object's constructors run, because an object first calls __gmon_start__(), a
- * function of profilers, which uposix_load.c defines for this purpose. Objects without
- * that call are found by the next pthread_create().
+ * These are objects with thread-local variables, since these belong to the native thread,
+ * and memory allocators, since no other thread may run during their calls. The first
+ * pthread_create() looks for such objects. Each later load of an object looks again
+ * before the object's constructors run: an object first calls __gmon_start__(), a
+ * function of profilers that uposix_load.c defines for this purpose. Objects without that
+ * call are found by the next pthread_create().
  *
- * dl_iterate_phdr() takes a lock of libc, which some other thread may have held at a
- * fork, and which libc does not release in the child. So a child looks only after it has
- * loaded an object itself, and otherwise knows what its parent knew.
+ * dl_iterate_phdr() takes a lock of libc. If another thread held the lock at a fork, libc
+ * does not release the lock in the child. So a child looks only after it has loaded an
+ * object itself. Until then it knows what its parent knew.
  *
  * uposix_exchange.c exchanges the variables that UPOSIX_TLS names.
  */

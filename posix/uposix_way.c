@@ -88,9 +88,9 @@ static bool replace(struct pollfd *one)
 }
 
 /*
- * Waits as poll() does, with an epoll instance in place of each FOREIGN descriptor. Looks
- * first whether a wait is needed, since regular files are always ready, and so are
- * numbers of no descriptor.
+ * Waits as poll() does, with an epoll instance in place of each FOREIGN descriptor.
+ * Regular files, and numbers without a descriptor, are always ready, so this first looks
+ * whether a wait is needed.
  */
 static int poll_foreign(struct pollfd *fds, size_t n, int64_t deadline)
 {
