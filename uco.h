@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uco.h: coroutines: functions that can stop at any depth of calls, where they give a
- * value and take one, and go on later.
+ * uco.h: coroutines. A coroutine is a function that can stop at any depth of calls, and
+ * can go on later. When the function stops, it gives a value; when it goes on, it gets a
+ * value.
  *
  *	void *count(void *arg, void *value)
  *	{
@@ -15,12 +16,13 @@
  *		use(value);
  *	uco_close(co);
  *
- * A coroutine has frames of its own, but no place in a queue and no identity. A thread,
- * the resumer, runs the coroutine, and goes on when the coroutine yields or ends. Until
- * then the coroutine acts as the thread: ustack_self(), keys, tokens, locks, names, errno
- * and the floating point control words are the thread's, and cancelling the thread ends
- * waits of the coroutine. If the coroutine waits, in ustack_wait(), usync.h or unet.h,
- * the resumer waits. Each side has its own C++ exceptions that are being handled.
+ * A coroutine has frames of its own, but no place in a queue and no identity. A thread
+ * resumes the coroutine. This thread, the resumer, goes on when the coroutine yields or
+ * ends. Until then the coroutine acts as the thread: ustack_self(), keys, tokens, locks,
+ * names, errno and the floating point control words are those of the thread. If the
+ * thread is cancelled, waits of the coroutine end. If the coroutine waits in
+ * ustack_wait() or in a call of usync.h or unet.h, the resumer waits. Each side has its
+ * own C++ exceptions that are being handled.
  *
  * A coroutine belongs to the processor of the thread that made it. Several threads of
  * that processor may resume a coroutine in turn, and a coroutine may resume others. A
@@ -31,10 +33,10 @@
  * resumer: neither may follow a pointer into frames of the other. So a value has to be a
  * word, or point to the heap.
  *
- * All calls are for threads, over any scheduler, or over the dispatcher alone. A region
- * of ustack_preemptible() must not make these calls. If USCHED_INLINE_SWITCH is defined
- * before the header is included, uco_resume() and uco_yield() save only the registers
- * that are in use: see usched.h.
+ * Only threads may make these calls: threads of any scheduler, or threads over the
+ * dispatcher alone. A region of ustack_preemptible() must not make these calls. If a
+ * program defines USCHED_INLINE_SWITCH and then includes this header, uco_resume() and
+ * uco_yield() save only the registers that are in use: see usched.h.
  */
 #ifndef USCHED_CO_H
 #define USCHED_CO_H
@@ -68,24 +70,25 @@ struct uco {
 	void          *co_value;        /* the value that is being given */
 	uint8_t        co_status;       /* enum uco_status; see uco_status() */
 	uint8_t        co_closing;
-	char          *co_low;          /* with SP below, uco_yield() goes the long way */
-	struct ustack *co_thread;       /* the last resumer, while this is s_inside */
+	char          *co_low;          /* a yield with SP below calls uco__leave() */
+	struct ustack *co_thread;       /* last resumer; DISPATCH_NONE if not s_inside */
 	struct uco    *co_outer;        /* the coroutine that has resumed this, or NULL */
-	uco_fn        *co_func;         /* constant, as the next */
+	uco_fn        *co_func;         /* constant, and so is co_arg */
 	void          *co_arg;
-	/* The suspended frames: the coroutine's, or the resumer's while the coroutine
-	   runs. The member is the last, as the first image is behind. */
+	/* While the coroutine runs, but not directly (uco.c), the frames of the resumer;
+	   otherwise the frames of the coroutine. The last member, since the first image
+	   is behind this struct. */
 	struct ustack  co_frames __attribute__((aligned(16)));
 };
 
-/* Private: the calls below, but not inlined. */
+/* Private: uco_resume() and uco_yield(), but not inlined. */
 int uco__resume(struct uco *co, void *value, void **result);
 int uco__yield(void *value, void **next);
 
 /*
- * Private: the inline functions call these first if anything is unusual. Return 1 if the
- * caller has to execute the statement; 0 if the frames were exchanged without the
- * statement, and the caller was resumed since; or an error.
+ * Private: if anything is unusual, the inline functions first call these.
+ * Return 1: the caller has to execute the statement; 0: the frames were exchanged without
+ * the statement, and the caller has been resumed since; or an error.
  */
 int uco__enter(struct uco *co, void *value);
 int uco__leave(void *value);
@@ -94,16 +97,17 @@ int uco__leave(void *value);
 #define UCO__LOW [low] "i"((intptr_t)offsetof(struct uco, co_low) \
 			   - (intptr_t)offsetof(struct uco, co_frames))
 
-/* Private: end the inline functions, if the other side has not used the statement. */
+/* Private: if the other side has not used the statement, these end the inline
+   functions. */
 int uco__resumed(struct uco *co, void **result);
 int uco__yielded(void **next);
 
 /*
  * Makes a coroutine, and sets *co to it. Only memory is allocated. The first uco_resume()
- * calls the function, on a stack of c_stack_size from the thread's scheduler, even if the
- * thread has an own stack. Close *co before the scheduler is destroyed. 0; -EINVAL:
- * `func' is NULL; -EPERM: the caller is no thread, or has an attachment of its own
- * (usched__attach()); -ENOMEM: no memory. Does not switch.
+ * calls the function. The function runs on a stack of c_stack_size from the thread's
+ * scheduler, even if the thread has a stack of its own. Close *co before the scheduler is
+ * destroyed. 0; -EINVAL: `func' is NULL; -EPERM: the caller is no thread, or has an
+ * attachment of its own (usched__attach()); -ENOMEM: no memory. Does not switch.
  */
 int uco_create(uco_fn *func, void *arg, struct uco **co);
 
@@ -120,12 +124,13 @@ struct uco *uco_self(void);
 enum uco_status uco_status(const struct uco *co);
 
 /*
- * Ends and frees `co'. If `co' has yielded, `co' is resumed, and the uco_yield() there
- * returns the error -ECANCELED. Each later uco_yield() of `co' returns -ECANCELED at
- * once. The function of `co' has to clean up and return, and may wait for that. uco.hh
- * throws an exception instead. After an error nothing has changed.
- * 0; -EBUSY: `co' is running; -EPERM, -EXDEV, -ENOMEM, -EFAULT: if `co' has yielded, as
- * uco_resume().
+ * Ends and frees `co'. If `co' has yielded, the call resumes `co', and the uco_yield() in
+ * which `co' has stopped returns -ECANCELED. Each later uco_yield() of `co' returns
+ * -ECANCELED at once. The function of `co' has to clean up and return, and may wait
+ * meanwhile. In uco.hh the yield throws an exception instead. After an error nothing has
+ * changed.
+ * 0; -EBUSY: `co' is running; if `co' has yielded, also -EPERM, -EXDEV, -ENOMEM and
+ * -EFAULT as uco_resume().
  * Switches.
  */
 int uco_close(struct uco *co);
@@ -136,8 +141,8 @@ USCHED_INLINE struct uco *uco__of(struct ustack *frames)
 }
 
 /*
- * Runs `co' until `co' yields or the function returns. The first time, the function gets
- * `value'; later, the uco_yield() in which `co' has stopped gets `value'. Sets *result,
+ * Runs `co' until `co' yields or the function returns. `value' goes to the function the
+ * first time, and later to the uco_yield() in which `co' has stopped. Sets *result,
  * unless `result' is NULL, to what `co' gives. After an error nothing has changed.
  * 0: `co' has yielded; 1: the function has returned; -EPERM as uco_create(); -EXDEV: `co'
  * belongs to another processor or scheduler; -EBUSY: `co' is running, here or in another
@@ -184,7 +189,7 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 /*
  * Gives `value' to the resumer of the innermost coroutine that the caller runs, and
  * returns when that coroutine is resumed again. Sets *next, unless `next' is NULL, to the
- * value of that uco_resume().
+ * value that the uco_resume() passes.
  * 0; -ECANCELED: the coroutine is being closed, and has to return; -EPERM: the caller
  * runs no coroutine; -ENOMEM, -EFAULT as ustack_block(), with nothing changed.
  * Switches.

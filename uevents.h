@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uevents.h: timers, and descriptors that become ready, for the threads of a dispatcher.
- * Each dispatcher has one struct uevents, s_events, which is made when a thread waits for
- * an event for the first time. Programs use usync.h and unet.h, and not this header.
+ * Each dispatcher has one struct uevents, s_events. The first wait of a thread for an
+ * event makes s_events. Programs use usync.h and unet.h instead of this header.
  *
  * If s_polls is 1, the scheduler must
  *
- *  - call uevents_look() in s_next, regularly while threads are ready. Before the call
- *    the scheduler decides whether the blocking thread goes on at once, since events may
- *    wake threads, which join the queue;
- *  - sleep in s_next by uevents_sleep() and no other call, and end such a sleep by
+ *  - call uevents_look() in s_next regularly while threads are ready. Before each call
+ *    the scheduler decides whether the blocking thread goes on at once, since the call
+ *    may wake threads, and these join the queue;
+ *  - sleep in s_next only by uevents_sleep(), and end such a sleep by
  *    uevents_interrupt();
  *  - call uevents_close() after the dispatcher's last use.
  *
- * These calls do nothing for a dispatcher without events. If s_polls is 0, calls of
- * threads that need a deadline or have to wait for a descriptor fail with -ENOTSUP.
+ * These calls do nothing for a dispatcher without events. If s_polls is 0, a call of a
+ * thread fails with -ENOTSUP if the call needs a deadline or has to wait for a
+ * descriptor.
  *
  * Timers expire, and ready descriptors are found, only when s_next makes these calls. So
  * a thread that computes for long delays both, unless it calls ustack_check(). After
@@ -43,11 +44,11 @@ struct uexpiry {
 	struct uexpiry *x_prev;                 /* NULL: not armed */
 };
 
-/* The function of all timers of a dispatcher. It may not block, and may arm the timer
-   again. */
+/* The function that is called when a timer expires. All timers of a dispatcher have the
+   same function. It may not block, and may arm the timer again. */
 typedef void uexpired_fn(struct uexpiry *x);
 
-/* A registered descriptor, as a part of an object that is never freed. */
+/* A registered descriptor. Part of an object that is never freed. */
 struct uinterest {
 	void (*in_ready)(struct uinterest *i, unsigned ready);  /* may not block */
 };
@@ -63,8 +64,8 @@ enum {
 };
 
 /*
- * The events of a dispatcher. The inline calls below call the functions. Programs may
- * read the counters.
+ * The events of a dispatcher. The inline functions below call the functions in this
+ * struct. Programs may read the counters.
  */
 struct uevents {
 	void (*e_poll)(struct uevents *e, int64_t until);
@@ -96,8 +97,8 @@ struct uevents {
 int uevents_of(struct usched *s, struct uevents **e);
 
 /*
- * Makes events without a dispatcher in *e, for the calling native thread. Close them
- * with e_close.
+ * Makes events without a dispatcher for the calling native thread, and sets *e to these
+ * events. Close them with e_close.
  * 0; -ENOMEM: no memory.
  */
 int uevents_create(struct uevents **e);
@@ -107,7 +108,7 @@ int uevents_create(struct uevents **e);
  * `ways' (an edge: EPOLLET), in_ready is called on the dispatcher's native thread. `ways'
  * are UEVENTS_INPUT, UEVENTS_URGENT, UEVENTS_OUTPUT and UEVENTS_PEER_END. If
  * UEVENTS_OUTPUT is one of `ways', or if `fd' is registered already, in_ready is called
- * for all of these ways. in_ready is always called for errors and hang-ups.
+ * for all four. in_ready is always called for errors and hang-ups.
  *
  * 0; -EBADF: `fd' is no descriptor; -EEXIST: `fd' was registered already, new ways were
  * added, and in_ready is called once more if `fd' is ready; -ENOMEM: no memory; -EMFILE,
@@ -142,9 +143,10 @@ void uevents__forked(void);
 /*
  * Private: descriptors of the library have numbers that programs seldom use, and posix/
  * keeps programs from closing them. uevents__own() moves a new descriptor to such a
- * number if possible, notes the number as the library's, and returns it; for -1, -1.
- * uevents__disown() removes the note before a close(2), and returns `fd'.
- * uevents__next_own() returns the first noted number from `first' to `last', or -1.
+ * number if possible, notes that the number is the library's, and returns the number.
+ * uevents__own(-1) returns -1. uevents__disown() removes the note before a close(2), and
+ * returns `fd'. uevents__next_own() returns the first noted number from `first' to
+ * `last', or -1.
  * From any native thread.
  */
 int uevents__own(int fd);
@@ -163,8 +165,8 @@ int64_t uevents_next_tick(void);
 
 /*
  * Returns whether a thread waits for an event: a timer, the kernel, or a native thread
- * that works for the thread. If no thread does, and no thread is ready, the scheduler has
- * a deadlock, or waits for wakes by other native threads.
+ * that works for the thread. If no thread waits for an event and no thread is ready, the
+ * scheduler has a deadlock, or needs wakes by other native threads.
  * From any native thread.
  */
 static inline int uevents_waited(const struct usched *s)
@@ -175,8 +177,9 @@ static inline int uevents_waited(const struct usched *s)
 }
 
 /*
- * Counts, for uevents_waited(), a thread that starts to wait for an event if `n' is 1, or
- * that stops waiting if `n' is -1. uwait_block() makes this call by itself.
+ * Counts threads for uevents_waited(). If `n' is 1, a thread starts to wait for an event;
+ * if `n' is -1, a thread stops waiting for an event. uwait_block() makes this call by
+ * itself.
  * From the native thread of `e'.
  */
 static inline void uevents_count(struct uevents *e, int n)
@@ -196,9 +199,10 @@ static inline void uevents_look(struct usched *s)
 }
 
 /*
- * Sleeps until an event or an interrupt, but not beyond `until', ns of CLOCK_MONOTONIC
- * or USCHED_NEVER. The sleep may end early. So look for work, and then sleep again.
- * Returns 1, or 0 if the dispatcher has no events, and the call did not sleep.
+ * Sleeps until an event or an interrupt, but not beyond `until': a time of
+ * CLOCK_MONOTONIC in ns, or USCHED_NEVER. The sleep may end early. So look for work, and
+ * then sleep again.
+ * Returns 1; 0: the dispatcher has no events, so the call did not sleep.
  * From s_next, when no thread is ready.
  */
 static inline int uevents_sleep(struct usched *s, int64_t until)
@@ -210,10 +214,11 @@ static inline int uevents_sleep(struct usched *s, int64_t until)
 }
 
 /*
- * Ends the uevents_sleep() that is going on, or else the next one. A native thread that
- * wakes a thread notes the wake in the scheduler, under a lock, and then makes this call;
- * the scheduler looks for such notes before and after a sleep.
- * Returns 1, or 0 if the dispatcher has no events, and so sleeps in another way.
+ * Ends the uevents_sleep() that is going on. If there is none, ends the next
+ * uevents_sleep(). A native thread that wakes a thread notes the wake in the scheduler,
+ * under a lock, and then makes this call; the scheduler looks for such notes before and
+ * after a sleep.
+ * Returns 1; 0: the dispatcher has no events, and so sleeps in another way.
  * From any native thread.
  */
 static inline int uevents_interrupt(struct usched *s)

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync.h: synchronization: mutexes, reader-writer locks, conditions, semaphores,
- * groups, channels; scopes; sleep; and values that each thread has for itself.
+ * usync.h: synchronization: mutexes, reader-writer locks, conditions, semaphores, groups
+ * and channels; also scopes, sleeps, and keys, for which each thread has a value.
  *
- * Threads of any scheduler may use these objects, on one processor or several, and so may
- * native threads outside of all schedulers, which block natively. The program keeps the
- * objects on the heap or in static memory, never on a thread's stack, since other threads
- * follow pointers to them. An object of zeros can be used at once, and needs no call at
- * its end. Only channels and scopes are created and freed by calls. A thread must unlock
- * all its locks before it ends, since no other thread can unlock them. If a thread was
- * aborted while it waited for an object, do not use that object any more.
+ * Threads of any scheduler may use these objects, on one processor or several. Native
+ * threads outside of all schedulers may use them, too, and block natively. The program
+ * keeps the objects on the heap or in static memory, never on a thread's stack, since
+ * other threads follow pointers to them. An object of zeros can be used at once, and
+ * needs no call at its end. Only channels and scopes are created and freed by calls. A
+ * thread must unlock all its locks before it ends, since no other thread can unlock them.
+ * If a thread was aborted while it waited for an object, do not use that object any more.
  *
- * Threads wait in queues, first in, first out. What is released is handed to the first
- * waiter, so that no other thread can take it before, and no thread starves. The
+ * Threads wait in queues, first in, first out. What is released goes to the first waiter
+ * at once. So no other thread can overtake the waiter, and no thread starves. The
  * exception is a mutex whose first waiter is on another processor: other threads may
  * overtake that waiter, but at most USYNC_OVERTAKES times in a row.
  *
  * Each call that may wait has a deadline as its last argument: a time of CLOCK_MONOTONIC
- * in ns, such as usync_after() returns. Since a deadline is a point in time, several
+ * in ns. usync_after() returns such times. Since a deadline is a point in time, several
  * calls in turn can have the same one. USCHED_NEVER stands for no deadline. With deadline
  * 0 a call does not wait.
  *
  * A call that has to wait switches threads. A call that need not wait yields if the
  * thread has run for a millisecond without a wait, whatever calls were made in that time.
  * A call for a channel also yields after USYNC_BUDGET calls without a wait. Only a send
- * with deadline 0 never yields. Threads and native threads may make these calls,
+ * with deadline 0 never yields. Threads and native threads may make these calls;
  * call-backs and signal handlers may not. The calls return 0 or
  *
  *   -ETIMEDOUT  The deadline has come; or the deadline is 0, and the call would have to
@@ -36,19 +36,19 @@
  *   -EFAULT     The caller cannot block at this place: see ustack_block().
  *
  * After an error nothing has changed. Calls without a deadline neither wait nor switch,
- * except usync_scope_start() with sh_limit, and may be made from any native thread.
- * usync_scope_create(), whose deadline is for the scope, does not wait, but may yield. A
- * thread that only makes calls which never switch, such as usync_cond_signal(), in a loop
- * keeps its processor like a thread that computes. So call ustack_check() in the loop.
+ * and any native thread may make them. There are two exceptions: usync_scope_start() with
+ * sh_limit may wait, and usync_scope_create(), whose deadline is for the scope, may
+ * yield. A loop that makes only calls that never switch, for example usync_cond_signal(),
+ * keeps the processor, as a computation does. So call ustack_check() in such a loop.
  *
  * ustack_cancel() ends the wait of a thread: the call in which the thread waits returns
  * -ECANCELED. From then on until the thread ends, each call that has to wait returns
  * -ECANCELED at once, and calls that need not wait succeed. To cancel one job of a
  * thread, and not the whole thread, use a scope.
  *
- * A scheduler finds deadlocks among its threads. So a native thread, or a thread of
- * another scheduler, that will release what these threads wait for has to announce that
- * by uprocs_hold().
+ * A scheduler finds deadlocks among its threads. If these threads wait for a release by a
+ * native thread, or by a thread of another scheduler, that thread has to announce the
+ * release by uprocs_hold().
  *
  * No call of the library is a cancellation point: if a native thread is in a call,
  * pthread_cancel() takes effect at the first cancellation point after the call.
@@ -72,8 +72,8 @@ extern "C" {
 #define USYNC_SECOND ((int64_t)1000000000)      /* ns */
 
 /*
- * Returns the deadline that comes `ns' from now, or the time now if `ns' is negative. If
- * `ns' is a second or more, a coarser clock is read, which is faster, and the deadline is
+ * Returns the time `ns' after now, or the time now if `ns' is negative. If `ns' is a
+ * second or more, the call reads a coarser clock, which is faster. The result is then
  * late by up to one tick of that clock, at most 10 ms.
  */
 int64_t usync_after(int64_t ns);
@@ -89,12 +89,13 @@ int usync_sleep_until(int64_t deadline);
 /*
  * An unlock hands the mutex to the first waiter, if the waiter is on the caller's
  * processor. A waiter on another processor, or a native thread, is woken instead, and the
- * mutex is free until the waiter runs. Meanwhile other threads may lock the mutex, and so
- * overtake the waiter, up to USYNC_OVERTAKES times in a row; then the mutex is kept for
- * the waiter. The woken waiter tries for some microseconds to lock the mutex. If another
- * thread has the mutex all that time, the next unlock hands the mutex to the waiter.
- * Waiters keep their order. Once a waiter was on another processor, usync_mutex_lock()
- * tries for some microseconds before it waits, and may overtake waiters in that time.
+ * mutex is free until the waiter runs. Until then other threads may lock the mutex, and
+ * so overtake the waiter, up to USYNC_OVERTAKES times in a row. After that the mutex is
+ * kept for the waiter. The woken waiter tries for some microseconds to lock the mutex. If
+ * another thread has the mutex all that time, the next unlock hands the mutex to the
+ * waiter. Waiters keep their order. After an unlock has woken a waiter on another
+ * processor, usync_mutex_lock() tries for some microseconds before a wait, and may
+ * overtake waiters in that time.
  */
 enum { USYNC_OVERTAKES = 4096 };
 
@@ -102,8 +103,8 @@ enum { USYNC_OVERTAKES = 4096 };
 struct usync_mutex {
 	uintptr_t          m_owner;     /* w_name of the owner, and bits: see usync.c */
 	struct uwait_lock  m_lock;
-	uint16_t           m_passed;    /* overtakes in a row; for the owner only */
-	uint8_t            m_far;       /* 1: threads try before they wait; atomic */
+	uint16_t           m_passed;    /* overtakes in a row; only the owner uses this */
+	uint8_t            m_far;       /* 1: lock calls try before a wait; atomic */
 	struct uwait_queue m_queue;
 };
 
@@ -133,9 +134,10 @@ struct usync_rwlock {
 };
 
 /*
- * Lock `l' to read, together with other readers, or to write, alone. A thread that has
- * locked `l' to read must not lock `l' again, since the thread could wait for itself:
- * always if it locks to write, and if a writer waits, also if it locks to read.
+ * Lock `l' to read or to write. There may be several readers at a time, but a writer is
+ * alone. A thread that has locked `l' to read must not lock `l' again: to write, the
+ * thread would wait for itself; to read, the thread would wait for itself if a writer
+ * waits.
  * 0, or an error as above; -EDEADLK: the caller has locked `l' to write; -EOVERFLOW:
  * there are 2^32 - 1 readers.
  */
@@ -219,32 +221,32 @@ int usync__scope_wait(struct usync_group *g, const void *where, int64_t deadline
 	__attribute__((visibility("hidden")));
 
 /*
- * Channel: carries values of one size from senders to receivers. Values are copied, also
- * from and to the stack.
+ * A channel carries values of one size from senders to receivers. Values are copied, so
+ * they may be on the stacks of the sender and the receiver.
  */
 
 struct usync_chan;
 
 /*
- * If a channel is never empty or full, its calls need not wait, and other threads would
- * not run. So after this number of sends to a channel without a wait the next send
- * yields, and likewise for receives. If the thread was cancelled, the call that would
- * yield returns -ECANCELED, unless the deadline is 0. A send with deadline 0, or a select
- * with deadline 0 that may send, is not counted and never switches, so that threads on
- * one processor can share the buffer of the value.
+ * If a channel is neither empty nor full, no call for the channel waits, and other
+ * threads would not run. So after USYNC_BUDGET sends without a wait the next send to the
+ * channel yields. Receives do the same. If the thread was cancelled, the call that would
+ * yield returns -ECANCELED, unless the deadline is 0. A send with deadline 0 is not
+ * counted and never switches, and the same is true for a select with deadline 0 that may
+ * send. So threads on one processor can share the buffer of the value.
  */
 enum { USYNC_BUDGET = 128 };
 
 /*
  * Makes a channel for values of `size' bytes, and sets *c to it. The channel holds up to
- * `capacity' values; if that is 0, a sender waits until its value is received.
+ * `capacity' values; if `capacity' is 0, a sender waits until its value is received.
  * 0; -ENOMEM: no memory; -EINVAL: `size', `capacity' or their product is over 1 GiB.
  */
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c);
 
 /*
- * Frees the channel and the values in it. No thread may wait for the channel, or use it
- * later.
+ * Frees the channel and the values in it. No thread may be waiting for the channel, or
+ * use the channel later.
  */
 void usync_chan_destroy(struct usync_chan *c);
 
@@ -270,8 +272,8 @@ int usync_chan_close(struct usync_chan *c);
 enum usync_op { USYNC_RECV, USYNC_SEND, USYNC_READABLE, USYNC_WRITABLE };
 
 /*
- * A case of a select: a channel to receive from or to send to, or, with cs_chan NULL, a
- * descriptor.
+ * A case of a select: to receive from a channel or to send to a channel. If cs_chan is
+ * NULL, the case is for a descriptor.
  */
 struct usync_case {
 	struct usync_chan *cs_chan;     /* NULL: the case is for cs_fd */
@@ -280,7 +282,7 @@ struct usync_case {
 	int                cs_rc;       /* the result, set in the case that was done: 0;
 					   -EPIPE as above; -EBADF: cs_fd is not open, or
 					   unet_close() or unet_forget() ended its use */
-	int                cs_fd;       /* a descriptor; negative: never ready */
+	int                cs_fd;       /* a descriptor; never ready if negative */
 };
 
 /*
@@ -297,24 +299,26 @@ struct usync_case {
 int usync_select(struct usync_case *cases, size_t n, int64_t deadline);
 
 /*
- * A scope stands for a job in several threads, or for one of the jobs of a thread, such
- * as a request. Threads and native threads enter and leave the scope. When the scope
- * ends, all waits of threads in the scope return -ECANCELED, or -ETIMEDOUT if the
- * deadline of the scope has come. That goes for each call that returns -ECANCELED to a
- * cancelled thread, also for sleeps, yields and joins. After a thread has left the scope
- * its waits are as before. So a worker can go on with its next job, and a late cancel of
- * the scope does not reach other jobs.
+ * A scope stands for a job that several threads do, or for one of several jobs of a
+ * thread, for example a request. Threads and native threads enter and leave the scope.
+ * When the scope ends, all waits of threads in the scope return -ECANCELED, or -ETIMEDOUT
+ * if the deadline of the scope has come. This concerns all calls that return -ECANCELED
+ * to a cancelled thread, including sleeps, yields and joins. After a thread has left the
+ * scope, waits of the thread are as before. So a worker can go on with its next job, and
+ * a late cancel of the scope does not reach other jobs.
  *
- * A thread may be in several scopes. If more than one of them ends, or the thread was
- * cancelled, too, waits return the error of what came first. If a lock, token or value
- * was handed over before the end, the call succeeds. While ustack_shield() is on, the end
- * of a scope does not end waits of the thread. The end of a scope does not stop functions
- * that uoffload() has called, and does not end two waits: that of usync_cond_wait() for
- * the mutex, and that of a native thread in ustack_join().
+ * A thread may be in several scopes. If several of these scopes have ended, or the thread
+ * was cancelled, too, waits return the error of the earliest of these events. If a call
+ * was given a lock, token or value before the end, the call succeeds. While
+ * ustack_shield() is on, the end of a scope does not end waits of the thread. The end of
+ * a scope does not stop functions that uoffload() has called, and does not end two waits:
+ * the wait of usync_cond_wait() for the mutex, and the wait of a native thread in
+ * ustack_join().
  *
- * Each create and each hold of a scope needs a release, and the last release frees the
- * scope. Each thread in a scope holds the scope, and so does each scope within, made with
- * this scope as sh_parent. Only usync_scope_wait() waits, and a start with sh_limit.
+ * Each create and each hold of a scope needs a release. The last release frees the scope.
+ * Each thread in a scope holds the scope, and so does each scope within (made with this
+ * scope as sh_parent). Of the calls for scopes only usync_scope_wait() and, with
+ * sh_limit, usync_scope_start() wait.
  */
 
 /* A scope. Its members are private. */
@@ -325,12 +329,12 @@ struct usync_scope_how {
 	/* The scope around the new scope, or NULL. Its end ends the new scope, too. */
 	struct usync_scope *sh_parent;
 
-	/* What uprocs_sched() returns for the scheduler on which native threads start
-	   threads of the scope: with rr on any processor, with ll on the first. NULL:
+	/* The scheduler on which native threads start threads of the scope, as returned
+	   by uprocs_sched(). rr starts them on any processor, ll on the first. NULL:
 	   native threads cannot start threads of the scope. */
 	struct usched      *sh_on;
 
-	/* The most threads of usync_scope_start() that run at a time. 0: any number. */
+	/* How many threads of usync_scope_start() may run at a time. 0: any number. */
 	uint32_t            sh_limit;
 };
 
@@ -352,7 +356,7 @@ struct usync_scope *usync_scope_hold(struct usync_scope *scope);
 void usync_scope_release(struct usync_scope *scope);
 
 /*
- * Has the caller, a thread or native thread, enter the scope. A thread may enter a scope
+ * The caller, a thread or native thread, enters the scope. A thread may enter a scope
  * several times. If the scope has ended already, waits of the caller fail from now on.
  * 0; -ENOMEM: no memory; -ENOTSUP: there is a deadline, and the scheduler has no timers
  * (s_polls).
@@ -360,15 +364,15 @@ void usync_scope_release(struct usync_scope *scope);
 int usync_scope_enter(struct usync_scope *scope);
 
 /*
- * Has the caller leave the scope that the caller has entered last. A thread that ends
- * leaves all its scopes.
+ * The caller leaves the scope that the caller has entered last. A thread that ends leaves
+ * all its scopes.
  * 0; -EPERM: the caller is in no scope.
  */
 int usync_scope_leave(void);
 
 /*
- * Ends the scope and all scopes within, unless the scope has ended already. `error', a
- * negative errno value, is the reason, which usync_scope_error() returns; 0 stands for
+ * Ends the scope and all scopes within, unless the scope has ended already. `error' is a
+ * negative errno value, which usync_scope_error() returns as the reason. 0 stands for
  * -ECANCELED. The more threads are in the scope, the longer the call takes.
  */
 void usync_scope_cancel(struct usync_scope *scope, int error);
@@ -381,17 +385,17 @@ int usync_scope_error(const struct usync_scope *scope);
 
 /*
  * Starts a thread that calls func(arg) in the scope. The thread starts on the caller's
- * scheduler or, if the caller is a native thread, on sh_on (struct usync_scope_how). With
- * sh_limit the call waits while so many threads run, and starts no thread if the scope
- * has ended. If func returns a value below 0, the scope is cancelled with that value, so
- * that the first error ends the waits of the other threads. If the new thread cannot
- * enter the scope, the scope is cancelled with the error of usync_scope_enter(). *thread
- * is as in ustack_start(). If `thread' is NULL the thread is detached, and
+ * scheduler or, if the caller is a native thread, on sh_on (struct usync_scope_how). If
+ * sh_limit is set, the call waits while sh_limit threads run, and starts no thread if the
+ * scope has ended. If func returns a value below 0, the scope is cancelled with that
+ * value, so that the first error ends the waits of the other threads. If the new thread
+ * cannot enter the scope, the scope is cancelled with the error of usync_scope_enter().
+ * *thread is as in ustack_start(). If `thread' is NULL the thread is detached, and
  * usync_scope_wait() waits for the thread all the same.
  * 0; -EINVAL: `func' is NULL; -ENOMEM: no memory; -EPERM: the caller is a native thread,
  * and the scope was made without sh_on; -ENOTSUP as ustack_start(); -EOVERFLOW: there are
- * 2^32 - 1 threads; with sh_limit also the error that usync_scope_error() returns, and
- * errors as above.
+ * 2^32 - 1 threads; with sh_limit also the result of usync_scope_error(), and the errors
+ * of waits as above.
  */
 int usync_scope_start(struct usync_scope *scope, int (*func)(void *arg), void *arg,
 		      struct ustack **thread);
@@ -411,7 +415,7 @@ int usync_scope_start_with(struct usync_scope *scope, const struct ustack_how *h
  * scope, the end of the scope ends this wait, too. usync_scope_error() returns the first
  * error of these threads.
  * 0, or an error as above; -EDEADLK: the caller was started by usync_scope_start() in
- * this scope, and would wait for itself. Have the thread that made the scope wait.
+ * this scope, and would wait for itself. Let the thread that made the scope wait.
  */
 int usync_scope_wait(struct usync_scope *scope, int64_t deadline);
 
@@ -419,9 +423,9 @@ int usync_scope_wait(struct usync_scope *scope, int64_t deadline);
 
 /*
  * A key. Each thread and each native thread has its own value for the key, NULL at first.
- * When a thread returns from its function, the thread calls ky_destroy with its value,
- * unless ky_destroy or the value is NULL. ky_destroy may wait. If ky_destroy sets values,
- * these are destroyed in the same way after that, in up to four rounds. If a thread is
+ * When a thread returns from its function, the thread calls ky_destroy(value), unless
+ * ky_destroy or the value is NULL. ky_destroy may wait. If ky_destroy sets values, the
+ * next round destroys them in the same way; there are at most four rounds. If a thread is
  * aborted, its values are lost. A key has to exist longer than all threads that have
  * values for the key; it may be static. The more keys a thread has values for, the longer
  * a look-up takes.
