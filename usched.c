@@ -35,12 +35,12 @@
  * Loading the frames of A where B runs is the delicate moment, because the code that
  * copies needs a stack, too, and so does a signal handler at any instruction. So SP first
  * moves to A's top, below all that will be written, and only then does the copying start.
- * The functions that move SP are in arch/, see arch/arch.h. They ask this file where.
+ * The functions that move SP are in arch/, see arch/arch.h. They ask this file where to.
  *
  * THE SWITCH. Most threads block in a statement of assembly that the compiler has put
- * into their code (uswitch.h), or in a function that does the same (arch/). Either saves
- * four words in the record and loads those of the next thread. usched__go() below is
- * called only if frames have to move, or s_next has to choose.
+ * into their code (uswitch.h), or in a function that does the same (arch/). Both save
+ * four words in the thread's record, and load the same four words of the next thread.
+ * usched__go() below is called only if frames have to move, or s_next has to choose.
  *
  * Three things belong to a native thread and are exchanged at a switch, so that each
  * thread has its own. errno is saved in the record. The address of errno is the same
@@ -50,10 +50,11 @@
  *
  * A switch looks at the two words to which s_caught points. Unless both are zero, the
  * switch goes the long way: switch_caught() keeps exceptions and control words in its
- * frame meanwhile. s_caught points to the exceptions; or to `all_long' while a thread
- * with own control words runs, with hooks, and in builds that look at each switch; or,
- * with s_control_each, to `look_at_words': then switch_caught() is left out if the
- * control words are those of the native thread, and no exceptions are in flight.
+ * frame meanwhile. In most cases s_caught points to the exceptions. It points to
+ * `all_long' while a thread with own control words runs, while there are hooks, and in
+ * builds that look at each switch. With s_control_each it points to `look_at_words': then
+ * a switch leaves out switch_caught() if no exceptions are in flight, and the control
+ * words are those of the native thread.
  *
  * RULES, cited in the code:
  *
@@ -64,26 +65,26 @@
  *      when usched_run() returns and the place is lost.
  *  R3  s_next runs on the blocking thread's stack, below the top. If s_next returns the
  *      same thread, nothing moved and ustack_block() returns.
- *  R4  Eviction cannot fail: a thread that may be evicted has an image with room for
- *      its frames before s_next is called. Reserving the image may fail; then the thread
- *      does not block, and nothing has changed.
+ *  R4  Eviction cannot fail: before s_next is called, each thread that may be evicted
+ *      has an image with room for its frames. Reserving the image may fail. Then the
+ *      thread does not block, and nothing has changed.
  *  R5  While bytes of a stack are written, SP is below these bytes, and below all bytes
  *      that are still needed.
  *  R6  A thread that has ended is never evicted. The image goes back through s_free, and
- *      then s_done is called, which is the first chance to free the record.
+ *      then s_done is called. Before that, the record must not be freed.
  *  R7  At first the one stack is the native one. Added stacks replace the native stack.
  *      A new thread takes a vacant stack if there is one, preferably one on which no
  *      thread lives. So nothing is copied while the stacks suffice for all threads.
- *      Otherwise threads share the first 64 stacks, so few that what is copied stays in
- *      the cache. Each switch costs at most one eviction and one load. A thread on any
- *      further stack is alone there, is never evicted, and needs no image.
+ *      Otherwise threads share the first 64 stacks. These are so few that what is copied
+ *      stays in the cache. Each switch costs at most one eviction and one load. A thread
+ *      on any further stack is alone there, is never evicted, and needs no image.
  *
  * REJECTED: copying at each block (most copies are never needed); loading only the upper
  * frames and the rest on return (callees hold pointers into their callers' frames);
- * moving a stack to other addresses (the same); gaps between the dispatcher's frames and
- * the threads' made with arrays or alloca (compilers rearrange them, and signals
- * overwrite them); using the native stack beside added ones (then usched_run() could
- * never be called at another depth, for the sake of one stack more).
+ * moving a stack to other addresses (the same); arrays or alloca() to make gaps between
+ * the dispatcher's frames and the threads' frames (compilers rearrange them, and signals
+ * overwrite them); using the native stack beside added ones (that is one stack more, but
+ * usched_run() could never be called at another depth).
  *
  * LIMITS. Threads block at most 1 GiB deep, or 64 MiB on the native stack. They are tied
  * to addresses, and so, on the native stack, to the native thread. Shadow stacks (CET,
@@ -104,15 +105,15 @@
 enum {
 	COPY_SHORT   = 512,             /* bytes: a longer copy is one memcpy() */
 	DEEP_MIN     = 1024,            /* bytes: evictions shrink only larger images */
-	DEEP_RATIO   = 4,               /* and only those this many times too large */
+	DEEP_RATIO   = 4,               /* and only images so many times too large */
 	RESERVE_MORE = 128,             /* bytes: calls that block may have deeper frames
 					   than ustack_reserve() */
 	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
 	VACATED      = 0xdb,            /* with s_stress: overwrites vacated frames */
 
-	/* Bytes of an image from s_alloc beyond u_deep. The flags in its low bits make
-	   u_deep up to 7 too large. That matters only with 32 bits, where a stack pointer
-	   need not be a multiple of 8. */
+	/* Bytes of an image from s_alloc beyond u_deep. The flags in the low bits of
+	   u_deep make it up to 7 too large. That matters only with 32 bits, where a stack
+	   pointer need not be a multiple of 8. */
 	SLACK        = sizeof(void *) < DISPATCH_DEEP_UNIT ? DISPATCH_DEEP_UNIT : 0,
 };
 
@@ -151,13 +152,13 @@ struct usched_observer usched__observer;
 /* usched__current of native threads on which no dispatcher runs. */
 static struct usched no_dispatcher = { .s_inside = DISPATCH_NONE };
 
-/* Values of s_caught: the first if the program has no C++, the second to have all
+/* Values of s_caught. The first is for programs without C++. The second makes all
    switches go the long way. */
 static const struct usched_caught none_caught = { .cg_uncaught = 0 };
 static const struct usched_caught all_long = { .cg_uncaught = 1 };
 
-/* The s_caught with s_control_each, unless there is another reason for the long way. The
-   content differs from all_long's, since linkers may merge equal objects. */
+/* The value of s_caught with s_control_each, unless something else needs the long way.
+   The content differs from all_long's, since linkers may merge equal objects. */
 static const struct usched_caught look_at_words = { .cg_uncaught = 2 };
 
 /* What s_calls.s_mail points to if the scheduler has no mail. */
@@ -190,9 +191,9 @@ BY_THREADS struct usched *usched__here(void)
 /* ---- What belongs to the native thread ---- */
 
 /*
- * C++'s headers declare that __cxa_get_globals() returns the same each time, and with
- * -flto compilers rely on that here, too. But between two calls the thread may move to
- * another native thread, so the function is hidden from compilers.
+ * C++'s headers declare that __cxa_get_globals() returns the same each time. With -flto
+ * compilers rely on that here, too. But between two calls the thread may move to another
+ * native thread, so the function is hidden from compilers.
  */
 struct usched_caught *usched__caught(void)
 {
@@ -209,7 +210,7 @@ const struct usched_caught *usched__look_at(const struct usched *s)
 	if (s->s_hook || OBSERVER(ob_blocks) || WATCHED || IS_CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
-	if (s->s_owns & USCHED_EACH)    /* a thread that moves finds another s_first */
+	if (s->s_owns & USCHED_EACH)    /* another dispatcher may have another s_first */
 		return s->s_moves ? &all_long : &look_at_words;
 	return look ? look : &none_caught;
 }
@@ -367,8 +368,8 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 APART static int make_room(struct usched *s, const char *top, size_t room);
 
 /* Makes room if `top' is not on the thread's stack. If a coroutine runs directly,
-   uco.c makes the records true first. Returns -EFAULT if the stack is no
-   coroutine's, but a signal handler's, for example. */
+   uco.c makes the records true first. Otherwise returns -EFAULT: the stack belongs
+   to a signal handler, for example. */
 static int settle(struct usched *s, const char *top, size_t room)
 {
 	int rc = -EFAULT;
@@ -426,8 +427,8 @@ int usched__fits(const struct usched *s, const char *top)
 /* ---- Evict and load ---- */
 
 /*
- * Copies the frames of a shallow thread in pieces of a fixed size, because for a few
- * cache lines memcpy() takes longer to choose a way to copy than to copy.
+ * Copies frames. The frames of a shallow thread are copied in pieces of a fixed size: for
+ * a few cache lines, memcpy() would spend more time on choosing a way than on copying.
  */
 static inline void copy(char *to, const char *from, size_t n)
 {
@@ -508,8 +509,8 @@ APART struct arch_jump usched__fetch(struct usched *s, struct ustack *u)
 /* ---- Launch ---- */
 
 /*
- * The next functions start threads whose first call is not u_func(be_arg). Compilers make
- * the last call in each a jump, so the thread has no frame of these functions.
+ * The next functions start threads whose first call is not u_func(be_arg). Compilers turn
+ * the last call of each function into a jump, so the function leaves no frame.
  */
 
 void usched__wrapped(void *wrap)
@@ -546,8 +547,8 @@ UNWATCHED static void start_watched(void *thread)
 		u->u_func(u->u_begin.be_arg);
 }
 
-/* Sets u_deep of `u', which is new, to what surely fits into the first image; to 0 if
-   WATCHED or s_stress. */
+/* Sets u_deep of the new thread `u'. If WATCHED, or with s_stress, u_deep becomes 0, else
+   what surely fits into the first image. */
 static inline void set_room(const struct usched *s, struct ustack *u)
 {
 	u->u_deep8 = WATCHED || DISPATCH_STRESS(s) ? 0
@@ -651,8 +652,8 @@ struct arch_jump usched__run(struct usched *s, struct ustack *u)
 	return jump;
 }
 
-/* Returns the way to `u', or if `u' is NULL to what s_next chooses, when the running
-   thread has blocked. Called below the frames of that thread. */
+/* Called when the running thread has blocked, below its frames. Returns the way to `u',
+   or if `u' is NULL to the thread that s_next chooses. */
 struct arch_jump usched__go(struct usched *s, struct ustack *u)
 {
 	return usched__run(s, u ? u : s->s_calls.s_next(s));    /* R2, R3 */
@@ -735,8 +736,8 @@ UNWATCHED APART static int enter_threads(struct usched *s)
 	return rc;
 }
 
-/* Goes to the visited thread `arg'. s_chosen keeps the visitor, since no thread is chosen
-   meanwhile. */
+/* Goes to the visited thread `arg'. No thread is chosen during the visit, so s_chosen is
+   free, and keeps the visitor. */
 static struct arch_jump visit(char *top, void *arg)
 {
 	struct usched *s = usched__current;
@@ -756,9 +757,9 @@ static struct arch_jump visit(char *top, void *arg)
 }
 
 /*
- * Switches the long way: what belongs to the native thread is kept in this frame until
- * the caller runs again, which may be on another native thread. If `next' is NULL, the
- * caller is usched_run(), and threads are entered.
+ * Switches the long way. Until the caller runs again, this frame keeps what belongs to
+ * the native thread. The caller may then be on another native thread. If `next' is NULL,
+ * the caller is usched_run(), and this calls enter_threads().
  */
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
@@ -831,10 +832,10 @@ BY_THREADS int ustack_reserve(size_t room)
 	if (room > USCHED_STACK_MAX)
 		return -ENOMEM;
 	room += RESERVE_MORE + usched__frame + (usched__has_caught(s) ? CAUGHT_FRAME : 0);
-	/* On another stack, above the bottom, the difference wraps and is too large. */
+	/* If SP is on another stack or above the bottom, `deep' is too large. */
 	deep = stack_depth(u->u_stack->k_bottom, here);
 	if (deep <= u->u_deep && deep + room <= u->u_deep)
-		return 0;                       /* an image for this depth is there */
+		return 0;                       /* there is an image for this depth */
 	error = *s->s_errno;
 	rc = make_room(s, here, room);
 	*s->s_errno = error;
@@ -847,7 +848,7 @@ BY_THREADS int usched__visit(struct ustack *u, void (*f)(void *), void *arg)
 {
 	struct usched *s = usched__current;
 
-	s->s_func = f;                          /* free, as no launch comes meanwhile */
+	s->s_func = f;                          /* free: no launch comes meanwhile */
 	s->s_arg = arg;
 	return switch_caught(visit, u, s);
 }
@@ -886,8 +887,8 @@ UNWATCHED struct arch_jump usched__visited(int loaded)
 
 /* ---- End ---- */
 
-/* Gives back the own stack of `u', which has ended, by the list of usched__left(). The
-   record must not name the stack any more, because the stack may be unmapped. */
+/* Puts the own stack of `u', which has ended, into the list of usched__left(). The record
+   must not name the stack any more, because the stack may be unmapped. */
 static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack *k)
 {
 	if (k->k_resident)
@@ -1096,7 +1097,7 @@ static void ready_by_wake(struct usched *s, struct ustack *u)
 	s->s_calls.s_wake(s, u);
 }
 
-/* Fills in defaults, so that calls of ustack.h need not ask for NULL. */
+/* Fills in defaults, so that the calls of ustack.h need not look for NULL. */
 static void fill_calls(struct usched_calls *c)
 {
 	if (!c->s_wake)

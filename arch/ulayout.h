@@ -379,7 +379,7 @@ int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
 
 #include "uswitch.h"
 
-/* Returns the dispatcher of a thread that has not ended, or cannot end for now. */
+/* Returns the dispatcher of `u', whose record must not be free. */
 static inline struct usched *usched__of(const struct ustack *u)
 {
 	return __atomic_load_n(&__atomic_load_n(&u->u_stack, __ATOMIC_ACQUIRE)->k_sched,

@@ -46,7 +46,8 @@ enum {
 	GUARD        = 64 << 10,        /* bytes below a stack that count as overflow */
 	GROWTH       = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
 	HEAD         = 4096,    /* bytes; usched_add_stack() takes fewer of a stack */
-	REPORT_IN    = 1,               /* seconds in which names and calls are found */
+	REPORT_IN    = 1,               /* seconds that the search for names and
+					   calls may take */
 	LINE_SIZE    = 512,             /* characters */
 	EDGE         = 8,               /* calls shown from each end of the stack */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * core.h: what the dispatcher has for the files of the library above it: hooks, the
- * beginning of threads, stacks that move, and forks. Private.
+ * core.h: what the dispatcher offers to the files of the layers above: hooks, the start
+ * of threads, stacks that move, and forks. Private.
  */
 #ifndef USCHED_CORE_H
 #define USCHED_CORE_H
@@ -15,18 +15,18 @@ extern "C" {
 /* ---- Hooks ---- */
 
 /*
- * Add a hook in front of all others, and remove a hook. From the dispatcher's native
- * thread: in s_next, outside of usched_run(), or by a thread that has resumed no
- * coroutine.
+ * The first adds a hook in front of all others, the second removes a hook. From the
+ * dispatcher's native thread: in s_next; outside of usched_run(); or in a thread that has
+ * resumed no coroutine.
  */
 void usched__set_hook(struct usched *s, struct usched_hook *h);
 void usched__drop_hook(struct usched *s, struct usched_hook *h);
 
-/* Tells all hooks of an event, for usched__tell(), which looks for hooks first. */
+/* Reports an event to all hooks. For usched__tell(), which looks for hooks first. */
 void usched__tell_all(struct usched *s, enum usched_event event, struct ustack *u,
 		      struct ustack *other);
 
-/* Tells all hooks of an event, if there are hooks. */
+/* Reports an event to all hooks, if there are hooks. */
 static inline void usched__tell(struct usched *s, enum usched_event event,
 				struct ustack *u, struct ustack *other)
 {
@@ -37,9 +37,9 @@ static inline void usched__tell(struct usched *s, enum usched_event event,
 /* ---- Threads ---- */
 
 /*
- * The start of a thread by a function of the library, which then calls a function of the
- * program. A thread with the function usched__wrapped and the address of such a struct as
- * the argument calls wr_begin(w). Reports name the thread by wr_func.
+ * For a thread that begins in the library: wr_begin(w) is called first, and calls a
+ * function of the program later. The function of such a thread is usched__wrapped, and
+ * its argument is the address of this struct. Reports show wr_func as the function.
  */
 struct usched__wrap {
 	void      (*wr_begin)(struct usched__wrap *w);
@@ -61,20 +61,21 @@ int usched__attach(struct ustack_attachment *l);
 /* ---- Stacks ---- */
 
 /*
- * Calls f(low, size, arg) for stack memory of `s' that holds no frames. For each added
- * stack from number `from' on, these are the bytes from the low end to the frames of the
- * resident. `f' may overwrite the bytes, or give the pages back to the system.
- * The caller's stack and the native stack are left out. If `f' returns 0, returns early
- * with the number to go on with; else returns 0, when all stacks are done.
+ * Calls f(low, size, arg) for stack memory of `s' that holds no frames. The first `from'
+ * stacks are left out, and so are the caller's stack and the native stack. Of each other
+ * stack, the memory begins at the low end, and ends at the frames of the resident. `f'
+ * may overwrite the memory, or give the pages back to the system.
+ * If `f' returns 0, no more stacks are looked at, and the result is the `from' for the
+ * next call. Once all stacks are done, returns 0.
  * From the dispatcher's native thread. Does not switch.
  */
 size_t usched__unused(const struct usched *s, size_t from,
 		     int (*f)(void *low, size_t size, void *arg), void *arg);
 
 /*
- * Returns 1 if `u', which is runnable, may be given to another dispatcher, because `u' is
- * new; or because `u' is not s_current, has blocked by a call, and is alone on a stack
- * that may move (k_stays is 0). Else returns 0.
+ * Returns 1 if the runnable thread `u' may be given to another dispatcher, else 0. A new
+ * thread may. Any other thread may if it is not s_current, has blocked by a call, and is
+ * alone on a stack that may move (k_stays is 0).
  * From the dispatcher's native thread. Does not switch.
  */
 int usched__may_move(const struct ustack *u);
@@ -83,17 +84,18 @@ int usched__may_move(const struct ustack *u);
  * Makes `u', for which usched__may_move() is 1, a thread of `to', together with the stack
  * of `u'. What `u' has kept of this native thread, such as &errno, is wrong from then on.
  * The scheduler here must have forgotten `u', and the scheduler of `to' must know `u'.
- * From the native thread of the dispatcher that `u' leaves, while `to' may run; or while
- * `u' is between dispatchers: doc/moving.md. Does not switch.
+ * From the native thread of the dispatcher that `u' leaves. `to' may run meanwhile. Also
+ * called while `u' is between dispatchers: see doc/moving.md. Does not switch.
  */
 void usched__move(struct ustack *u, struct usched *to);
 
 /*
- * Take a vacant stack from a dispatcher, and give the stack to `s', so that a stack that
- * came with a thread goes back to where it was added. At the second call no frame may be
- * left on the stack, where the thread that has ended may have called s_done.
- * The first from the native thread of the dispatcher, the second from that of `s'. Do not
- * switch.
+ * The first takes a vacant stack away from its dispatcher, the second gives the stack to
+ * `s'. So a stack that came with a thread goes back to where it was added. The ended
+ * thread may have called s_done on the stack. No frame may be left there at the second
+ * call.
+ * The first call is from the native thread of the old dispatcher, the second from that of
+ * `s'. Neither switches.
  */
 void usched__drop_stack(struct usched_stack *k);
 void usched__take_stack(struct usched *s, struct usched_stack *k);
@@ -101,12 +103,12 @@ void usched__take_stack(struct usched *s, struct usched_stack *k);
 /*
  * For uproc_alone.c: own stacks, which threads bring along.
  *
- * usched__make_stack() makes a range an own stack that belongs to no dispatcher. Threads
- * will probably run there in `s'; *colour counts own stacks. usched__place_alone() has
- * `u', which is new, begin on the own stack `k', alone and without moving. When `u' has
- * ended, `k' is put into the list that usched__left() returns; then s_done is called,
- * still on that stack if `u' ends itself. After usched__end_stack() the memory may be
- * freed.
+ * usched__make_stack() makes a range an own stack that belongs to no dispatcher. `s' is
+ * the dispatcher whose threads will probably use the stack; *colour counts own stacks.
+ * usched__place_alone() makes the new thread `u' begin on the own stack `k'. There `u' is
+ * alone, and never moves. When `u' has ended, `k' is put into the list that
+ * usched__left() returns. Then s_done is called; if `u' ends itself, this is still on
+ * that stack. After usched__end_stack() the memory may be freed.
  */
 struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
 					uint16_t *colour);
@@ -121,10 +123,10 @@ static inline struct usched_stack **usched__left(struct usched *s)
 /* ---- Native threads ---- */
 
 /*
- * Makes the caller no thread, in the child of a fork, where only the caller's native
- * thread exists. For posix/. Other functions named *__forked() forget what belonged to
- * other native threads, and open locks that these held. Functions named *__hold() take a
- * lock before the fork and release the lock in both processes, so that the child finds
+ * For posix/, in the child of a fork, where only the caller's native thread exists: from
+ * now on the caller is no thread. Other functions named *__forked() forget what belonged
+ * to other native threads, and open locks that these held. Functions named *__hold() take
+ * a lock before the fork, and release the lock in both processes, so that the child finds
  * the protected data whole. posix/uposix_fork.c has the list.
  */
 void usched__forked(void);

@@ -55,13 +55,14 @@ static inline char *stack_deeper(const void *at, size_t n)
 	return (char *)(STACK_GROWS_UP ? (uintptr_t)at + n : (uintptr_t)at - n);
 }
 
-/* Returns the address of the n bytes at the bottom of the `size' bytes from `low' on. */
+/* A stack has `size' bytes from `low' on. Returns the address of the n bytes at its
+   bottom. */
 static inline char *stack_first(char *low, size_t size, size_t n)
 {
 	return STACK_GROWS_UP ? low : low + (size - n);
 }
 
-/* Returns the address of the n bytes at the deep end, for a guard. */
+/* Returns the address of the n bytes at the deep end of such a stack, for a guard. */
 static inline char *stack_last(char *low, size_t size, size_t n)
 {
 	return STACK_GROWS_UP ? low + (size - n) : low;
@@ -73,7 +74,8 @@ static inline bool stack_is_deeper(const void *a, const void *b)
 	return STACK_GROWS_UP ? (uintptr_t)a > (uintptr_t)b : (uintptr_t)a < (uintptr_t)b;
 }
 
-/* Returns `at', or the next address deeper that is a multiple of `unit', a power of 2. */
+/* Returns `at' if it is a multiple of `unit', a power of 2; else the next multiple that is
+   deeper. */
 static inline char *stack_align(const char *at, uintptr_t unit)
 {
 	return (char *)(((uintptr_t)at + (STACK_GROWS_UP ? unit - 1 : 0)) & -unit);

@@ -2,7 +2,7 @@
 /*
  * dispatch.h: what the files of the dispatcher share: usched.c, usched_stack.c,
  * usched_hook.c, ustack.c and uco_frames.c. Private. usched.c has the rules, and refers
- * to no other of these files.
+ * to none of the other files.
  *
  * INVARIANTS hold between two steps of the dispatcher. usched__validate() checks them:
  *
@@ -57,7 +57,7 @@ enum {
 /* The aj_op for a resident thread. */
 #define DISPATCH_RESIDENT (WATCHED ? ARCH_LOAD : ARCH_RESUME)
 
-/* Adds to a counter, which one native thread writes and any may read. */
+/* Adds to a counter. Only one native thread may write the counter; any may read it. */
 #define DISPATCH_ADD(counter, n) \
 	__atomic_store_n(&(counter), (counter) + (n), __ATOMIC_RELAXED)
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)      /* as in lock.h */
@@ -75,13 +75,13 @@ static inline void usched__set_deep(struct ustack *u, size_t deep)
 		& DISPATCH_DEEP_UNITS;
 }
 
-/* Returns the own stack that `u', which is new, has brought along; or NULL. */
+/* Returns the own stack that the new thread `u' has brought along; or NULL. */
 static inline struct usched_stack *usched__brought(const struct ustack *u)
 {
 	return (struct usched_stack *)((uintptr_t)u->u_top - DISPATCH_AWAY);
 }
 
-/* Takes a stack out of its list of vacant ones. */
+/* Takes a stack out of the list of vacant stacks that it is in. */
 static inline void usched__unlink(struct usched_stack *k)
 {
 	k->k_prev->k_next = k->k_next;
@@ -112,11 +112,11 @@ extern const struct ustack usched__none;
 /* Returns C++'s exceptions in flight on this native thread; NULL: there is no C++. */
 struct usched_caught *usched__caught(void);
 
-/* Ends the running thread here: forgets its exceptions in flight, drops its frames. */
+/* Ends the running thread here: forgets its exceptions in flight and drops its frames. */
 _Noreturn void usched__quit(void);
 
-/* The first gives the running thread control words of its own; the second has the thread
-   share words again. usched.c says what the check is. */
+/* The first gives the running thread control words of its own. The second makes the
+   thread share words again. The third is described in usched.c. */
 void usched__own_control(struct usched *s, uint64_t words);
 void usched__share_control(struct usched *s);
 void usched__check_control(const struct usched *s);
@@ -146,8 +146,8 @@ void usched__evict_blocked(struct usched *s, struct ustack *u);
 
 /*
  * Gives `u' an image for `deep' bytes of frames, and frees the old image, which must hold
- * no frames. `whose' is the thread for s_alloc and s_free: `u', or the thread that runs
- * the coroutine if `u' is the record of one.
+ * no frames. `whose' is the thread for s_alloc and s_free. It is `u'; but if `u' is the
+ * record of a coroutine, it is the thread that runs the coroutine.
  * Returns 0, or -ENOMEM with nothing changed.
  */
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
@@ -167,8 +167,8 @@ void usched__drop_frames(struct usched *s, struct ustack *u, struct ustack *whos
 /* Raises st_deepest to `deep', if that is more. */
 void usched__count_depth(struct usched *s, size_t deep);
 
-/* Notes that the running thread blocks at `top'. Returns 0, or an error as
-   ustack_block(). */
+/* Notes that the running thread blocks at `top'. Returns 0, or an error that
+   ustack_block() returns, too. */
 int usched__stop(struct usched *s, char *top);
 
 /* Makes `u' the running thread, and returns the way there; if `u' is NULL, the way to
@@ -227,7 +227,7 @@ static inline size_t usched__validate_vacant(const struct usched_stack *list)
 
 /*
  * Checks the invariants of each stack and of the lists of vacant stacks. Stacks that have
- * left with a thread are left out, because they are another dispatcher's.
+ * left with a thread are skipped, because they belong to another dispatcher now.
  */
 static inline void usched__validate(const struct usched *s)
 {

@@ -2,8 +2,9 @@
 /*
  * observer.h: functions by which other files observe the dispatcher. Private.
  *
- * A member is NULL until an observer stores a function there, before the observed threads
- * begin, and for good. So no file of the dispatcher refers to a file of the layers above.
+ * A member is NULL until an observer stores a function there. An observer does so before
+ * the observed threads begin, and the function stays. So no file of the dispatcher refers
+ * to a file of the layers above.
  */
 #ifndef USCHED_OBSERVER_H
 #define USCHED_OBSERVER_H
@@ -18,17 +19,18 @@ enum { IS_CHECKED = 0 };
 #endif
 
 struct usched_observer {
-	/* Told of a call of `call', which no preemptible region may contain. In builds
-	   with USCHED_CHECK. The function is in upreempt_region.c. */
+	/* Called when the program makes the call that is named `call'. No preemptible
+	   region may contain the call. In builds with USCHED_CHECK. The function is in
+	   upreempt_region.c. */
 	void (*ob_called)(const char *call);
 
 	/* Writes to standard error which thread `u' is. In builds with USCHED_CHECK. The
 	   function is in uproc.c. */
 	void (*ob_introduce)(const struct ustack *u);
 
-	/* Does what ustack_check() does, for the running thread of `s', which has an
-	   s_slice: yields if the slice is over, and returns the result of ustack_check().
-	   The function is in upreempt.c. */
+	/* Called only if `s' has an s_slice. Does for the running thread of `s' what
+	   ustack_check() does: yields if the slice is over, and returns the result of
+	   ustack_check(). The function is in upreempt.c. */
 	int (*ob_give_way)(struct usched *s);
 
 	/* Called before the running thread of `s' blocks. While the member is not NULL,

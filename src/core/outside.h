@@ -2,7 +2,7 @@
 /*
  * outside.h: settings in the environment, and files that settings name. Private. Whoever
  * starts the process chooses both. A set-user-ID process must not obey them, because then
- * the caller could have it write where only the owner of the program may write.
+ * the caller could make it write where only the owner of the program may write.
  */
 #ifndef USCHED_OUTSIDE_H
 #define USCHED_OUTSIDE_H
@@ -18,7 +18,7 @@
 
 /*
  * Returns a variable of the environment, or NULL. Always returns NULL in a process with
- * more rights than its caller has, as secure_getenv() does, which not every libc has.
+ * more rights than its caller has. secure_getenv() does the same, but some libcs lack it.
  */
 static inline const char *outside_setting(const char *name)
 {
@@ -30,9 +30,9 @@ static inline const char *outside_setting(const char *name)
 }
 
 /*
- * Opens or makes a file to be written, with further flags. Returns the descriptor; or -1
- * and errno, also if the name is a symbolic link, or the file is regular and belongs to
- * another user, because another user may have put either there.
+ * Opens a file for writing, and makes the file if it is missing. `flags' are further
+ * flags of open(2). Returns the descriptor, or -1 and errno. Refuses a symbolic link, and
+ * a regular file of another user, because another user may have put these there.
  */
 static inline int outside_file(const char *path, int flags)
 {

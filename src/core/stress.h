@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stress.h: whether rare things are to happen each time, to find mistakes in programs.
- * Then each thread is evicted when another one runs, gets a new image each time, and its
- * vacated frames are overwritten; and any runnable thread may be next. Builds with
- * USCHED_CHECK do so if USCHED_STRESS is in the environment, and does not begin with 0.
+ * Then a thread is evicted whenever another thread runs, gets a new image each time, and
+ * has the vacated frames overwritten. Any runnable thread may be next. Builds with
+ * USCHED_CHECK do so if USCHED_STRESS is in the environment and does not begin with 0.
  * Private.
  */
 #ifndef USCHED_STRESS_H

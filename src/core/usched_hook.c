@@ -70,7 +70,7 @@ void usched__drop_hook(struct usched *s, struct usched_hook *h)
 	if (s->s_hook)
 		return;
 	s->s_owns &= ~USCHED_TOLD;
-	/* In other cases usched_run() or usched__share_control() sets s_caught. */
+	/* Otherwise usched_run() or usched__share_control() will set s_caught. */
 	if (usched__current == s && !(s->s_owns & USCHED_OWNS))
 		s->s_caught = usched__look_at(s);
 }
