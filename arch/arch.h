@@ -4,7 +4,8 @@
  * the dispatcher that file calls. Private to usched.
  *
  * One file of arch/ is linked: that of the machine, or setjmp.c on any machine. A port
- * adds a file. No function here returns twice, so compilers need no warning as of setjmp.
+ * adds a file. No function here returns twice, as setjmp() does, so compilers need no
+ * warning.
  */
 #ifndef USCHED_ARCH_H
 #define USCHED_ARCH_H
@@ -18,7 +19,7 @@ struct usched_stack;
 #define ARCH_PRIVATE __attribute__((visibility("hidden")))
 
 /*
- * Where to go on: two words, which are returned in registers or in memory, by the ABI.
+ * Where to go on: two words, which are returned in registers or memory as the ABI says.
  *
  *   aj_op          aj_at is                          then
  *   0, or -errno  a frame of usched__switch()      its call returns aj_op
@@ -45,11 +46,11 @@ struct arch_jump {
 typedef struct arch_jump arch_next_fn(char *top, void *arg);
 
 /*
- * Saves on the stack the registers that the ABI has a function preserve, and calls
- * next(top, arg) below them: all that the caller still needs is at `top' or above. Then
- * moves SP to where `next' said, before anything else (R5), and goes on there. Returns
- * after a jump to the saved frame, or when a thread is resumed whose u_top is `top' and
- * u_pc is usched__resumed.
+ * Saves on the stack the registers that a function must preserve by the ABI. Calls
+ * next(top, arg) below them: all that the caller still needs is at `top' or above. Then,
+ * before anything else (R5), moves SP to where `next' said, and goes on there. Returns
+ * after a jump to the saved frame. Also returns when the thread is resumed, if u_top is
+ * `top' and u_pc is usched__resumed.
  */
 ARCH_PRIVATE int usched__switch(arch_next_fn *next, void *arg);
 
@@ -83,7 +84,7 @@ ARCH_PRIVATE int usched__handover_plain(struct ustack *u, struct ustack *self,
 /*
  * For uinspect.c: calls f(arg) below the top of `u', a blocked thread of the dispatcher
  * that runs here. The calling thread blocks meanwhile.
- * Returns 0, or an error as ustack_block().
+ * Returns 0, or an error that ustack_block() returns, too.
  */
 ARCH_PRIVATE int usched__visit(struct ustack *u, void (*f)(void *), void *arg);
 
@@ -98,16 +99,16 @@ ARCH_PRIVATE void usched__set_control(uint64_t words);
 ARCH_PRIVATE extern const char usched__control_low[], usched__control_high[];
 
 /*
- * Returns 1 if SP may be moved to any stack; 2 if usched__commit() must be called before
- * each switch for that; 0 if SP may be moved only on the native stack; -1 if SP may not
- * be moved at all on this machine.
+ * Returns 1 if SP may be moved to any stack. Returns 2 if it may, but usched__commit()
+ * must be called before each switch. Returns 0 if SP may be moved only on the native
+ * stack, and -1 if SP may not be moved at all on this machine.
  */
 ARCH_PRIVATE int usched__probe(void);
 
 /*
- * Saves registers that callers may keep live, by the ABI, until another function needs
- * the registers (ZA on AArch64). They are saved to the callers' frames, which are still
- * in place. Does nothing on other machines.
+ * On AArch64, the ABI lets callers leave ZA live until another function needs ZA. This
+ * saves ZA to the callers' frames, which are still in place. Does nothing on other
+ * machines.
  */
 ARCH_PRIVATE void usched__commit(void);
 
@@ -123,9 +124,10 @@ static inline uintptr_t usched__interrupted(const void *context)
 }
 
 /*
- * Makes a request to Valgrind, see src/watch/watch.h. Valgrind knows the sequence of
- * instructions: rotations that cancel out, and one instruction that does nothing. The
- * request is in one register, the result comes in another. Without Valgrind returns 0.
+ * Makes a request to Valgrind, see src/watch/watch.h. Valgrind recognizes the
+ * sequence of instructions: rotations that cancel out, and one instruction that does
+ * nothing. One register has the request, another gets the result. Without Valgrind
+ * returns 0.
  */
 static inline uintptr_t usched__valgrind(const uintptr_t request[6])
 {
@@ -165,7 +167,8 @@ ARCH_PRIVATE extern const int usched__return_at;
 /* The most bytes from a top to the frame of the caller of usched__switch(). */
 ARCH_PRIVATE extern const unsigned usched__frame;
 
-/* The least bytes of frames that a thread in a plain wait has, for defaults. */
+/* The fewest bytes of frames that a thread in a plain wait has. For the default of
+   c_image. */
 ARCH_PRIVATE extern const unsigned usched__shallow;
 
 /* For functions of usched.c that only assembly calls, which LTO does not see. */
@@ -184,8 +187,7 @@ ARCH_CALLED struct arch_jump usched__visited(int loaded);
  */
 ARCH_PRIVATE int usched__fits(const struct usched *s, const char *top);
 
-/* Returns the stack after `k' in the order of all stacks, which begins with s_victim; or
-   NULL. */
+/* Returns the stack after `k', or NULL after the last. The first stack is s_victim. */
 ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,
 						     const struct usched_stack *k);
 

@@ -5,8 +5,8 @@
  *
  * Compilers may keep the address of a thread-local object in a register across calls. A
  * thread that goes on on another native thread after a call would then look in the wrong
- * place. So usched__here() hides the address from compilers: a statement of assembly
- * computes the address each time, or a function that is not inlined does.
+ * place. So usched__here() hides the address from compilers: each time, the
+ * address is computed by a statement of assembly, or by a function that is not inlined.
  */
 #ifndef USCHED_ABI_H
 #define USCHED_ABI_H
@@ -21,9 +21,10 @@ struct usched;
 
 /*
  * Programs inline functions of the library, and these depend on layouts of structs. This
- * number changes with any layout or inline function of an installed header. Sanitizers
- * need more state, see src/watch/watch.h, so all of a program is built with the same
- * sanitizer, or none. Names of entry points say both, so that mixed builds do not link.
+ * number changes whenever a layout or an inline function of an installed header changes.
+ * Sanitizers need more state, see src/watch/watch.h, so all of a program is built with
+ * the same sanitizer, or none. Names of entry points contain the number and the
+ * sanitizer, so that mixed builds do not link.
  */
 #define USCHED_LAYOUT 1
 
@@ -56,7 +57,7 @@ struct usched;
 #define USCHED_INLINE inline
 #endif
 
-/* USCHED_SWITCHES is for functions that block. They are inlined where this file of the
+/* USCHED_SWITCHES is for functions that block. They are inlined if this file of the
    program has the statement of uswitch.h. */
 #if defined(USCHED_INLINE_SWITCH) && defined(__LP64__)
 #if defined(__x86_64__) && !defined(__code_model_large__) && !defined(__AMX_TILE__)
@@ -92,7 +93,7 @@ USCHED_INLINE struct usched *usched__here(void)
 {
 	struct usched *s;
 
-	/* In the syntax of -masm=att, and in that of -masm=intel. */
+	/* In two syntaxes: of -masm=att and of -masm=intel. */
 	__asm__ volatile("mov{q	usched__current@gottpoff(%%rip), %0|"
 			 "	%0, usched__current@gottpoff[rip]}\n\t"
 			 "mov{q	%%fs:(%0), %0|	%0, fs:[%0]}" : "=r"(s));

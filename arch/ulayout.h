@@ -70,8 +70,8 @@ struct usched_coroutines {
 	   -ENOMEM or -EFAULT. */
 	int  (*cc_settle)(struct usched *s, int fits);
 
-	/* Ends the coroutines of `u', which has ended. `inside' is the innermost one that
-	   `u' did not run directly. */
+	/* Ends the coroutines of `u', which has ended. `inside' is the innermost of the
+	   coroutines that `u' did not run directly. */
 	void (*cc_abandon)(struct uco *inside, struct ustack *u);
 };
 
@@ -105,20 +105,21 @@ enum { USCHED_INTERRUPTED = 1, USCHED_EXCHANGES = 2, USCHED_ALONE = 4, USCHED_NE
 struct usched_spell {
 	uint32_t sp_switches;           /* st_switches at the start; 0: no spell */
 	uint8_t  sp_calls;              /* calls so far that make a system call */
-	int8_t   sp_left;               /* calls of locks until one looks at the clock */
+	int8_t   sp_left;               /* calls of locks before the next look */
 	int64_t  sp_since;              /* ns: first look at the clock; 0: none yet */
 	int64_t  sp_looked;             /* ns: last look at the clock */
 };
 
 struct usched {
-	struct usched_calls  s_calls;   /* first. A copy, with defaults for some NULL */
+	struct usched_calls  s_calls;   /* the first member. A copy, in which defaults
+					   replace some NULL */
 
 	/* usched.c. */
 	char                *s_home;    /* frame of usched_run(), or NULL */
 	struct usched_stack *s_victim;  /* shared stack where the next launch evicts */
 	struct usched_stack *s_unshared; /* stacks beyond the shared ones */
-	struct usched_stack  s_vacant;  /* list head: stacks without threads first */
-	struct usched_stack  s_vacant_unshared; /* with s_moves: unshared stacks */
+	struct usched_stack  s_vacant;  /* list head. Stacks without threads come first */
+	struct usched_stack  s_vacant_unshared; /* list head, with s_moves: unshared */
 	struct usched_stack  s_native;
 	struct usched_stack  s_new;     /* u_stack of new threads. Head of the list of
 					   own stacks; k_ring: own stacks whose thread
@@ -137,18 +138,18 @@ struct usched {
 
 	/* What files above supply, or NULL. */
 
-	/* uproc_stacks.c: adds stacks, because a launch has found no suitable vacant
-	   stack. NULL: the scheduler has no more stacks. */
+	/* uproc_stacks.c: called if a launch finds no suitable vacant stack. Adds stacks.
+	   NULL: the scheduler has no more stacks. */
 	void (*s_grow)(struct usched *s);
 
 	/* uproc_stacks.c: returns 1 if the address is on a stack of another processor; 2
 	   if on a stack of this processor; else 0. */
 	int (*s_has_stack)(const struct usched *s, const void *address);
 
-	/* upreempt_region.c: called if the thread that ends is in a region: leaves it. */
+	/* upreempt_region.c: called if a thread ends in a region. Leaves the region. */
 	void (*s_leave)(struct usched *s);
 
-	/* usched_hook.c: does what usched__go(s, u) does, and tells the hooks before. */
+	/* usched_hook.c: tells the hooks, then does what usched__go(s, u) does. */
 	struct arch_jump (*s_go_told)(struct usched *s, struct ustack *u);
 
 	/* Of uco.c; NULL until there is a coroutine. */
@@ -163,10 +164,11 @@ struct usched {
 	/* Slices of time; NULL until they are wanted. See upreempt.h. */
 	struct upreempt *s_slice;
 
-	/* uproc.c: called before the running thread would block until another native
-	   thread changes *word from `value'. Watches *word for a short time, if the
-	   scheduler has nothing else to do. Returns 1 if *word has changed, else 0. Also
-	   returns 0 after some calls in a row, so that events are not missed. */
+	/* uproc.c: called if the running thread must wait until another native thread
+	   changes *word, which is `value' now. Before the thread blocks, this watches
+	   *word for a short time if the scheduler has nothing else to do. Returns 1 if
+	   *word has changed, else 0. After some calls in a row also returns 0, so that
+	   events are not missed. */
 	int (*s_linger)(struct usched *s, const uint8_t *word, uint8_t value);
 
 	/* uproc_report.c, in builds with USCHED_CHECK: reports that `u', which blocks or
@@ -194,22 +196,22 @@ struct usched {
 					   last run directly: see uco.c */
 	struct usched_stats  s_stats;   /* st_switches is the first word */
 
-	/* Control words. s_control: those of the threads that share words, while a thread
-	   with own words runs. s_first: those with which usched_run() was called. */
+	/* Control words. While a thread with own words runs, s_control has the words that
+	   the other threads share. s_first has the words at the call of usched_run(). */
 	uint64_t             s_control;
 	uint64_t             s_first;
 
-	/* The fiber of the native thread; the running fiber, or NULL if its thread has
-	   ended; in that case, the handle of the ended fiber. */
+	/* s_fiber is the fiber of the native thread. s_followed is the running fiber, or
+	   NULL if its thread has ended. Then s_ended is the handle of the ended fiber. */
 	USCHED_WATCHED(struct usched_fiber s_fiber)
 	USCHED_WATCHED(struct usched_fiber *s_followed)
 	USCHED_WATCHED(void *s_ended)
 };
 
 /*
- * State of a thread for a layer above. uwait.c attaches one to each thread that waits
- * by uwait.h, so threads with another attachment cannot wait there. Only the dispatcher's
- * native thread may touch an attachment.
+ * What a layer above keeps for a thread. uwait.c attaches such a struct to each thread
+ * that waits by uwait.h. A thread with another attachment cannot wait there. Only the
+ * dispatcher's native thread may touch an attachment.
  */
 struct ustack_attachment {
 	const struct ustack_attachment_ops *a_ops;
@@ -228,7 +230,8 @@ struct ustack_attachment_ops {
 	/* Called only if u_cancelled. Returns 1 if the thread itself was cancelled. */
 	int (*ao_cancelled)(const struct ustack_attachment *a);
 
-	/* Ends the wait of the thread, which was cancelled, unless it is shielded. */
+	/* Called when the thread was cancelled. Ends its wait, unless the thread is
+	   shielded. */
 	void (*ao_cancel)(struct ustack_attachment *a);
 
 	/*
@@ -258,7 +261,7 @@ struct usched_image {
 /* How a new thread begins. */
 struct usched_begin {
 	void    *be_arg;
-	intptr_t be_fd;         /* a descriptor for u_func, or a value below */
+	intptr_t be_fd;         /* a descriptor for u_func, or a value from below */
 };
 
 /* Values of be_fd: u_func gets only be_arg; be_arg is a struct usched__wrap (core.h). */
@@ -310,7 +313,8 @@ struct ustack {
 			uint32_t u_deep8     : 29;      /* u_deep / 8 */
 #endif
 		};
-		/* Bytes, up to 7 too many due to the flags. Deeper blocks are checked. */
+		/* Bytes, up to 7 too many due to the flags. If a thread blocks deeper,
+		   it is checked first whether its image has room. */
 		uint32_t     u_deep;
 	};
 	int                  u_errno;   /* blocked: errno */
@@ -331,14 +335,14 @@ struct ustack {
 
 /*
  * A bit of u_mail, with s_known: other threads may know the address of this thread. While
- * the bit is clear no thread can send mail, unless the scheduler has told another thread
- * the address, now or for an earlier thread with the same record.
+ * the bit is clear, no thread can send mail, except if the scheduler has told another
+ * thread the address: that of this thread, or of an earlier one with the same record.
  */
 #define USTACK_KNOWN 1u
 
 /*
- * The u_top of s_inside while the running thread is on the frames of s_inside, and not on
- * the frames of the thread's own record; see uco.c.
+ * The u_top of s_inside while a coroutine runs directly. Then the running frames belong to
+ * s_inside, and not to the running thread's own record. See uco.c.
  */
 #define USCHED_DIRECT ((char *)3)
 
@@ -353,7 +357,7 @@ static inline char *usched__image(const struct ustack *u)
 {
 	const struct usched_image *image = &u->u_image;
 
-	/* Compilers must not think that the image ends with that member. */
+	/* Compilers must not think that the image ends where u_image ends. */
 	__asm__("" : "+r"(image));
 	return u->u_outside ? (char *)image->i_frames : (char *)(uintptr_t)image;
 }
@@ -372,8 +376,9 @@ static inline int usched__error(const struct ustack *u)
 }
 
 /*
- * The hand-over as a function. Blocks `self', the running thread of `s', and runs `u' of
- * `s'; or what s_next chooses, if `u' is NULL. Returns 0, or an error as ustack_block().
+ * The hand-over as a function. Blocks `self', the running thread of `s'. Runs `u', a
+ * thread of `s'; or if `u' is NULL, the thread that s_next chooses. Returns 0, or an
+ * error that ustack_block() returns, too.
  */
 int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
 
@@ -386,13 +391,14 @@ static inline struct usched *usched__of(const struct ustack *u)
 			       __ATOMIC_RELAXED);
 }
 
-/* Returns the record whose frames are running. USCHED_DIRECT marks a coroutine's. */
+/* Returns the record whose frames are running: a coroutine's, or the running thread's. */
 static inline const struct ustack *usched__runs(const struct usched *s)
 {
 	return s->s_inside->u_top == USCHED_DIRECT ? s->s_inside : s->s_current;
 }
 
-/* Returns a dispatcher for records whose memory went back to the system: zeros. */
+/* Returns the dispatcher of records whose memory went back to the system. Such memory is
+   all zeros. */
 struct usched *usched__gone(void);
 
 USCHED_INLINE struct usched *ustack_sched(const struct ustack *u)

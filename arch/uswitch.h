@@ -7,11 +7,12 @@
  * what is live. So a thread's frames are smaller, and no call is made.
  *
  * What the statement does. It compares the depth of SP with u_deep, the depth for which
- * the thread has an image. It saves SP, the frame pointer, the base pointer and the
- * address of its end in the record. It loads the same four of the next thread, which so
- * goes on at the end of a statement like this one, or in a function of arch/. If the next
- * thread's frames are not in place, or s_next must be asked, it goes to usched__far() in
- * arch/, whose frames are below the thread's own.
+ * the thread has an image. It saves four words in the thread's record: SP, the frame
+ * pointer, the base pointer, and the address of the end of the statement. It loads the
+ * same four words of the next thread. So the next thread goes on at the end of such a
+ * statement, or in a function of arch/. If the next thread's frames are not in place, or
+ * s_next must be asked, the statement goes to usched__far() in arch/, whose frames are
+ * below the thread's own.
  *
  * What makes it right, where compilers might do otherwise:
  *
@@ -20,18 +21,18 @@
  *  - The statement preserves the frame pointer and the base pointer, because compilers
  *    refuse these in the list of overwritten registers, or ignore them there.
  *  - SP does not change before the next thread's SP is loaded; at the end SP is the same.
- *    So unwinders find the caller at each instruction, except between the loads and the
- *    jump, where they stop; but they compute the CFA, so a CFA is declared there. The
- *    jump is not the last part of the statement, because for a thread that has blocked
- *    unwinders look at the byte before the end.
- *  - All other registers are listed as overwritten. GCC refuses a list with registers of
- *    AVX-512 or SVE where the file is compiled without these, but keeps values there in
+ *    So unwinders find the caller at each instruction, but they stop between the loads
+ *    and the jump. They compute the CFA even there, so a CFA is declared. If a thread has
+ *    blocked, unwinders look at the byte before the end of the statement, so the jump is
+ *    not the last part of the statement.
+ *  - All other registers are listed as overwritten. If a file is compiled without AVX-512
+ *    or SVE, GCC refuses their registers in the list, but still keeps values in them in
  *    functions with __attribute__((target("avx512f"))). So programs must ask for the
  *    statement, with USCHED_INLINE_SWITCH, and must not block in such functions. Other
  *    programs call a function, which saves what the ABI says. The library's own waits
  *    have the statement.
  *
- * Where the words at s_caught are not zeros, switches go another way: see usched.c.
+ * If the words at s_caught are not zeros, switches go another way: see usched.c.
  */
 #ifndef USCHED_SWITCH_H
 #define USCHED_SWITCH_H
@@ -49,7 +50,8 @@ int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched
 void usched__fit(void);
 void usched__far(void);
 
-/* Files of a program may have the statement of coroutines, even if this one has not. */
+/* Other files of the program may have the statement of coroutines, even if this file does
+   not have it. */
 #if defined(__x86_64__) && defined(__LP64__)
 #define USCHED__BEGINS
 #endif
@@ -117,7 +119,7 @@ void usched__far(void);
 #define USCHED__CALLER
 #endif
 
-/* A line of assembly in the syntax of -masm=att and in that of -masm=intel. */
+/* A line of assembly in two syntaxes: of -masm=att and of -masm=intel. */
 #define USCHED__LINE(att, intel) "{" att "|" intel "}\n\t"
 #define USCHED__LOAD(from, at, to) USCHED__LINE( \
 	"movq	%c[" #at "](%[" #from "]), %%" #to, \
@@ -196,11 +198,11 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 }
 
 /*
- * The statement of coroutines. It saves the registers of the side that runs in the record
- * `from', and loads those of the other side from `to'; [sp] is the top of the other side.
- * Both sides are in place, and the running thread stays the same: see uco.c. If the other
- * side was left by this statement, too, [by] and [value] arrive there; elsewhere
- * usched__jump() leaves 0 in [by].
+ * The statement of coroutines. It saves the registers of the running side to the record
+ * `from', and loads the registers of the other side from the record `to'. [sp] is the top
+ * of the other side. Both sides are in place, and the running thread stays the same: see
+ * uco.c. If this statement was also the way out of the other side, [by] and [value]
+ * arrive there. Elsewhere usched__jump() leaves 0 in [by].
  */
 #define USCHED__CHANGE_TEXT \
 	USCHED__LINE("leaq	1f(%%rip), %%r8", "lea	r8, [rip + 1f]") \
@@ -215,8 +217,8 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 	USCHED__LINE("jmp	*%c[pc](%[to])", "jmp	QWORD PTR [%[to] + %c[pc]]") \
 	USCHED__CALLER
 
-/* Comes before USCHED__CHANGE_TEXT: if SP is below the address at [low] from `from', sets
-   [by] to 2 and does nothing else. */
+/* Comes before USCHED__CHANGE_TEXT. The record `from' has an address at offset [low]. If
+   SP is below that address, sets [by] to 2, and skips USCHED__CHANGE_TEXT. */
 #define USCHED__LOW_TEXT \
 	USCHED__LINE("cmpq	%c[low](%[from]), %%rsp", \
 		     "cmp	rsp, [%[from] + %c[low]]") \
@@ -268,7 +270,7 @@ static inline int usched__has_none(const struct usched_caught *c)
 #else
 #define USCHED__LANDING ""
 #endif
-/* .cfi_escape is there for the same reason as above. */
+/* .cfi_escape has the same reason as above. */
 #ifdef __GCC_HAVE_DWARF2_CFI_ASM
 #define USCHED__NO_CALLER \
 	".cfi_remember_state\n\t.cfi_escape 0x0c, 31, 0\n\t.cfi_undefined x30\n\t"

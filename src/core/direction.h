@@ -74,8 +74,8 @@ static inline bool stack_is_deeper(const void *a, const void *b)
 	return STACK_GROWS_UP ? (uintptr_t)a > (uintptr_t)b : (uintptr_t)a < (uintptr_t)b;
 }
 
-/* Returns `at' if it is a multiple of `unit', a power of 2; else the next multiple that is
-   deeper. */
+/* Returns `at' if it is a multiple of `unit', a power of 2; else the next deeper multiple
+   of `unit'. */
 static inline char *stack_align(const char *at, uintptr_t unit)
 {
 	return (char *)(((uintptr_t)at + (STACK_GROWS_UP ? unit - 1 : 0)) & -unit);

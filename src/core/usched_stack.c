@@ -15,23 +15,24 @@ enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
 	PAGE         = 4096,            /* bytes after which the sets of an L1 repeat */
 	COLOURS      = PAGE / COLOUR_STEP,
-	COLOURED     = 256,             /* stacks with all colours; an L1 holds no more */
+	COLOURED     = 256,             /* stacks that get all colours; more do not fit
+					   into an L1 */
 	COLOURS_FEW  = COLOURS / 2,     /* colours of further stacks, so that frames of
 					   2 KiB fit into the first page */
 	HOT_SCHED    = 128,             /* bytes that a switch writes in a dispatcher */
-	HOT_AFTER    = 80,              /* bytes from s_current to the end of these */
+	HOT_AFTER    = 80,              /* bytes from s_current to the end of HOT_SCHED */
 	HOT_FRAMES   = 256,             /* bytes that a switch writes below the bottom */
 	HOT_HEAD     = 24,              /* bytes that a switch writes above the bottom */
 	SHARED_STACKS = 64,             /* number of shared stacks: the first ones */
-	RED_ZONE     = 256,             /* bytes below a top that the function may use */
+	RED_ZONE     = 256,             /* bytes below a top that a function may use */
 };
 
 /*
  * Returns the struct usched_stack of a stack that ends at `end': the bottom of the stack.
  * Neighbours' bottoms differ modulo a page, so that stacks do not fight for the same sets
  * of a cache. If the hot bytes of a stack and of the dispatcher had the same low 12 bits
- * of addresses, 4 KiB aliasing would stall loads and double the time of a switch. So
- * bottoms where these overlap, modulo a page, are left out:
+ * of addresses, 4 KiB aliasing would stall loads and double the time of a switch. So a
+ * bottom is skipped if its hot bytes and the dispatcher's overlap modulo a page:
  *
  *        | HOT_FRAMES  bottom  HOT_HEAD |     | HOT_SCHED  hot |
  */
