@@ -341,8 +341,8 @@ struct ustack {
 #define USTACK_KNOWN 1u
 
 /*
- * The u_top of s_inside while a coroutine runs directly. Then the running frames belong to
- * s_inside, and not to the running thread's own record. See uco.c.
+ * The u_top of s_inside while a coroutine runs directly. Then the running frames belong
+ * to s_inside, and not to the running thread's own record. See uco.c.
  */
 #define USCHED_DIRECT ((char *)3)
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel.h: pthread_cancel(). No call of the library is a cancellation point, since a
- * native thread that ended there would leave locks held, and waiters in queues. So
+ * cancel.h: pthread_cancel(). No call of the library is a cancellation point: if a native
+ * thread ended there, locks would stay held, and waiters would stay in queues. So
  * cancellation is disabled around system calls that are cancellation points, and around
  * native waits. The native threads of processors are never cancelled.
  *
- * Native threads have this state, so no thread may block while cancellation is disabled.
+ * Whether cancellation is disabled is a state of the native thread. So no thread may
+ * block while cancellation is disabled.
  */
 #ifndef USCHED_CANCEL_H
 #define USCHED_CANCEL_H

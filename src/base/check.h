@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check.h: finds which thread's frames an address is in, and checks pointers in builds
- * with USCHED_CHECK: pointers passed to calls of usync.h, unet.h and uoffload.h, and
- * pointers that a thread gives to another thread, as the argument of a new thread or a
- * value of a channel. So mistakes are found where they are made. usched(7) says which
- * pointers are wrong. Private. In other builds check() only tells a simulation of calls.
+ * check.h: finds the thread in whose frames an address is. In builds with USCHED_CHECK
+ * also checks two kinds of pointers: pointers passed to calls of usync.h, unet.h and
+ * uoffload.h; and pointers that a thread gives to another thread, as the argument of a
+ * new thread or a value of a channel. So mistakes are found where they are made.
+ * usched(7) says which pointers are wrong. Private. In other builds check() only tells a
+ * simulation of calls.
  *
  * An object that threads share must not be on the stack of any thread, not even of the
  * caller, because its owner may be evicted while waiting. Then other threads find another
@@ -66,9 +67,9 @@ usched__look(const struct usched *s, const struct usched_stack *k, const void *a
 /*
  * Returns the place of an address among the stacks of the innermost dispatcher, if
  * dispatchers are nested. Sets *whose, unless `whose' is NULL, to the thread that MINE or
- * THEIRS means, else to NULL. On the native stack only the running thread's frames, and
- * what is not deeper than threads have blocked, are known; the rest is ELSEWHERE. `here'
- * is about the stack pointer of the caller.
+ * THEIRS means, else to NULL. An address on the native stack is ELSEWHERE if it is deeper
+ * than any thread has blocked, and not in the running thread's frames. `here' is close to
+ * the stack pointer of the caller.
  */
 static inline enum usched_place
 usched__onstack(const void *address, struct ustack **whose, const void *here)
@@ -110,13 +111,13 @@ enum { CHECK_OBJECT, CHECK_BUFFER, CHECK_ARGUMENT, CHECK_VALUE };
 enum { CHECKING = 1 };
 enum {
 	CHECK_LOOK_INSIDE = 64,         /* words that are looked through */
-	CHECK_TOLD_PLACES = 64,         /* calls that are known to be reported */
+	CHECK_TOLD_PLACES = 64,         /* calls that are noted as reported */
 };
-#define CHECK_ITS_BLOCK SIZE_MAX        /* as a size: that of the block at the address */
+#define CHECK_ITS_BLOCK SIZE_MAX        /* a size: that of the block at the address */
 
 /*
- * Reports, once, a deadline that is before the start of the program, because that is
- * probably a duration. In uwait.c.
+ * In uwait.c. Reports a deadline before the start of the program, because such a deadline
+ * is probably a duration. Reports only once.
  */
 void uwait__check_deadline(int64_t deadline) __attribute__((visibility("hidden")));
 
@@ -186,8 +187,8 @@ static inline size_t check__block(uintptr_t address)
 }
 
 /*
- * Reports, once for each `where', a word at `from' that points into frames. Without
- * `deep', blocks to which the words point are searched, too.
+ * Reports a word that points into frames, among the `size' bytes at `from'. Reports once
+ * for each `where'. Without `deep', also searches the blocks to which the words point.
  */
 __attribute__((unused))
 static void check_words(uintptr_t from, size_t size, bool deep, const char *call,
@@ -238,7 +239,7 @@ static inline void uwait__check_deadline(int64_t deadline)
 	(void)deadline;
 }
 
-/* Tells a simulation of the call, which is a step if the program makes the call. */
+/* Tells a simulation of the call. The call is a step if the program itself makes it. */
 __attribute__((always_inline))
 static inline void check(const void *pointer, int whose, const char *call)
 {

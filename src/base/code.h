@@ -3,11 +3,12 @@
  * code.h: writes addresses of code for reports: the address in memory, then the file, the
  * address in the file, and the function. Private to files that define _GNU_SOURCE.
  *
- * Functions are found in the symbol table of the file, which has static functions, too;
- * or by the dynamic linker, which knows functions of libraries without such a table.
- * Nothing is kept from one address to the next. A signal handler may call code_find() for
- * the program's own code, because then code_find() takes no lock and allocates nothing,
- * unless the program is stripped. For other code dladdr() is called, which takes a lock.
+ * Functions are looked up in the symbol table of the file, and by the dynamic linker. The
+ * table has static functions, too. The linker knows functions of libraries without a
+ * table. Nothing is kept from one address to the next.
+ * Unless the program is stripped, a signal handler may call code_find() for the program's
+ * own code, since no lock is taken then and nothing is allocated. For other code dladdr()
+ * is called, which takes a lock.
  */
 #ifndef USCHED_CODE_H
 #define USCHED_CODE_H
@@ -65,7 +66,7 @@ static inline void code__set_file(struct code *c, const char *path)
 	text_copy(c->cd_file, sizeof c->cd_file, last ? last + 1 : path);
 }
 
-/* Looks in one symbol table for the function at `place', an address as in that table. */
+/* Looks in one symbol table for the function at `place', an address of that table. */
 static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 				size_t strings, uintptr_t place)
 {
@@ -91,7 +92,8 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 	return false;
 }
 
-/* Looks for the function in the file that is mapped at `base', if not changed since. */
+/* Looks for the function in the file that is mapped at `base'. Finds nothing if the file
+   has changed since it was mapped. */
 static inline bool code__look(struct code *c, const char *path, uintptr_t base,
 			      uintptr_t place)
 {
@@ -117,8 +119,9 @@ static inline bool code__look(struct code *c, const char *path, uintptr_t base,
 }
 
 /*
- * Returns where the program begins in memory if `address' is inside, else 0. Sets *place
- * to the address as in the symbol table. In writable memory is a function's descriptor.
+ * If `address' is in the program, returns where the program begins in memory, and sets
+ * *place to the address in the symbol table's terms; else returns 0. An address in
+ * writable memory is that of a function's descriptor.
  */
 static inline uintptr_t code__program(uintptr_t address, uintptr_t *place)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sim.h: calls by which the library asks a simulation, in libusched-sim, which is built
- * with -DUSCHED_SIM. Elsewhere SIMULATED is 0, and compilers leave these calls out.
+ * sim.h: calls by which the library asks a simulation. Only libusched-sim, which is built
+ * with -DUSCHED_SIM, makes them. Elsewhere SIMULATED is 0, and compilers leave them out.
  */
 #ifndef USCHED_PRIVATE_SIM_H
 #define USCHED_PRIVATE_SIM_H
@@ -24,13 +24,15 @@ enum { SIMULATED = 0 };
 
 #define SIM_PRIVATE __attribute__((visibility("hidden")))
 
-/* Return the time in ns: of a clock that the program reads; of the monotonic clock. */
+/* The first returns the time in ns of a clock that the program reads, the second that of
+   the monotonic clock. */
 SIM_PRIVATE int64_t sim__time(clockid_t clock);
 SIM_PRIVATE int64_t sim__now(void);
 
 /*
- * Moves the clock to the next event of the simulated world, which then happens; at most
- * to `until'. Returns false if there is no event and `until' is INT64_MAX.
+ * Moves the clock to the next event of the simulated world, but at most to `until'. An
+ * event that is reached happens. Returns false if there is no event and `until' is
+ * INT64_MAX.
  */
 SIM_PRIVATE bool sim__pass(int64_t until);
 
@@ -46,7 +48,8 @@ SIM_PRIVATE void sim__called(const void *object, const char *call, const void *p
 /* Does the same for a call that may wait. The step comes when the call returns. */
 SIM_PRIVATE void sim__waits(const char *call, const void *place);
 
-/* Note that a thread of the program yields; that a thread spins until another runs. */
+/* The first notes that a thread of the program yields, the second that a thread spins
+   until another thread runs. */
 SIM_PRIVATE void sim__yields(const void *place);
 SIM_PRIVATE void sim__spins(const char *call);
 
@@ -54,7 +57,7 @@ SIM_PRIVATE void sim__spins(const char *call);
    thread runs, as if the other threads were slow. */
 SIM_PRIVATE void sim__sleeps(int64_t until);
 
-/* Returns which of the n first waiters in a queue is woken, since POSIX does not say. */
+/* Returns which of the first n waiters in a queue is woken, since POSIX does not say. */
 SIM_PRIVATE size_t sim__woken(size_t n);
 
 /*
@@ -65,12 +68,12 @@ SIM_PRIVATE size_t sim__woken(size_t n);
 SIM_PRIVATE bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs);
 SIM_PRIVATE int  sim__leaves(int64_t deadline);
 
-/* Changes the configuration and the policy of a new processor for a simulation. */
+/* Changes the configuration and the policy of a new scheduler as a simulation needs. */
 SIM_PRIVATE void sim__conform(struct uprocs_conf *conf,
 			      const struct uproc_policy **policy);
 
-/* Returns the signals of the set that are pending for the process, and with `take'
-   removes them. */
+/* Returns the signals of the set that are pending for the process. With `take' also
+   removes these signals. */
 SIM_PRIVATE uint64_t sim__signals(uint64_t set, bool take);
 
 /* Notes that the next thread to be started is a POSIX thread. */

@@ -29,8 +29,8 @@ struct text {
 /* Initializes a text with the array `bytes' as the buffer. */
 #define TEXT(bytes, fd) { bytes, sizeof bytes, fd, 0, 0, 0 }
 
-/* For functions that are not inlined, because there are hundreds of calls and none has to
-   be fast. */
+/* For functions that are not inlined: there are hundreds of calls, and no call has to be
+   fast. */
 #define TEXT_CALL static __attribute__((noinline, unused))
 
 /* Writes what is in the buffer. After an error nothing more is written. */
@@ -99,9 +99,9 @@ static inline void text_hex(struct text *t, uint64_t value)
 }
 
 /*
- * Returns how many bytes the first character of a string has; 0 if the bytes are no
- * UTF-8, or are a control character, by which a text from outside could move the cursor
- * of a terminal, or forge a line of a log.
+ * Returns how many bytes the first character of a string has. Returns 0 if the bytes are
+ * no UTF-8. Also returns 0 for a control character, because a text from outside could use
+ * these to move the cursor of a terminal, or to forge a line of a log.
  */
 TEXT_CALL size_t text_character(const unsigned char *s)
 {
@@ -120,8 +120,8 @@ TEXT_CALL size_t text_character(const unsigned char *s)
 }
 
 /*
- * Copies the characters of a string that fit as a whole, and puts a '?' for each byte for
- * which text_character() returns 0. `to' and `from' may be the same.
+ * Copies the characters of a string that fit as a whole. If text_character() returns 0 at
+ * a byte, copies a '?' instead of the byte. `to' and `from' may be the same.
  */
 TEXT_CALL void text_copy(char *to, size_t room, const char *from)
 {

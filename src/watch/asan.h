@@ -51,7 +51,7 @@ UNWATCHED static inline void watch__change(struct usched_fiber *from,
 	__sanitizer_finish_switch_fiber(to->fi_handle, NULL, NULL);
 }
 
-/* Gets the range of the native thread's stack, which only a switch of fibers tells. */
+/* Gets the range of the native thread's stack, by a switch of fibers. */
 UNWATCHED static inline void watch_run(struct usched *s)
 {
 	struct usched_fiber *home = &s->s_fiber;

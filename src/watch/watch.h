@@ -5,23 +5,23 @@
  * usched.c and arch/. uimage.c tells LeakSanitizer where to look for pointers.
  *
  * AddressSanitizer keeps a byte of shadow for eight bytes of memory, and marks the memory
- * around locals there as poisoned. So the image of frames has their shadow, too, behind
- * them. The shadow of vacated frames is cleared:
+ * around locals there as poisoned. So an image has the frames, and the shadow of the
+ * frames behind them. The shadow of vacated frames is cleared:
  *
  * 	evict   copy the shadow of [top, bottom) to the image; clear it; copy the frames
  * 	load    copy the frames, to memory that is not poisoned; copy the shadow back
  * 	vacate  after a visit: clear the shadow, as the image still has frames and shadow
  *
- * To find uses after return AddressSanitizer keeps locals in a fake stack for each fiber.
+ * To find uses after return, AddressSanitizer gives each fiber a fake stack for locals.
  * Each thread is a fiber. ThreadSanitizer has fibers, too, and orders the fibers of a
  * native thread. Both sanitizers are told when SP has moved, and do not see the code that
  * moves SP. MemorySanitizer follows copies by itself. UndefinedBehaviorSanitizer does not
  * look at stacks.
  *
  * Requests to Valgrind are sequences of instructions that do nothing without Valgrind
- * (arch/arch.h). Valgrind takes a change of SP for frames that come or go, unless SP
- * moves between two known stacks. After such a move Valgrind must be told which memory is
- * in use, though nothing is written there yet.
+ * (arch/arch.h). If SP changes, Valgrind thinks that frames come or go, unless SP moves
+ * between two known stacks. After such a move Valgrind must be told which memory is in
+ * use, though nothing is written there yet.
  */
 #ifndef USCHED_WATCH_H
 #define USCHED_WATCH_H
@@ -191,7 +191,7 @@ static inline void watch_place(const struct usched_stack *k, const char *top)
 		watch__place(k, top);
 }
 
-/* Has memcheck take a copied word of the stack for written, even if nothing wrote it. */
+/* Makes memcheck take a copied word of a stack as written, even if nothing wrote it. */
 static inline void watch_copied(const struct usched_stack *k, const uintptr_t *copy)
 {
 	if (__builtin_expect(k->k_memcheck > 0, 0))
