@@ -3,8 +3,8 @@
  * access.c: accesses to memory as operations. Code that is compiled with
  * -fsanitize=thread calls __tsan_read4() and the like before each access. Here such a
  * call is a step if more than one thread uses the memory location and at least one of
- * them writes to it. This file defines the functions that compilers call, in place of
- * libtsan. (KCSAN of the Linux kernel does the same.)
+ * them writes to it. This file takes the place of libtsan, and defines the functions that
+ * compilers call. (KCSAN of the Linux kernel does the same.)
  *
  * The first run of a program finds out which locations these are. In later runs, accesses
  * to a location that the first run did not see become steps when a second thread has used
@@ -14,7 +14,7 @@
 
 #include "run.h"
 
-enum { GRAIN = 2 };                     /* low bits of an address that are dropped: a
+enum { GRAIN = 2 };                     /* this many low bits of an address are dropped: a
 					   location is four bytes */
 
 bool sim__traced;
@@ -44,8 +44,8 @@ static struct sim_object *add(struct sim_profile *p, uint16_t *at, struct sim_ob
 }
 
 /*
- * In the first run uses are counted, but are not steps. In later runs, every use of an
- * object for which the table has no room is a step.
+ * In the first run uses are counted, but are not steps. In later runs, if the table has
+ * no room for an object, every use of the object is a step.
  */
 bool sim__uses(uintptr_t object, enum sim_kind kind)
 {
@@ -232,8 +232,8 @@ static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t
 	}
 
 /*
- * The variants "strong" and "weak" return whether the value was the expected one; "val"
- * returns the old value.
+ * The variants "strong" and "weak" return whether the old value was the expected value;
+ * "val" returns the old value.
  */
 #define EXCHANGE(bits, type, name, expected_type, expected_at, result)	\
 	CALL(type, atomic##bits##_compare_exchange_##name,		\

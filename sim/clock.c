@@ -14,19 +14,19 @@ enum {
 	US     = 1000,                  /* ns in a microsecond */
 	BEGUN  = 1000,                  /* s: CLOCK_MONOTONIC when a run begins; BOOTED in
 					   sim.c is the same time */
-	PROCESS = 1000,                 /* getpid() on host n is PROCESS + n; on no
-					   host, PROCESS */
+	PROCESS = 1000,                 /* getpid() is PROCESS + n on host n, and PROCESS
+					   on no host */
 	THREAD = 2000,                  /* gettid() of thread n is THREAD + n */
 	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds; */
 	LEAP   = 10000,                 /* n is from -LEAP to LEAP */
 	MOST   = 256,                   /* the most bytes that getentropy() returns */
 };
 
-static uint64_t state;                  /* of the generator in sim__fill() */
+static uint64_t state;                  /* state of the generator in sim__fill() */
 
 /* ---- The clock ---- */
 
-/* Returns the time of a clock, in ns. CLOCK_REALTIME may jump just before. */
+/* Returns the time of a clock, in ns. Before that, CLOCK_REALTIME may jump. */
 static int64_t now(clockid_t clock)
 {
 	if (clock == CLOCK_REALTIME

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * enter.c: calls of POSIX as operations, and main() as a thread. libusched-sim exports
- * the functions of uposix_names.h through posix/x86_64.S or posix/aarch64.S, where each
- * function calls sim__enter() first, while sim__enters is set. A call that a simulation
- * cannot repeat is an escape, and fails the run, unless USCHED_SIM_ESCAPES=1.
+ * the functions of uposix_names.h through posix/x86_64.S or posix/aarch64.S. While
+ * sim__enters is set, each function there first calls sim__enter(). A call that a
+ * simulation cannot repeat is an escape, and fails the run, unless USCHED_SIM_ESCAPES=1.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT */
@@ -18,7 +18,7 @@
 #include "../src/core/outside.h"
 #include "host.h"
 
-/* Objects of calls. */
+/* The object that a call uses. */
 enum {
 	ANY,                            /* 0: every object */
 	OUTPUT,                         /* the standard output */
@@ -31,13 +31,13 @@ enum {
 };
 
 /*
- * Which operation a call is, for the functions in c_names, where each name has a comma on
- * both sides. If the functions are escapes, c_instead says what to use in their place.
- * Functions that are in no row of `calls' are treated as those of the first row.
+ * Tells which operation a call is. c_names has the names of the functions, each with a
+ * comma on both sides. If the functions are escapes, c_instead says what to use in their
+ * place. A function in no row of `calls' is treated like the functions of the first row.
  */
 struct call {
 	unsigned char c_object, c_kind, c_how;
-	const char   *c_instead;        /* or NULL: the functions are no escapes */
+	const char   *c_instead;        /* NULL: the functions are no escapes */
 	const char   *c_names;
 };
 
@@ -255,8 +255,8 @@ static void run_thread(void *(*func)(void *))
 }
 
 /*
- * Called in place of main(). The scheduler is created before sim__serve(), which returns
- * once in the process of each run, so that all runs inherit the scheduler.
+ * Called in place of main(). sim__serve() returns once in the process of each run. The
+ * scheduler is created before that call, so that all runs inherit the scheduler.
  */
 static int simulate(int argc, char **argv, char **envp)
 {

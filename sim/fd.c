@@ -11,8 +11,8 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
-enum { SLOTS = 1 << 20 };               /* the most descriptors of a process on Linux,
-					   by the default of fs.nr_open */
+enum { SLOTS = 1 << 20 };               /* the most descriptors of a process: the default
+					   of fs.nr_open on Linux */
 
 static struct sim_open *table[SLOTS];   /* open files of the world, by descriptor */
 static int slots;                       /* entries from this index on are unused */
@@ -90,8 +90,9 @@ static void take(int fd)
 }
 
 /*
- * Enters `fd' in the table, and returns `fd'. An older entry is replaced: the descriptor
- * was closed in a way that the simulation does not see, such as by syscall().
+ * Enters `fd' in the table, and returns `fd'. An older entry for `fd' is replaced. The
+ * older descriptor was closed in a way that the simulation does not see, such as by
+ * syscall().
  */
 static int put(int fd, struct sim_open *o)
 {
@@ -135,8 +136,8 @@ void sim__reset_all(const struct sim_host *one, const struct sim_host *other)
 }
 
 /*
- * Opens a descriptor of the kernel that has the type of `o', and so gets the lowest free
- * number. Returns the number, or -1 with errno.
+ * Opens a descriptor in the kernel, with the type of `o' and the lowest free number.
+ * Returns the number, or -1 with errno.
  */
 static int number_for(const struct sim_open *o, int flags)
 {
@@ -174,7 +175,7 @@ int sim__number(struct sim_open *o, int flags)
 	return error ? -error : put(fd, o);
 }
 
-/* Enters `copy', a new descriptor of `o', in the table. Returns `copy', even if < 0. */
+/* If `copy' >= 0, enters `copy' in the table as a descriptor of `o'. Returns `copy'. */
 static int copied_as(struct sim_open *o, int copy)
 {
 	return copy >= 0 && o ? put(copy, o) : copy;
@@ -201,8 +202,8 @@ REPLACE(int, dup2, (int fd, int copy))
 }
 
 /*
- * Has three parameters instead of "...": on x86-64 and AArch64, which posix/ is for, both
- * are passed alike.
+ * Has three parameters instead of "...". On x86-64 and AArch64 both are passed alike, and
+ * posix/ is for these two.
  */
 REPLACE(int, fcntl, (int fd, int command, long argument))
 {
@@ -212,7 +213,7 @@ REPLACE(int, fcntl, (int fd, int command, long argument))
 		? copied_as(sim__of_fd(fd), rc) : rc;
 }
 
-/* Returns the number of bytes in a queue; if `o' has packets, in the first packet. */
+/* Returns how many bytes a queue has. If `o' has packets, only the first counts. */
 static int bytes_of(const struct sim_open *o, const struct sim_pieces *q)
 {
 	const struct sim_piece *g;
@@ -255,7 +256,7 @@ void sim__changed(struct sim_open *o, uint32_t events)
 		}
 }
 
-/* Returns which of the events that a watch asks for are true. */
+/* Returns those events of a watch that are true for the descriptor. */
 static uint32_t events_of(const struct sim_watch *w)
 {
 	return w->w_open->f_type->t_ready(w->w_open) & w->w_events;

@@ -33,7 +33,7 @@
 enum {
 	BLOCK = 512,                    /* bytes: a disk writes a block as a whole or
 					   not at all */
-	BITS  = 16,                     /* bits of the random number that decides which
+	BITS  = 16,                     /* a random number of this many bits decides which
 					   changes of names a crash keeps */
 	PATH  = 1024,                   /* size of a buffer for a path */
 };
@@ -53,8 +53,8 @@ struct file {
 	unsigned long    f_inode;       /* inode of the memory */
 	int              f_fd;          /* descriptor of the memory, which programs do
 					   not see */
-	unsigned         f_refs;        /* references by n_file and n_synced; the last
-					   one to go frees the file */
+	unsigned         f_refs;        /* number of n_file and n_synced that refer to
+					   this file; at 0 the file is freed */
 	unsigned         f_number;      /* number of the inode in fstat() */
 	mode_t           f_mode;
 	int              f_error;       /* error of open() if the real file cannot be
@@ -84,7 +84,7 @@ static unsigned numbers;                /* f_number of the newest file */
 static unsigned changes;                /* number of the newest change */
 static int highest;                     /* highest descriptor of an open file */
 
-/* Has the program's calls of `name', such as fopen64() or lstat64(), go to `as'. */
+/* Makes the program's calls of `name', such as fopen64() or lstat64(), go to `as'. */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
 
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size);
@@ -134,8 +134,8 @@ static struct file *new_file(const char *path, mode_t mode)
 }
 
 /*
- * Returns a copy of the contents of a file. The memory of the copy is in whole blocks, at
- * least `room' bytes, with zeros after the contents.
+ * Returns a copy of the contents of a file. The memory of the copy is in whole blocks,
+ * and has at least `room' bytes. The bytes after the contents are zeros.
  */
 static struct image image_of(const struct file *f, size_t room)
 {
@@ -165,9 +165,9 @@ static const char *block(const struct image *i, size_t n)
 }
 
 /*
- * Brings the synced copy of a file up to date, except for blocks that were lost when a
- * sync failed, and were not written again. In a crash, choices decide which blocks the
- * copy gets; then the file gets the contents of the copy.
+ * Brings the synced copy of a file up to date. A block that was lost when a sync failed
+ * is left out, unless the block was written again. In a crash, choices decide which
+ * blocks the copy gets; then the file gets the contents of the copy.
  */
 static void write_back(struct file *f, bool crash)
 {
@@ -252,8 +252,9 @@ static int open_memory(const struct file *f, int flags)
 /* ---- Paths ---- */
 
 /*
- * Returns the variable for the path of the current directory, of the caller's host, or of
- * threads on no host. The variable is NULL if chdir() was not called.
+ * Returns the variable for the path of the current directory. Each host has such a
+ * variable, and all threads on no host share one. The variable is NULL if chdir() was not
+ * called.
  */
 static const char **current(void)
 {
@@ -278,9 +279,9 @@ REPLACE(char *, getcwd, (char *to, size_t size))
 }
 
 /*
- * Writes to `to' the absolute path, without "." and "..", for a path that is relative to
- * an open directory. With in_root that directory is the root, as in openat2(). Returns 0,
- * or -1 with errno.
+ * Makes a path absolute, without "." and "..", and writes the result to `to'. A relative
+ * path begins at the open directory `dir'. If in_root is true, `dir' is also the root, as
+ * in openat2(). Returns 0, or -1 with errno.
  */
 static int resolve(int dir, const char *path, bool in_root, char *to)
 {
@@ -337,8 +338,8 @@ static bool is_system(const char *path)
 /* ---- Names ---- */
 
 /*
- * Returns the name that is a path on the caller's host. A new name has a copy of the real
- * file, if there is a real file.
+ * Returns the name with this path on the caller's host. If the name is new, and there is
+ * a real file, the name gets a copy of the real file.
  */
 static struct name *name_at(const char *path)
 {
@@ -362,8 +363,8 @@ static struct name *name_at(const char *path)
 }
 
 /*
- * Returns the name for the path in a call of the program, or NULL with errno. If the name
- * has no file, errno is ENOENT.
+ * Returns the name for a path that the program passes to a call, or NULL with errno. If
+ * the name has no file, errno is ENOENT.
  */
 static struct name *look_up(int dir, const char *path, bool in_root)
 {
@@ -399,7 +400,7 @@ static void settle(struct name *n, bool lasts)
 	refer(lasts ? &n->n_synced : &n->n_file, lasts ? n->n_file : n->n_synced);
 }
 
-/* Makes the changes of a file's names permanent; or of the names in a directory. */
+/* Makes changes of names permanent: all names of file `f', or in directory `f'. */
 static void sync_names(const struct file *f)
 {
 	const struct sim_host *host = f->f_host;        /* f may be freed below */
@@ -414,8 +415,8 @@ static void sync_names(const struct file *f)
 }
 
 /*
- * Sets the file of a name, as part of a change. Without a host the change is permanent at
- * once, since only hosts crash.
+ * Sets the file of a name, as part of a change. If the name is on no host, the change is
+ * permanent at once, since only hosts crash.
  */
 static void set_name(struct name *n, struct file *f, unsigned change)
 {
@@ -426,8 +427,8 @@ static void set_name(struct name *n, struct file *f, unsigned change)
 }
 
 /*
- * Gives a file to name `to', and takes the file from name `from', in one change. Each
- * name may be NULL. Returns 0.
+ * Makes one change: name `to' gets file `f', and name `from' loses its file. Each name
+ * may be NULL. Returns 0.
  */
 static int change_names(struct name *from, struct name *to, struct file *f)
 {
@@ -491,9 +492,9 @@ static int find_room(void)
 }
 
 /*
- * Called after a call on `fd' that has written n bytes, up to offset `end'; or has failed
- * and returned n = -1. Syncs the file if the program asked for that by O_DSYNC. Returns
- * n; or -1, if the sync fails.
+ * Called after a call that writes to `fd'. If the call failed, n is -1; otherwise the
+ * call has written n bytes, up to offset `end'. Syncs the file if the program asked for
+ * that by O_DSYNC. Returns n, or -1 if the sync fails.
  */
 static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
@@ -507,8 +508,9 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 }
 
 /*
- * Writes the buffers, or, by chance, a part of the first buffer, at offset `at'; -1: at
- * the offset of the descriptor. Returns what writev() returns.
+ * Writes the buffers at offset `at'. If `at' is -1, writes at the offset of the
+ * descriptor. By chance, writes only a part of the first buffer. Returns what writev()
+ * returns.
  */
 static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, off_t at)
 {
@@ -528,8 +530,8 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 }
 
 /*
- * Defines in_NAME(), which is called in place of libc's NAME(). Returns `result', where
- * `f' is the file of `fd'; or calls libc if `fd' has no such file.
+ * Defines in_NAME(), which is called in place of libc's NAME(). If `fd' has a file,
+ * returns `result', which may use this file as `f'. Otherwise calls libc.
  */
 #define FILE_CALL(type, name, params, args, result)			\
 	REPLACE(type, name, params)					\
@@ -694,8 +696,8 @@ SAME(mkostemp64, uposix_mkostemp);
 SAME(mkstemp64, uposix_mkstemp);
 
 /*
- * Does not look at AT_SYMLINK_NOFOLLOW: where the real path is a symbolic link, the name
- * has a copy of the link's target.
+ * Ignores AT_SYMLINK_NOFOLLOW: if the real path is a symbolic link, the name has a copy
+ * of the link's target.
  */
 int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, int flags)
 {
@@ -725,7 +727,7 @@ static struct statx_timestamp timestamp(struct timespec t)
 					 .tv_nsec = (uint32_t)t.tv_nsec };
 }
 
-/* Returns what stat() returns, in the other form. */
+/* Returns what stat() returns, but as a struct statx. */
 int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 		 struct statx *restrict x)
 {

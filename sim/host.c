@@ -5,8 +5,8 @@
  *
  * A thread whose host has crashed is never chosen again. Such a thread is not freed,
  * because queues may be linked through objects in its stack frames, and threads of other
- * hosts may use these objects. Its wait is withdrawn, so that other threads get the lock
- * or value that the thread waited for.
+ * hosts may use these objects. The wait of such a thread is withdrawn. Then other threads
+ * get the lock or value that the thread waited for.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -62,7 +62,8 @@ struct sim_host *sim__find_host(const char *name)
 /* ---- Threads ---- */
 
 /*
- * A running thread of POSIX has a record; threads of rr and other schedulers have none.
+ * A running thread of POSIX has a record, which uposix__record_of() returns. Threads of
+ * rr and other schedulers have no record.
  */
 struct sim_processor *sim__processor(const struct sim_thread *t)
 {
@@ -72,7 +73,7 @@ struct sim_processor *sim__processor(const struct sim_thread *t)
 	return c->c_single && !uposix__record_of(&t->t_thread->th_stack) ? c : NULL;
 }
 
-/* Starts a thread on a host, or, if `host' is NULL, on none. */
+/* Starts a thread on a host. If `host' is NULL, the thread is on no host. */
 static int start_on(struct sim_host *host, void *(*func)(void *), void *arg)
 {
 	struct sim_thread *self = sim__self();
@@ -99,7 +100,7 @@ static void *run_host(void *host)
 	return NULL;
 }
 
-/* Withdraws a wait, with its timer, and with its count among the waits of `e'. */
+/* Withdraws a wait and disarms the timer. `e' no longer counts the wait. */
 static void end_wait(struct uwaiter *w, struct uevents *e)
 {
 	uwait_withdraw(w);

@@ -60,15 +60,15 @@ struct sim_host {
 /* ---- sim/host.c ---- */
 
 /*
- * Has the library call `with' in place of libc's function `name', and in place of the
- * variant of that function whose off_t has 64 bits. Stores the function that was called
- * before in *real, which is a pointer to a function.
+ * Makes the library use `with' in place of libc's function `name', and in place of the
+ * variant of `name' whose off_t has 64 bits. `real' points to a pointer to a function;
+ * *real becomes the function that the library called before.
  */
 SIM_PRIVATE void sim__hook(const char *name, void (*with)(void), void *real);
 
 /*
- * sim__faults has the odds of faults. sim__strikes() returns true, with odds of 1 in n,
- * if a fault strikes now; if n is 0, the fault never strikes.
+ * sim__faults has the odds of faults. sim__strikes() returns whether a fault strikes now.
+ * The odds are 1 in n; if n is 0, the fault never strikes.
  */
 extern struct sim_faults sim__faults SIM_PRIVATE;
 SIM_PRIVATE bool sim__strikes(const char *what, unsigned n);
@@ -87,14 +87,14 @@ extern void (*sim__host_gone)(const struct sim_host *host) SIM_PRIVATE;
 extern void (*sim__net_fault)(const struct sim_fault *fault, bool begins) SIM_PRIVATE;
 
 /*
- * Returns the processor of a thread whose scheduler was created with c_processors 1.
+ * Returns the processor of a thread of a scheduler that was created with c_processors 1.
  * Returns NULL for other threads.
  */
 SIM_PRIVATE struct sim_processor *sim__processor(const struct sim_thread *t);
 
 /*
- * Called at each step of a thread on a host. By chance, plans a crash of that host for
- * now.
+ * Called at each step of a thread on a host. By chance, plans a crash of that host; the
+ * crash is due at once.
  */
 SIM_PRIVATE void sim__may_crash(void);
 
@@ -109,7 +109,7 @@ SIM_PRIVATE void sim__fill(void *to, size_t size);
 
 /* ---- sim/file.c ---- */
 
-/* Leaves of the host's files what a crash would leave. */
+/* Makes the host's files what they are after a crash. */
 SIM_PRIVATE void sim__drop_files(const struct sim_host *host);
 
 /* ---- sim/enter.c ---- */

@@ -21,7 +21,7 @@ static uint64_t count_of(const struct sim_open *o)
 	int64_t late = sim__run.r_now - o->f_when;
 
 	if (!o->f_when || late < 0)
-		return o->f_count;      /* of a timer: 0 */
+		return o->f_count;      /* 0 if this is a timer */
 	return o->f_every ? 1 + (uint64_t)(late / o->f_every) : 1;
 }
 
@@ -36,9 +36,9 @@ static uint32_t counter_ready(const struct sim_open *o)
 }
 
 /*
- * Called when timer `o' expires, unless the timer has been set to another time since. A
- * periodic timer then has no more events until it is read; the read returns the number of
- * periods.
+ * Called at the time for which timer `o' was armed. Does nothing if the timer was since
+ * disarmed, or armed for a later time. A periodic timer has no more events until a read,
+ * which returns the number of periods.
  */
 static void expire(struct sim_open *o, struct sim_piece *unused)
 {
@@ -47,7 +47,7 @@ static void expire(struct sim_open *o, struct sim_piece *unused)
 		sim__changed(o, EPOLLIN);
 }
 
-/* Arms a timer for time `when'; 0: disarms the timer. */
+/* Arms a timer for time `when'. If `when' is 0, disarms the timer. */
 static void set_next(struct sim_open *o, int64_t when)
 {
 	o->f_when = when;
@@ -225,8 +225,8 @@ uint64_t sim__signals(uint64_t set, bool take)
 }
 
 /*
- * Returns, by chance, one of the threads on the caller's host that do not block the
- * signal; or NULL.
+ * Returns a thread on the caller's host that does not block the signal, or NULL if there
+ * is none. Chance decides between several such threads.
  */
 static struct uposix_thread *taker(uint64_t bit)
 {

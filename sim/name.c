@@ -144,10 +144,10 @@ static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 }
 
 /*
- * Returns whether `o' can get a packet or connection that `sender' sends from address
- * `from' to address `to': 0: no; 1: `o' is bound to the wildcard address; 2: to address
- * `to'; 3: `o' is also connected to address `from'. The receiver is
- * the socket with the greatest number.
+ * Returns how well `o' fits as the receiver of a packet or connection from `sender' to
+ * address `to'. `from' is the sender's address. 0: `o' cannot be the receiver; 1: `o' is
+ * bound to the wildcard address; 2: `o' is bound to address `to'; 3: `o' is connected to
+ * address `from'. The receiver is the socket with the greatest number.
  */
 static int fit(const struct sim_open *o, const struct sim_open *sender,
 	       const struct sim_address *to, const struct sim_address *from)
@@ -262,7 +262,7 @@ static const char *text_of(const char *host, int family, bool numeric)
 }
 
 /*
- * Calls libc's function for a numeric address and one family at a time. Then libc does
+ * Calls libc's function for each family by itself, with a numeric address. Then libc does
  * not ask for interfaces of the system, and sorts no results.
  */
 REPLACE(int, getaddrinfo, (const char *host, const char *service,

@@ -17,11 +17,12 @@ enum {
 	ROOM      = 212992,             /* bytes of unread input, as in Linux */
 	SYN_TRIES = 7,                  /* attempts to connect; the pauses after them, 1,
 					   2, 4 ... 64 s, are 127 s in all */
-	PACKETS   = 10,                 /* unread packets from a peer, at most */
-	PAGE      = 4096,               /* bytes that a writable pipe takes at least */
+	PACKETS   = 10,                 /* the most unread packets that a peer takes */
+	PAGE      = 4096,               /* a pipe that takes this many bytes is
+					   writable */
 };
 
-/* ns of the shortest and the longest pause before a piece is sent again: come(). */
+/* ns of the shortest and the longest pause before a piece is sent again; see come(). */
 #define FIRST_PAUSE (200 * MILLISECOND)
 #define LAST_PAUSE  (120 * SECOND)
 #define PATIENCE    (900 * SECOND)              /* ns after which the sender gives up */
@@ -165,7 +166,7 @@ static void give_up(struct sim_open *o, struct sim_piece *unused)
 		end_as(o->f_peer, SIM_DEAD, ETIMEDOUT);
 }
 
-/* Called when piece `g' arrives at `o', which owns the piece then. */
+/* Called when piece `g' arrives at `o'. From then on `g' belongs to `o'. */
 static void deliver(struct sim_open *o, struct sim_piece *g)
 {
 	if (o->f_state == SIM_DEAD) {
@@ -187,8 +188,8 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
 
 /*
  * Called when the next piece for `o' is due. If the hosts are cut off from each other,
- * the piece is due again after 200 ms, 400 ms, and so on, up to 2 minutes, as Linux sends
- * it again. After 15 minutes the sender gives up.
+ * the piece is due again after 200 ms, 400 ms, and so on, as in Linux; the pauses grow up
+ * to 2 minutes. After 15 minutes the sender gives up.
  */
 static void come(struct sim_open *o, struct sim_piece *unused)
 {
@@ -333,7 +334,7 @@ int sim__begin_connection(struct sim_open *o)
 
 /* ---- The end ---- */
 
-/* Called when `o' is dead. Separates the two if the peer is dead, too. */
+/* Called when `o' is dead. If the peer is dead too, separates the two. */
 static void unlink_peers(struct sim_open *o)
 {
 	struct sim_open *peer = o->f_peer;
@@ -390,8 +391,9 @@ size_t sim__room(const struct sim_open *o)
 }
 
 /*
- * Returns SIM_OUT if `o' can send. The network takes any number of packets, a peer up to
- * PACKETS. A stream can be written to if a third of the peer's room is free, as on Linux.
+ * Returns SIM_OUT if `o' can send. The network takes any number of packets, but a peer
+ * takes only PACKETS. A stream is writable if a third of the peer's room is free, as on
+ * Linux.
  */
 static uint32_t output_ready(const struct sim_open *o)
 {
@@ -432,7 +434,7 @@ uint32_t sim__socket_ready(const struct sim_open *o)
 
 /* ---- Packets ---- */
 
-/* Called when the answer arrives that there is no socket at the address of a packet. */
+/* Called when the answer to a packet arrives: no socket has the packet's address. */
 static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
@@ -443,8 +445,8 @@ static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
 }
 
 /*
- * Adds a packet to the input of socket `to'. Returns 0, or an error; after an error the
- * packet still belongs to the caller. -EAGAIN: the peer is full.
+ * Adds a packet to the input of socket `to'. Returns 0, or an error; -EAGAIN means that
+ * the peer is full. After an error the packet still belongs to the caller.
  */
 static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece *g)
 {
@@ -484,7 +486,7 @@ static void send_one(struct sim_open *o, struct sim_host *host, struct sim_piece
 	sim__later(when, come_packet, o, g);
 }
 
-/* Sends a packet over the network. As sim__send_packet(). */
+/* Sends a packet over the network. See sim__send_packet(). */
 static int send_far(struct sim_open *o, const struct sim_address *to, struct sim_piece *g)
 {
 	const struct sim_faults *f = &sim__faults;

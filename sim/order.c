@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * order.c: the strategy "all": each order of the conflicting operations of a program
- * once, by sleep sets. (Godefroid: Partial-order methods for the verification of
- * concurrent systems, 1996.) The choices of a run are its path. The next run repeats the
- * path up to the last choice that has an untried alternative, and takes the alternative.
+ * order.c: the strategy "all", which tries each order of the conflicting operations of a
+ * program once, with sleep sets. (Godefroid: Partial-order methods for the
+ * verification of concurrent systems, 1996.) The choices of a run are its path. The next
+ * run repeats the path up to the last choice with an untried alternative, and takes it.
  *
  * At each choice, the threads that earlier runs chose there go to sleep, since the orders
  * that begin with these threads are known. A thread wakes when another thread makes an
@@ -31,8 +31,8 @@ struct node {
 	uint64_t n_done;                /* set of the threads that earlier runs chose */
 	uint32_t n_chosen;              /* number of the chosen thread, or the chosen
 					   number */
-	uint32_t n_numbers;             /* a number below this is chosen; 0: a thread is
-					   chosen */
+	uint32_t n_numbers;             /* 0: a thread is chosen; otherwise a number below
+					   this is chosen */
 };
 
 struct sim_order {
@@ -62,8 +62,9 @@ static uint64_t bit(uint32_t number)
 }
 
 /*
- * Returns the next node of the path. At the end of the path, adds a node, for a choice
- * among the threads in `can', or of a number below `numbers' if that is not 0.
+ * Returns the next node of the path. At the end of the path, adds a node. If `numbers' is
+ * 0, the node is a choice among the threads in `can'; otherwise a choice of a number
+ * below `numbers'.
  */
 static struct node *next_node(uint64_t can, uint32_t numbers)
 {
@@ -111,7 +112,7 @@ static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 		all |= bit(sim__candidate(i)->t_number);
 		can |= is_held(sim__candidate(i)) ? 0 : bit(sim__candidate(i)->t_number);
 	}
-	can = can ? can : all;                  /* a deadlock: all mutexes are held */
+	can = can ? can : all;                  /* in a deadlock all mutexes are held */
 	if ((can & ~sleeps) == 0)
 		sim__end(SIM_REDUNDANT, "redundant");
 	node = next_node(can, 0);

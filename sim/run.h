@@ -44,21 +44,21 @@ enum {
 
 
 /*
- * The processor that the schedulers of a host share if one of them was created with
- * c_processors 1. The threads of these schedulers switch only where they wait. Threads of
- * POSIX, and threads on other hosts, may run at any step.
+ * If one of the schedulers of a host was created with c_processors 1, all schedulers of
+ * the host share this processor. The threads of these schedulers switch only where they
+ * wait. Threads of POSIX, and threads on other hosts, may run at any step.
  */
 struct sim_processor {
 	bool               c_single;    /* the host has created a scheduler with
 					   c_processors 1 */
-	struct sim_thread *c_busy;      /* the thread that keeps the processor until the
-					   thread waits; or NULL */
+	struct sim_thread *c_busy;      /* the thread that keeps the processor until it
+					   waits; or NULL */
 };
 
 struct sim_thread {
 	struct uproc_thread *t_thread;
-	struct sim_thread   *t_next;    /* r_threads is the list of live threads, newest
-					   first */
+	struct sim_thread   *t_next;    /* the next in r_threads, the list of live
+					   threads, newest first */
 	struct sim_thread   *t_prev;
 	struct sim_op        t_op;
 	uint64_t             t_priority;        /* the strategy sets both priorities */
@@ -66,7 +66,8 @@ struct sim_thread {
 						   t_priority */
 	uint32_t             t_number;  /* number of the thread, from 0 on, in the order
 					   of starts */
-	uint32_t             t_parent;  /* number of the thread that started this one */
+	uint32_t             t_parent;  /* number of the thread that started this
+					   thread */
 	uint32_t             t_steps;   /* steps that the thread has begun */
 	struct sim_host     *t_host;    /* host of the thread, or NULL */
 	bool                 t_dead;    /* the host has crashed, so the thread never
@@ -74,17 +75,18 @@ struct sim_thread {
 	bool                 t_plain;   /* the thread was not started by a call of
 					   POSIX */
 	uint64_t             t_ran;     /* r_steps at the thread's last step */
-	bool                 t_ordered; /* the thread's last call was of usync.h, which
-					   guarantees the order in which threads wake */
+	bool                 t_ordered; /* the thread's last call was one of usync.h;
+					   these calls guarantee the order in which
+					   threads wake */
 };
 
 /*
- * A choice that was not the usual one. The usual choice of a thread is the running thread
- * or, if that cannot go on, the first thread in the queue. The usual choice of a number
- * is 0. A choice of a thread is
- * identified by the thread that made the last step, and by how many steps that thread had
- * made. A choice of a number is identified by its name, and by how many choices had that
- * name. So the choices in a list keep their meaning when some are removed.
+ * A choice that was not the usual one. The usual choice among threads is the running
+ * thread or, if that cannot go on, the first thread in the queue. The usual choice among
+ * numbers is 0. A choice among threads is identified by the thread that made the last
+ * step, and by how many steps that thread had made. A choice among numbers is identified
+ * by its name, and by how many choices had that name. So if some choices are removed from
+ * a list, the others keep their meaning.
  */
 struct sim_choice {
 	uint32_t c_by;                  /* number of the thread of the last step, or
@@ -115,8 +117,8 @@ struct sim_outcome {
 	enum sim_end      u_end;
 	uint64_t          u_hash;
 	uint64_t          u_steps;
-	uint64_t          u_noted;      /* number of choices, of which u_choices has the
-					   first SIM_CHOICES */
+	uint64_t          u_noted;      /* number of choices; the first SIM_CHOICES are in
+					   u_choices */
 	char              u_message[SIM_MESSAGE];
 	struct sim_choice u_choices[SIM_CHOICES];
 };
@@ -140,10 +142,10 @@ struct sim_object {
 struct sim_profile {
 	uint64_t          p_steps;
 	uint32_t          p_threads;
-	uint32_t          p_shared;     /* number of objects, first in p_object, whose
-					   uses are steps */
-	uint32_t          p_used;       /* number of objects in p_object, in the order of
-					   their first uses */
+	uint32_t          p_shared;     /* number of objects whose uses are steps; they
+					   come first in p_object */
+	uint32_t          p_used;       /* number of objects in p_object, which are in the
+					   order of their first uses */
 	uint32_t          p_parent[SIM_THREADS];
 	struct sim_object p_object[SIM_OBJECTS];
 	uint16_t          p_index[SIM_INDEX];   /* hash table of indices of p_object, plus
@@ -173,8 +175,8 @@ struct sim_run {
 	const struct sim_strategy *r_strategy;  /* the strategy, or NULL before the first
 						   run */
 	uint64_t                   r_random;
-	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns, which starts
-						   with r_began */
+	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns; starts with
+						   r_began */
 	int64_t                    r_began;
 	int64_t                    r_jump;      /* ns by which CLOCK_REALTIME has jumped
 						   ahead */
@@ -191,18 +193,18 @@ struct sim_run {
 						   that thread has ended */
 	uint32_t                   r_by;        /* number of the thread of the last
 						   step */
-	uint32_t                   r_when;      /* number of steps of that thread */
+	uint32_t                   r_when;      /* number of steps of thread r_by */
 	struct sim_thread         *r_next;      /* the thread that was chosen for the next
 						   step */
-	size_t                     r_ready;     /* number of threads that may run, which
+	size_t                     r_ready;     /* number of threads that may run; they
 						   are first in the queue */
 	unsigned                   r_busy;      /* number of processors whose c_busy is
 						   not NULL */
 	struct sim_processor       r_processor; /* processor of threads on no host */
 	struct uwaiter            *r_leaver;    /* the waiter of sim__leaves(), or NULL */
 	struct uproc              *r_proc;      /* the scheduler's only processor */
-	uint64_t                   r_fair;      /* r_steps at the last choice by
-						   fairness */
+	uint64_t                   r_fair;      /* value of r_steps when a thread was last
+						   chosen because it had waited longest */
 	uint64_t                   r_alone;     /* steps that r_running has made in a row
 						   while other threads were ready */
 	uint64_t                   r_in_row;    /* steps since the last switch */
@@ -215,8 +217,8 @@ struct sim_run {
 						   POSIX */
 	bool                       r_hasty;     /* the clock jumps to the end of some
 						   sleeps: sim__sleeps() */
-	bool                       r_chose;     /* the thread chosen last was not the
-						   usual one */
+	bool                       r_chose;     /* the last choice among threads was not
+						   the usual one */
 	uint64_t                   r_events;    /* number of steps and faults */
 	struct text               *r_trace;     /* trace of all events, or NULL */
 };
@@ -226,8 +228,8 @@ extern struct sim_run sim__run SIM_PRIVATE;
 /* ---- sim.c ---- */
 
 /*
- * sim__random() returns a random number; sim__below() returns a random number below n,
- * which must be over 0.
+ * sim__random() returns a random number. sim__below() returns a random number below n,
+ * where n is over 0.
  */
 SIM_PRIVATE uint64_t sim__random(void);
 SIM_PRIVATE uint64_t sim__below(uint64_t n);
@@ -236,8 +238,8 @@ SIM_PRIVATE uint64_t sim__below(uint64_t n);
 SIM_PRIVATE void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y);
 
 /*
- * Ends a step of the calling thread, whose next step is `op'. Does nothing if the caller
- * is not a thread of the simulation.
+ * Ends a step of the calling thread. The thread's next step is `op'. Does nothing if the
+ * caller is not a thread of the simulation.
  */
 SIM_PRIVATE void sim__step(struct sim_op op);
 
@@ -245,8 +247,8 @@ SIM_PRIVATE void sim__step(struct sim_op op);
 SIM_PRIVATE struct sim_thread *sim__self(void);
 
 /*
- * Returns true once in n calls on average, where n is over 0. The result is a choice of
- * the strategy, which is recorded under the name `what'.
+ * Returns true once in n calls on average, where n is over 0. The strategy chooses the
+ * result, and the choice is recorded under the name `what'.
  */
 SIM_PRIVATE bool sim__rarely(const char *what, uint64_t n);
 
@@ -263,13 +265,14 @@ SIM_PRIVATE void sim__note(uint64_t value);
 /* Writes to the outcome how the run has ended. */
 SIM_PRIVATE void sim__report(enum sim_end end, const char *message);
 
-/* Ends the process of the run. If the run has failed, sim__tell() reports this first. */
+/* Ends the process of the run. If the run has failed, first calls sim__tell(). */
 SIM_PRIVATE void sim__end(enum sim_end end, const char *message)
 	__attribute__((noreturn));
 
 /*
- * Called when a thread has ended, or a host has crashed. Ends the run if only threads of
- * crashed hosts are left; otherwise wakes the thread that waits in sim__leaves(), if any.
+ * Called when a thread has ended, or a host has crashed. If only threads of crashed hosts
+ * are left, ends the run. Otherwise, if a thread waits in sim__leaves(), wakes that
+ * thread.
  */
 SIM_PRIVATE void sim__look_for_living(void);
 
@@ -314,8 +317,9 @@ SIM_PRIVATE void sim__note_fault(const char *what, const struct sim_host *host);
 SIM_PRIVATE void sim__tell_signals(void);
 
 /*
- * Adds a line to r_trace, which must not be NULL: on a step, a fault, a message that is
- * read, or a message that is sent to host `to' and arrives at time `when'.
+ * Adds a line to r_trace, which must not be NULL. The line tells of a step, a fault, a
+ * message that is read, or a message that is sent. A message that is sent goes to host
+ * `to', and arrives at time `when'.
  */
 SIM_PRIVATE void sim__trace(const char *event, const struct sim_event *e,
 			    uint64_t message, const struct sim_host *to, int64_t when);
@@ -332,10 +336,10 @@ static inline int sim__high(void)
 /* ---- sim/strategy.c ---- */
 
 /*
- * y_choose() returns the thread that makes the next step: one of n candidates, where n is
- * over 1, from sim__candidate(0) to sim__candidate(n - 1). If the running thread can go
- * on, `self' is the running thread, and the last candidate; otherwise `self' is NULL.
- * The other functions may be NULL.
+ * y_choose() returns the thread that makes the next step. The thread is one of n
+ * candidates, sim__candidate(0) to sim__candidate(n - 1), where n is over 1. If the
+ * running thread can go on, `self' is the running thread, and the last candidate;
+ * otherwise `self' is NULL. The other functions may be NULL.
  */
 struct sim_strategy {
 	const char *y_name;
@@ -370,13 +374,15 @@ SIM_PRIVATE bool sim__next_order(void);
 /* ---- sim/strategy.c ---- */
 
 /*
- * Gives sim__replay a list of `all' choices to make, except for n choices from index
- * `from' on. The list is not copied.
+ * Makes sim__replay use a list of `all' choices, but leave out the n choices that begin
+ * at index `from'. The list is not copied.
  */
 SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t all,
 				   size_t from, size_t n);
 
-/* Returns the number that a replay chooses where the run made the choice `by', `when'. */
+/*
+ * Returns the number that sim__replay takes for the choice identified by `by' and `when'.
+ */
 SIM_PRIVATE uint64_t sim__replayed(uint32_t by, uint32_t when);
 
 /* ---- sim.c ---- */
@@ -394,7 +400,7 @@ static inline struct sim_thread *sim__candidate(size_t i)
 		? sim__of(p->p_queue[(p->p_head + i) & p->p_mask]) : sim__run.r_running;
 }
 
-/* Returns the usual choice of a thread. */
+/* Returns the thread that is the usual choice. */
 static inline struct sim_thread *sim__usual(struct sim_thread *self)
 {
 	return self ? self : sim__candidate(0);
@@ -407,9 +413,9 @@ extern bool sim__traced SIM_PRIVATE;
 
 /*
  * Returns the key of a call. If the program was compiled with -fsanitize=thread, the key
- * is the address of the call. Otherwise a seed must give the same run with any compiler.
- * A compiler may copy a call, so that the call has several addresses; so the key is
- * computed from the name of the call and the object.
+ * is the address of the call. Otherwise the key is computed from the name of the call and
+ * the object. Then a seed gives the same run with any compiler, even if a compiler copies
+ * a call, so that the call has several addresses.
  */
 static inline uintptr_t sim__key(const char *name, uintptr_t object, uintptr_t place)
 {

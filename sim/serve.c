@@ -5,7 +5,7 @@
  *
  *	first run       threads run in order, and the run makes the profile
  *	each seed       the strategy chooses threads by the seed and the profile
- *	shrinking       after a failure, runs repeat the choices, except for some
+ *	shrinking       after a failure, runs repeat the choices, but leave out some
  *
  * A run writes its outcome and its choices into memory that both processes share, and its
  * output into files in memory. When the run has ended, its output is added to its hash.
@@ -33,16 +33,17 @@
 #include "host.h"
 
 enum {
-	JOBS  = 256,                    /* the most runs at once */
-	STALL = 5,                      /* seconds of CPU time without a step after which
-					   a run fails */
-	HANG  = 30,                     /* seconds without a step until a run fails */
+	JOBS  = 256,                    /* the most runs at a time */
+	STALL = 5,                      /* a run fails after this many seconds of CPU time
+					   without a step */
+	HANG  = 30,                     /* a run fails after this many seconds without a
+					   step */
 	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
 	TRACE = 1 << 30,                /* bytes of a trace, for ten million events; later
 					   events are left out */
 };
 
-/* A run that goes on. */
+/* A run in progress. */
 struct job {
 	pid_t               j_process;          /* process of the run; 0: the job is
 						   free */
@@ -70,14 +71,14 @@ static struct {
 	const char *c_trace;            /* file to write; or NULL */
 } conf;
 
-static struct text *trace;              /* header of the trace, which follows in memory;
-					   or NULL */
+static struct text *trace;              /* header of the trace, or NULL; the trace follows
+					   the header in memory */
 static struct sim_profile *first;       /* profile of the first run */
 static struct job jobs[JOBS];
 static uint64_t passed, redundant, steps, all_hashes;   /* sums over all runs */
 static char **program;                  /* argv */
-static jmp_buf run_begins;              /* in sim__serve(), so that the stack has the same
-					   depth in each run */
+static jmp_buf run_begins;              /* a point in sim__serve(), where each run begins
+					   with the same depth of the stack */
 static bool reads_file;                 /* standard input is a file */
 static unsigned at_begin;               /* number of open descriptors when the run
 					   began */
@@ -108,7 +109,7 @@ static void stop(const char *what)
 	_exit(2);
 }
 
-/* Opens the file in an option for writing. Returns NULL on error. */
+/* Opens a file that an option names, for writing. Returns NULL on error. */
 static FILE *file_of(const char *path)
 {
 	int fd = outside_file(path, 0);
@@ -119,7 +120,7 @@ static FILE *file_of(const char *path)
 /* ---- Settings ---- */
 
 /*
- * Returns the number with which *text begins, and sets *text to the end of the number.
+ * Returns the number at the start of *text, and sets *text to the end of the number.
  * Exits if there is no number.
  */
 static uint64_t number(const char *option, const char **text)
@@ -184,7 +185,8 @@ static void read_settings(void)
 	conf.c_replay = outside_setting("USCHED_SIM_REPLAY");
 	conf.c_trace = outside_setting("USCHED_SIM_TRACE");
 	read_strategy();
-	if (conf.c_strategy == &sim__all) {     /* runs end with the last order */
+	if (conf.c_strategy == &sim__all) {     /* the runs end when all orders have been
+						   tried */
 		conf.c_first = 0;
 		conf.c_last = UINT64_MAX - 1;
 		conf.c_jobs = 1;
@@ -205,7 +207,7 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* Returns the ending of a noun after a number. */
+/* Returns the ending of a noun that follows the number n. */
 static const char *plural(uint64_t n)
 {
 	return n == 1 ? "" : "s";
@@ -225,7 +227,10 @@ static void look_for_leaks(void)
 			 more == 1 ? " is" : "s are");
 }
 
-/* Called when the process of a run exits: writes the outcome, unless that is written. */
+/*
+ * Called when the process of a run exits. Writes the outcome, unless that was done
+ * before.
+ */
 static void end_process(int status, void *unused)
 {
 	struct sim_outcome *u = sim__run.r_outcome;
@@ -276,7 +281,10 @@ static void open_input(const char *path)
 	}
 }
 
-/* Begins a run in its process. Returns from sim__serve(), by a jump. */
+/*
+ * Begins a run in the process of the run. Jumps back into sim__serve(), which then
+ * returns.
+ */
 static void begin_process(const struct job *j, const struct sim_strategy *y, bool learns)
 {
 	const struct itimerval stall = { { STALL, 0 }, { STALL, 0 } };
@@ -284,7 +292,7 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 	struct sim_conf c = { .c_seed = j->j_seed, .c_bound = (unsigned)conf.c_bound,
 			      .c_steps = conf.c_steps };
 
-	if (reads_file)                         /* from the beginning */
+	if (reads_file)                         /* each run reads from the beginning */
 		open_input("/proc/self/fd/0");
 	dup2(j->j_output[0], STDOUT_FILENO);
 	dup2(j->j_output[1], STDERR_FILENO);
@@ -342,7 +350,9 @@ static void begin_run(struct job *j, const struct sim_strategy *y, bool learns)
 		begin_process(j, y, learns);
 }
 
-/* Returns what is wrong with a run, as a text for the report; NULL: the run passed. */
+/*
+ * Returns what is wrong with a run, as a text for the report, or NULL if the run passed.
+ */
 static const char *fault(struct sim_outcome *u, int status)
 {
 	char *words = u->u_message;
@@ -384,8 +394,8 @@ static struct job *end_run(const char **wrong)
 }
 
 /*
- * Copies the output of a run from file `from' to `to', unless `to' is -1, and empties the
- * file. Returns the hash of `hash' and the output.
+ * Takes the output of a run from file `from', and then empties this file. If `to' is not
+ * -1, copies the output to file `to'. Returns the hash of `hash' and the output.
  */
 static uint64_t take_output(int from, int to, uint64_t hash)
 {
@@ -491,8 +501,8 @@ static size_t read_choices(const char *path)
 }
 
 /*
- * Repeats the run with `all' choices, except for n choices from index `from' on. Returns
- * the result of fault().
+ * Repeats the run with `all' choices, but leaves out the n choices that begin at index
+ * `from'. Returns the result of fault().
  */
 static const char *try_choices(size_t all, size_t from, size_t n, bool shows)
 {
@@ -516,8 +526,8 @@ static void replay(void)
 
 /*
  * Shrinks a list of choices (Zeller, Hildebrandt: Simplifying and isolating
- * failure-inducing input, 2002): removes pieces of the list as long as the run fails in
- * the same way without the piece. The pieces get smaller, down to one choice. Returns how
+ * failure-inducing input, 2002). If the run fails in the same way without a piece of the
+ * list, the piece is removed. The pieces get smaller, down to one choice. Returns how
  * many of the n choices are left.
  */
 static size_t shrink(size_t n, const char *wanted)
@@ -620,8 +630,8 @@ static void begin_seed(struct job *j, uint64_t seed, bool again)
 }
 
 /*
- * Called when a run has passed. With --twice, begins the second run of the seed after the
- * first; otherwise adds the run to the sums.
+ * Called when a run has passed. With --twice, if this was the first run of a seed, begins
+ * the second run. Otherwise adds the run to the sums.
  */
 static void settle(struct job *j)
 {
@@ -645,8 +655,8 @@ static void settle(struct job *j)
 }
 
 /*
- * Runs all seeds. After a failure no more runs begin, but runs that go on are awaited:
- * one of them may fail under a lower seed, and is reported then.
+ * Runs all seeds. After a failure no more runs begin. Runs that have begun go on to their
+ * end: if one of them fails under a lower seed, that failure is reported instead.
  */
 static void run_seeds(void)
 {
@@ -681,9 +691,9 @@ static void run_seeds(void)
 }
 
 /*
- * Creates all that runs inherit from this process. Nothing is mapped or allocated later,
- * so that objects, which the profile knows by address, are at the same addresses in all
- * runs. The standard input is empty unless it is a file, which each run can read.
+ * Creates all that runs inherit from this process. The profile knows objects by address.
+ * So nothing is mapped or allocated later, and objects are at the same addresses in all
+ * runs. If the standard input is a file, each run can read it; otherwise it is empty.
  */
 static void prepare(void)
 {
@@ -717,7 +727,7 @@ void sim__serve(char **argv)
 		return;
 	program = argv;
 	read_settings();
-	unsetenv("USCHED_SIM");         /* programs that this one starts do not
+	unsetenv("USCHED_SIM");         /* programs that this program starts do not
 					   simulate */
 	prepare();
 	learn();

@@ -31,11 +31,11 @@ enum {
 	LATENESS  = 1000000000,         /* ns: in a hasty run the clock jumps over sleeps
 					   up to this length */
 	STEP_TIME = 1000,               /* ns */
-	READ_TIME = 10,                 /* ns that a call which reads the clock takes;
-					   so loops that look at the clock end */
+	READ_TIME = 10,                 /* ns that a read of the clock takes, so that
+					   loops which look at the clock end */
 	LOOKS     = 1000,               /* the most steps between polls for due timers */
-	NAMES     = 64,                 /* length of names[]; names for which there is no
-					   room share the last entry */
+	NAMES     = 64,                 /* length of names[]; a name that finds no room
+					   shares the last entry */
 	CHECKS    = 256,                /* the most checks of the program */
 };
 
@@ -70,7 +70,7 @@ uint64_t sim__random(void)
 }
 
 /*
- * Takes the high half of a product if n fits into 32 bits, which needs no division.
+ * If n fits into 32 bits, takes the high half of a product, since that needs no division.
  */
 uint64_t sim__below(uint64_t n)
 {
@@ -197,8 +197,8 @@ static void begin_step(struct sim_thread *t)
 }
 
 /*
- * Chooses the thread of the next step: one of the n ready threads; or the running thread,
- * which is `self' if that thread can go on. Otherwise `self' is NULL.
+ * Chooses the thread of the next step: one of the n ready threads, or `self'. If the
+ * running thread can go on, `self' is the running thread; otherwise `self' is NULL.
  */
 static struct sim_thread *choose(size_t n, struct sim_thread *self)
 {
@@ -215,7 +215,7 @@ static struct sim_thread *choose(size_t n, struct sim_thread *self)
 	return chosen;
 }
 
-/* Drops threads of crashed hosts, which may have been woken, from the queue. */
+/* Drops threads of crashed hosts from the queue. Such threads may have been woken. */
 static void drop_dead(struct uproc *p)
 {
 	size_t to = p->p_head;
@@ -254,7 +254,7 @@ static void put_first(struct uproc *p)
 }
 
 /*
- * Returns the number of threads that may run, and moves these to the front of the queue.
+ * Moves the threads that may run to the front of the queue, and returns their number.
  */
 static size_t ready(void)
 {
@@ -268,8 +268,8 @@ static size_t ready(void)
 }
 
 /*
- * Marks a processor as busy with thread `t', which keeps the processor already if c_busy
- * is not NULL.
+ * Marks a processor as busy with thread `t'. If c_busy is not NULL, `t' has the processor
+ * already.
  */
 static void keep_processor(struct sim_processor *c, struct sim_thread *t)
 {
@@ -277,7 +277,7 @@ static void keep_processor(struct sim_processor *c, struct sim_thread *t)
 	c->c_busy = t;
 }
 
-/* Returns the processor of the schedulers on the thread's host, or on no host. */
+/* Returns the processor of the thread's host, or of the threads on no host. */
 static struct sim_processor *processor_of(const struct sim_thread *t)
 {
 	return t->t_host ? &t->t_host->h_processor : &sim__run.r_processor;
@@ -301,7 +301,7 @@ struct sim_thread *sim__self(void)
 }
 
 /*
- * The dispatcher's s_yield() is called because ustack_yield() fails if the thread is
+ * Calls the dispatcher's s_yield(), since ustack_yield() fails if the thread is
  * cancelled.
  */
 void sim__step(struct sim_op op)
@@ -341,8 +341,8 @@ void sim_point(uintptr_t object, enum sim_kind kind)
 }
 
 /*
- * Returns a number below n. If odds is 0, all numbers are equally likely. With other odds
- * than EACH, the result is 1 once in `odds' calls on average, and otherwise 0; the first
+ * Returns a number below n. If odds is 0 or EACH, all numbers are equally likely. With
+ * other odds, the result is 1 once in `odds' calls on average, and otherwise 0; the first
  * run always gets 0. The strategy "all" tries each number if odds is EACH, and otherwise
  * takes 0.
  */
@@ -393,7 +393,7 @@ bool sim__rarely(const char *what, uint64_t n)
 }
 
 /*
- * Returns whether the library itself makes the call at this address: such a call is no
+ * Returns whether the library itself makes the call at this address. Such a call is no
  * step. The linker defines both symbols.
  */
 static bool is_own(uintptr_t place)
@@ -446,10 +446,10 @@ void sim__spins(const char *call)
 }
 
 /*
- * In one run of HASTE the clock jumps to the end of about every second sleep, and other
- * threads make no step before. So a program fails if a thread only sleeps to wait for
- * another thread. The clock jumps by at most LATENESS, or time limits would mean nothing.
- * A run with hosts is not hasty, since a test with hosts has faults.
+ * In a hasty run the clock jumps to the end of about every second sleep, before other
+ * threads make a step. So if a thread relies on a sleep to wait for another thread, the
+ * program fails. The clock jumps by at most LATENESS, since otherwise time limits would
+ * mean nothing. A run with hosts is not hasty, since a test with hosts has faults.
  */
 void sim__sleeps(int64_t until)
 {
@@ -458,7 +458,7 @@ void sim__sleeps(int64_t until)
 	if (r->r_hasty && sim__self() && until > r->r_now && until - r->r_now <= LATENESS
 	    && sim__rarely("the others are late", 2)) {
 		r->r_now = until;
-		r->r_proc->p_left = 1;          /* has the processor poll for due
+		r->r_proc->p_left = 1;          /* makes the processor poll for due
 						   timers */
 		r->r_proc->p_sched.s_turn = 0;
 	}
@@ -567,8 +567,8 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 }
 
 /*
- * Waits for the end of all threads that belong to the scheduler: these are the plain
- * threads, without the caller.
+ * Waits for the end of all threads that belong to the scheduler. These are the plain
+ * threads other than the caller.
  */
 int sim__leaves(int64_t deadline)
 {

@@ -17,11 +17,11 @@
  *
  * A run is a sequence of steps. In each step a thread performs one operation on an
  * object, at a place in the program; the simulation knows the operation before the step
- * begins. The strategy chooses the thread that makes the next step among all threads that
- * can run. Steps end where threads block, at calls of usync.h, unet.h and POSIX, and at
+ * begins. Among all threads that can run, the strategy chooses the thread that makes the
+ * next step. Steps end where threads block, at calls of usync.h, unet.h and POSIX, and at
  * accesses to memory in code that was compiled with -fsanitize=thread. Time stands still
- * while threads compute: each step takes a microsecond, and when no thread can run the
- * clock jumps to the next timer.
+ * while threads compute: each step takes a microsecond. When no thread can run, the clock
+ * jumps to the next timer.
  */
 #ifndef USCHED_SIM_H
 #define USCHED_SIM_H
@@ -43,16 +43,16 @@ extern "C" {
  *   "site"    each place in the program has a random priority, which is the priority of
  *             all threads at that place; see sim/strategy.c
  *   "random"  all threads are equally likely
- *   "pct"     threads have random priorities; c_bound - 1 times the running thread gets
- *             the lowest priority (Burckhardt and others: A randomized scheduler with
- *             probabilistic guarantees of finding bugs, 2010)
+ *   "pct"     threads have random priorities; at c_bound - 1 steps of a run, the running
+ *             thread gets the lowest priority (Burckhardt and others: A randomized
+ *             scheduler with probabilistic guarantees of finding bugs, 2010)
  *   "pos"     operations have random priorities, drawn again after a conflicting
  *             operation (Yuan, Yang, Gu: Partial order aware concurrency sampling, 2018)
  *   "surw"    all orders of the operations on one object are equally likely (Zhao and
  *             others: Selectively uniform concurrency testing, 2025)
  *   "delay"   threads run in the order of their numbers until they block; the running
- *             thread waits for all others c_bound times (Emmi, Qadeer, Rakamaric:
- *             Delay-bounded scheduling, 2011)
+ *             thread waits for all others; this happens c_bound times (Emmi, Qadeer,
+ *             Rakamaric: Delay-bounded scheduling, 2011)
  *   "all"     every order of conflicting operations once, by sleep sets (Godefroid:
  *             Partial-order methods for the verification of concurrent systems, 1996);
  *             for small programs, by usched-run --sim
@@ -74,12 +74,11 @@ struct sim_conf {
 int sim_begin(const struct sim_conf *conf);
 
 /*
- * Creates a scheduler with one processor. Threads run inside calls of the native thread
- * that join a thread, or of uprocs_run() and uprocs_destroy(), as if c_embed were set. If
- * the caller is a thread of a simulation, as main() is under usched-run --sim, *sim is
- * the scheduler of that thread. If c_processors is 1, threads switch only where they
- * wait; otherwise threads switch also at calls of usync.h, as if there were several
- * processors.
+ * Creates a scheduler with one processor. As if c_embed were set, threads run while the
+ * native thread joins a thread, or is in uprocs_run() or uprocs_destroy(). If the caller
+ * is a thread of a simulation, as main() is under usched-run --sim, *sim is the scheduler
+ * of that thread. If c_processors is 1, threads switch only where they wait; otherwise
+ * threads switch also at calls of usync.h, as if there were several processors.
  * What rr_create() returns.
  * From the main native thread. Does not switch.
  */
@@ -107,9 +106,9 @@ enum sim_kind {
 void sim_point(uintptr_t object, enum sim_kind kind);
 
 /*
- * Has check(arg) called after each step; check() may not block. If check() returns a
- * text, the run fails, and the text says why; if check() returns NULL, the run goes on.
- * There can be several checks.
+ * Makes the run call check(arg) after each step; check() may not block. If check()
+ * returns a text, the run fails, and the text says why; if check() returns NULL, the run
+ * goes on. There can be several checks.
  * 0; -ENOMEM.
  */
 int sim_always(const char *(*check)(void *), void *arg);
@@ -120,7 +119,7 @@ void sim_fail(const char *format, ...)
 
 /*
  * Returns a number below n, where n is over 0. The strategy chooses the number, so that a
- * test can decide whether a node fails, say. The choice belongs to the run; shrinking
+ * test can decide, say, whether a node fails. The choice belongs to the run; shrinking
  * tries to make the number 0.
  */
 uint64_t sim_choose(uint64_t n);
@@ -190,16 +189,16 @@ struct sim_fault {
 };
 
 /*
- * Plans a fault for `time', which is a deadline such as usync_after() returns. A thread
- * of the simulation sleeps until then, and causes the fault. The strategy chooses when
- * that thread runs, so the fault may come later. 0; -ENOMEM; -EPERM: as sim_host_start().
+ * Plans a fault for `time', a deadline like the result of usync_after(). A thread of the
+ * simulation sleeps until then, and causes the fault. The strategy chooses when that
+ * thread runs, so the fault may come later. 0; -ENOMEM; -EPERM: as sim_host_start().
  * Does not switch.
  */
 int sim_at(int64_t time, const struct sim_fault *fault);
 
 /*
  * Faults by chance. If an unsigned member is n, one call or event in n has the fault, on
- * average; if the member is 0, none has.
+ * average; if the member is 0, no call or event has the fault.
  */
 struct sim_faults {
 	unsigned f_crash;               /* in a step of a thread, its host crashes */
@@ -215,7 +214,8 @@ struct sim_faults {
 	unsigned f_open;                /* a call that opens a file or makes another
 					   descriptor fails with EMFILE */
 	unsigned f_no_memory;           /* a call that makes a socket fails with ENOBUFS;
-					   a pipe, epoll or the like, with ENOMEM */
+					   a call that makes a pipe, epoll or the like
+					   fails with ENOMEM */
 	unsigned f_clock;               /* CLOCK_REALTIME jumps by up to 100 seconds when
 					   it is read */
 
@@ -229,8 +229,8 @@ struct sim_faults {
 	unsigned f_no_answer;           /* connect() fails with ETIMEDOUT, after 127
 					   seconds */
 	unsigned f_slow;                /* a connection is 100 times slower */
-	unsigned f_partition;           /* when data is sent, nothing passes between the
-					   two hosts for 1 to 10 seconds from then on */
+	unsigned f_partition;           /* when data is sent, then for 1 to 10 seconds
+					   nothing passes between the two hosts */
 
 	/* The time that sending takes. */
 	int64_t  f_latency_ns;          /* shortest latency; 0: 50 us */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket.c: calls that create pipes and sockets and connect them, and socket options. An
+ * socket.c: socket options, and calls that create and connect pipes and sockets. An
  * option that the world does not know is set on the kernel's socket with the same number.
  * pipe() and accept() are not here: for them the library calls pipe2() and accept4().
  */
@@ -9,8 +9,8 @@
 /* ---- New pipes and sockets ---- */
 
 /*
- * Connects two new sockets or ends of a pipe, and gives both a number. Returns 0; or an
- * error, and then both are closed.
+ * Connects two new sockets, or the two ends of a new pipe, and gives each a number.
+ * Returns 0 or an error. After an error both are closed.
  */
 static int number_two(struct sim_open *a, struct sim_open *b, int flags, int fds[2])
 {
@@ -37,7 +37,7 @@ REPLACE(int, pipe2, (int fds[2], int flags))
 	return (int)sim__answer(number_two(in, sim__new(&sim__pipe_out), flags, fds));
 }
 
-/* Returns SOCK_STREAM or SOCK_DGRAM; 0: the world has no such sockets; or an error. */
+/* Returns SOCK_STREAM or SOCK_DGRAM, 0 if the world has no such sockets, or an error. */
 static int kind_of(int family, int type, int protocol)
 {
 	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);

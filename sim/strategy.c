@@ -5,11 +5,11 @@
  *
  * "site" is our own. Each place in the program has a random priority, and threads that
  * are about to make the same operation at the same place have the priority of that place.
- * Among these threads a second random priority, of each thread, decides. Most failures
- * need a few kinds of operations in a certain order, no matter which threads make them.
- * If a hundred threads run the same code, the priority of one thread has little effect,
- * but a low priority of a place holds back all threads there. A place gets its priority
- * when a thread first comes there, so no profile is needed.
+ * Each thread has a second random priority, which decides among such threads. Most
+ * failures need a few kinds of operations in a certain order, no matter which threads
+ * make them. If a hundred threads run the same code, the priority of one thread has
+ * little effect, but a low priority of a place holds back all threads there. A place gets
+ * its priority when a thread first comes there, so no profile is needed.
  *
  * With fixed priorities a thread that spins would never let other threads run. So after
  * SPINS steps in a row a thread gets the lowest priority.
@@ -20,15 +20,15 @@
 #include "run.h"
 
 enum {
-	SPINS  = 1000,                  /* steps in a row, after which a thread spins */
-	FAIR   = 5000,                  /* once in this many steps the thread that has
+	SPINS  = 1000,                  /* a thread spins after so many steps in a row */
+	FAIR   = 5000,                  /* once in this many steps, the thread that has
 					   waited longest makes a step */
-	PLACES = 1 << 10,               /* entries for places, of which half are used */
+	PLACES = 1 << 10,               /* entries for places; half of them are used */
 };
 
 #define HIGHEST UINT64_MAX
 
-/* The lowest priority so far. Each thread that gives way gets a lower one. */
+/* The lowest priority so far. A thread that gives way gets a still lower priority. */
 static uint64_t lowest;
 
 static uint64_t priority(void)
@@ -67,9 +67,9 @@ static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 }
 
 /*
- * Returns whether `a' has waited longer than `b' for a step. Without some steps by this
- * rule, threads that poll could keep a thread of low priority from doing for ever what
- * they wait for.
+ * Returns whether `a' has waited longer than `b' for a step. Threads that poll may wait
+ * for a thread of low priority. Without some steps by this rule, they could hold that
+ * thread back for ever.
  */
 static bool has_waited_longer(const struct sim_thread *a, const struct sim_thread *b)
 {
@@ -130,7 +130,7 @@ static const struct sim_strategy random_one = { .y_name = "random",
 
 enum { CHANGES = 64 };                  /* the most changes of priorities */
 
-static uint64_t changes[CHANGES];       /* steps, in ascending order */
+static uint64_t changes[CHANGES];       /* steps at which priorities change, ascending */
 static size_t next_change;
 
 static int compare(const void *a, const void *b)
@@ -141,8 +141,8 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * Draws n steps of the run at which priorities change. The run is expected to have as
- * many steps as the first run, or SPINS steps if there was no first run.
+ * Draws n steps at which priorities change. The run is expected to have as many steps as
+ * the first run, or SPINS steps if there was no first run.
  */
 static void draw_changes(unsigned n)
 {
@@ -231,8 +231,8 @@ static void begin_site(void)
 }
 
 /*
- * Returns the entry of a place. Places for which the table has no room share an entry,
- * which gets a new priority each time.
+ * Returns the entry of a place. If the table has no room for a place, returns a shared
+ * entry, which gets a new priority each time.
  */
 static struct place *place_of(uintptr_t place)
 {
@@ -277,14 +277,14 @@ static const struct sim_strategy site = {
 /*
  * For each run one object is drawn. The order of the operations on this object is
  * uniformly random: a draw decides which thread makes the next operation on the object.
- * The weight of a thread is the number of such operations that, by the profile, are still
- * to come from the thread and from threads that it will start. Until the drawn thread has
+ * The weight of a thread is the number of these operations that, by the profile, the
+ * thread and the threads that it will start have yet to make. Until the drawn thread has
  * made its operation, no other thread may use the object. All other operations are made
  * in any order.
  */
 static uintptr_t chosen;                /* the object; 0: the profile has no object */
-static uint32_t left[SIM_THREADS];      /* operations on the object that are still to
-					   come, by thread */
+static uint32_t left[SIM_THREADS];      /* for each thread, the number of operations on
+					   the object that are still to come */
 static const struct sim_thread *intended;       /* the drawn thread, or NULL */
 static uint64_t last_made;              /* r_steps at the last operation on the object */
 
@@ -381,8 +381,10 @@ static void ran_surw(struct sim_thread *t)
 		left[t->t_number]--;
 }
 
-/* Has another thread drawn if the intended one has started `t', whose weight the
-   intended thread's no longer contains. */
+/*
+ * A thread that starts `t' loses weight. After a start by the intended thread, draws
+ * again.
+ */
 static void started_surw(struct sim_thread *t)
 {
 	if (intended && intended->t_number == t->t_parent)
@@ -444,10 +446,10 @@ const struct sim_strategy sim__replay = { .y_name = "replay",
 
 /*
  * Draws one of three strategies for the run. "site" finds failures that depend on the
- * order of places in the program, with many threads; "surw", on the order of operations
- * on one object; "pos" finds other failures. A strategy that does not suit a failure may
- * need thousands of runs. A draw for each seed needs about three times the runs of the
- * best strategy.
+ * order of places in the program, with many threads; "surw" finds failures that depend on
+ * the order of operations on one object; "pos" finds other failures. A strategy that does
+ * not suit a failure may need thousands of runs. A draw for each seed needs about three
+ * times as many runs as the best strategy.
  */
 static void begin_mix(void)
 {

@@ -29,7 +29,7 @@ static size_t size_of(const struct msghdr *m)
 }
 
 /*
- * Copies `size' bytes from a block to the buffers of a message if `out' is true,
+ * If `out' is true, copies `size' bytes from a block to the buffers of a message;
  * otherwise from the buffers to the block. Begins after `skip' bytes of the buffers.
  */
 static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, bool out)
@@ -51,7 +51,7 @@ static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, 
 
 /* ---- Reads ---- */
 
-/* Reads bytes of a stream, which may be in several pieces, or one packet. */
+/* Reads one packet, or bytes of a stream, which may be in several pieces. */
 static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
 {
 	bool packet = o->f_kind == SOCK_DGRAM;
@@ -143,7 +143,7 @@ static void end_squeeze(struct sim_open *o, struct sim_piece *unused)
 		sim__changed(o, SIM_OUT);
 }
 
-/* Returns how many bytes of a write of `size' bytes `o' takes now; or an error. */
+/* `size' bytes are to be written. Returns how many of them `o' takes now, or an error. */
 static ssize_t portion(struct sim_open *o, size_t size)
 {
 	size_t room = sim__room(o);
@@ -298,8 +298,8 @@ SOCKET_CALL(int, sendmmsg, (struct mmsghdr *messages, unsigned n, int flags),
 }
 
 /*
- * Sends the next part of a file. The offset moves only by what `o' has taken, so that the
- * next call reads the rest again.
+ * Sends the next part of a file. The offset moves only past what `o' has taken, so that
+ * the next call reads the rest again.
  */
 CALL(ssize_t, sendfile, (int from, off_t *offset, size_t size), (from, offset, size))
 {

@@ -28,7 +28,7 @@
 #include <string.h>
 
 enum {
-	OPEN  = 64,                     /* bits of c_set: the most open operations */
+	OPEN  = 64,                     /* bits in c_set, and the most open operations */
 	PARTS = 1024,                   /* chains in the hash table of parts */
 };
 
@@ -36,14 +36,14 @@ struct operation {
 	uint64_t          o_call;       /* number of the event of the call, and the id */
 	uint64_t          o_return;     /* number of the event of the return */
 	struct part      *o_part;
-	struct operation *o_next;       /* in the order of calls */
+	struct operation *o_next;       /* next in the order of calls */
 	struct operation *o_next_return;
 	struct operation *o_next_open;  /* open operations of the history */
 	uint32_t          o_client;
 	unsigned          o_bit;        /* index in p_open, and bit in c_set; OPEN: the
 					   operation failed */
-	void             *o_result;     /* the result, after o_data; NULL: there was no
-					   return */
+	void             *o_result;     /* the result, which is stored after o_data; NULL:
+					   there was no return */
 	max_align_t       o_data[];
 };
 
@@ -58,7 +58,7 @@ struct config {
 
 struct part {
 	uint64_t          p_key;
-	struct part      *p_next;       /* in the chain */
+	struct part      *p_next;       /* next in the chain */
 	struct config    *p_configs;    /* configurations from which the search begins,
 					   one after the other */
 	size_t            p_bytes;      /* bytes of p_configs */
@@ -120,7 +120,7 @@ static uint64_t hash(uint64_t hash, const void *data, size_t n)
 
 /*
  * Returns whether `old' makes `new' superfluous: `old' has the same state, and the same
- * operations have happened, except for lost ones that only `new' needs.
+ * operations have happened, except that `new' may need more lost operations.
  */
 static bool covers(const struct config *old, const struct config *new, uint64_t lost)
 {
@@ -132,10 +132,10 @@ static bool covers(const struct config *old, const struct config *new, uint64_t 
 }
 
 /*
- * Adds the configuration that follows from `c' by operation `o', unless there is such a
- * configuration; if `o' is NULL, adds `c'. With `reads' only operations that never change
- * a state are taken; without, only other operations.
- * 1; 0: `o' is not taken, or cannot happen; or an error.
+ * Adds the configuration that follows from `c' by operation `o'; if `o' is NULL, adds
+ * `c'. Adds no configuration that another one makes superfluous. If `reads' is true,
+ * takes only operations that never change a state; otherwise takes only other operations.
+ * Returns 1, or 0 if `o' is not taken or cannot happen, or an error.
  */
 static int enter(struct ulinear *h, const struct config *c, const struct operation *o,
 		 bool reads)
@@ -167,9 +167,9 @@ static int enter(struct ulinear *h, const struct config *c, const struct operati
 }
 
 /*
- * Adds all configurations that follow from `c' by one open operation. If one of
- * the operations that can happen only reads, adds no more than the configuration after
- * that operation. Returns 0 or an error.
+ * Adds all configurations that follow from `c' by one open operation. If an operation
+ * that only reads can happen, adds at most the configuration after that operation.
+ * Returns 0 or an error.
  */
 static int expand(struct ulinear *h, const struct part *p, const struct config *c)
 {
@@ -189,7 +189,7 @@ static int expand(struct ulinear *h, const struct part *p, const struct config *
 
 /* ---- The search ---- */
 
-/* Adds operations that were called before a return to p_open. 0; -ENOMEM: too many. */
+/* Adds to p_open the operations called before a return. 0; -ENOMEM: too many. */
 static int open_calls(struct ulinear *h, struct part *p, uint64_t before)
 {
 	struct operation *o;
@@ -207,9 +207,7 @@ static int open_calls(struct ulinear *h, struct part *p, uint64_t before)
 	return 0;
 }
 
-/*
- * Goes on to the next return, whose configurations are then in h_memo[0]. 0; or an error.
- */
+/* Goes on to the next return, with its configurations in h_memo[0]. 0 or an error. */
 static int take_return(struct ulinear *h, struct part *p)
 {
 	struct memo *before = &h->h_memo[0], *at = &h->h_memo[1], swap = *before;
@@ -234,8 +232,8 @@ static int take_return(struct ulinear *h, struct part *p)
 }
 
 /*
- * Searches a part up to the last return. 0; or an error, and the failed return is the
- * first of p_returns.
+ * Searches a part up to the last return. Returns 0 or an error. After an error, the
+ * failed return is the first of p_returns.
  */
 static int search(struct ulinear *h, struct part *p)
 {
@@ -255,7 +253,10 @@ static int search(struct ulinear *h, struct part *p)
 	return rc;
 }
 
-/* Frees the operations before `end' that have returned or failed; if `all', all. */
+/*
+ * Frees operations before `end': if `all' is true, all; otherwise those that have
+ * returned or failed.
+ */
 static void free_calls(struct operation *o, const struct operation *end, bool all)
 {
 	for (struct operation *next; o != end; o = next) {
@@ -315,7 +316,7 @@ void ulinear_destroy(struct ulinear *h)
 	free(h);
 }
 
-/* Returns the part that an operation is about, which may be new. NULL: no memory. */
+/* Returns the part that an operation is about, maybe a new one. NULL: no memory. */
 static struct part *part_of(struct ulinear *h, const void *operation)
 {
 	const struct ulinear_model *m = h->h_model;
@@ -357,7 +358,10 @@ int64_t ulinear_call(struct ulinear *h, uint32_t client, const void *operation)
 	return (int64_t)o->o_call;
 }
 
-/* Ends an operation: failed; or returned; or, if `result' is NULL, lost. */
+/*
+ * Ends an operation. If `failed' is true, the operation has failed. Otherwise the
+ * operation has returned `result', or is lost if `result' is NULL.
+ */
 static int end(struct ulinear *h, int64_t id, const void *result, bool failed)
 {
 	struct operation **at = &h->h_open, *o;

@@ -42,7 +42,8 @@ struct ulinear_model {
 	size_t m_start_size;    /* bytes of m_start */
 
 	/* Does the operation by changing *state and *size. *state has *size bytes, at any
-	   alignment. If `result' is NULL, the result is not known, and any is right.
+	   alignment. If `result' is NULL, the result is not known, and any result is
+	   right.
 	   1: done; 2: done, and this operation with this result never changes a state;
 	   0: in this state the operation has another result; a negative error ends the
 	   search. */
@@ -62,8 +63,8 @@ struct ulinear_model {
 enum ulinear_kind {
 	ULINEAR_GET,            /* r_done: whether there is a value; r_value: the value */
 	ULINEAR_SET,            /* sets the value to o_value */
-	ULINEAR_SWAP,           /* sets the value to o_value if it is o_expected.
-				   r_done: whether it was */
+	ULINEAR_SWAP,           /* if the value is o_expected, sets it to o_value. r_done:
+				   whether the value was o_expected */
 	ULINEAR_ADD,            /* adds o_value to the value, or to 0 if there is no
 				   value. r_value: the sum */
 	ULINEAR_DELETE,         /* removes the value. r_done: whether there was a value */
@@ -81,8 +82,8 @@ struct ulinear_operation {
 };
 
 /*
- * The result of such an operation. Where enum ulinear_kind does not speak of r_done, it
- * must be true; where enum ulinear_kind does not speak of r_value, it is ignored.
+ * The result of such an operation. If enum ulinear_kind does not speak of r_done, r_done
+ * must be true; if enum ulinear_kind does not speak of r_value, r_value is ignored.
  */
 struct ulinear_result {
 	bool    r_done;
@@ -105,9 +106,9 @@ struct ulinear;
 
 /*
  * Creates an empty history in *h. The model must outlive the history. `memory' is the
- * limit of a search: the search gives up when its configurations need more bytes, or
- * after that many comparisons of configurations. The bytes are allocated now, but become
- * resident only when a search needs them.
+ * limit of a search: the search gives up when its configurations need more than `memory'
+ * bytes, or after `memory' comparisons of configurations. The bytes are allocated now,
+ * but become resident only when a search needs them.
  * 0; -ENOMEM: no memory.
  */
 int ulinear_create(struct ulinear **h, const struct ulinear_model *model, size_t memory);
@@ -118,17 +119,17 @@ void ulinear_destroy(struct ulinear *h);
 /*
  * Records that the client calls the operation, which is copied. The number of the client
  * is for reports: a client may have several open operations.
- * Returns an id, of at least 0, which is good for one of the next three calls; -ENOMEM:
- * no memory, and nothing is recorded.
+ * Returns an id, of at least 0, for use in one of the next three calls; -ENOMEM: no
+ * memory, and nothing is recorded.
  */
 int64_t ulinear_call(struct ulinear *h, uint32_t client, const void *operation);
 
 /*
  * These calls end an operation. ulinear_return(): the operation has returned a result,
  * which is copied. ulinear_fail(): the operation has certainly not happened, and never
- * will. ulinear_lost(): the operation never returns; whether and when it happens after
- * its call is not known. If an operation that only reads is lost, ulinear_fail() makes
- * the search shorter.
+ * will. ulinear_lost(): the operation never returns. It may happen at any time after its
+ * call, or never. If an operation that only reads is lost, ulinear_fail() makes the
+ * search shorter.
  * 0; -EINVAL: no open operation has this id; any other error: the end was recorded, and
  * ulinear_check() returned this error for the operation's part of the history.
  */
@@ -141,9 +142,9 @@ int ulinear_lost(struct ulinear *h, int64_t id);
  * go on. If the result is not 0 and `report' is not NULL, writes the reason there.
  * 0: the history is linearizable; -EILSEQ: it is not, and the report has the first return
  * that fits no order, and the operations that are open then; -ENOMEM: the search gave up,
- * at the limit of memory or comparisons, or with more than 64 operations of a part that
- * are open or lost; other errors: of m_apply. The models above return -EINVAL: the model
- * has no such operation; -EOVERFLOW: a queue has more than ULINEAR_QUEUE values.
+ * at the limit of memory or comparisons, or because more than 64 operations of a part are
+ * open or lost; other errors: of m_apply. The models above return -EINVAL: the model has
+ * no such operation; -EOVERFLOW: a queue has more than ULINEAR_QUEUE values.
  */
 int ulinear_check(struct ulinear *h, FILE *report);
 

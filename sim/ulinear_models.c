@@ -39,8 +39,8 @@ static void show(FILE *report, const void *operation, const void *result)
 }
 
 /*
- * Compares a result, as m_apply does, with the right result. An operation that is not
- * done only reads.
+ * Compares a result with the right result, and returns what m_apply returns. An operation
+ * that is not done only reads.
  */
 static int compare(const struct ulinear_operation *o, const struct ulinear_result *r,
 		   bool done, int64_t value)

@@ -7,18 +7,18 @@
  *	sim/local.c    eventfd, timerfd, signalfd
  *	sim/name.c     addresses, and which socket has which; names of hosts
  *	sim/net.c      pipes and sockets: connections and packets
- *	sim/socket.c   calls that make and connect them, and options
+ *	sim/socket.c   calls that make and connect pipes and sockets, and options
  *	sim/transfer.c reads and writes of all of these
  *
  * For each descriptor of the world, the kernel has a descriptor with the same number and
- * of the same type, which is not used for transfers. So the number is the lowest free
- * one, fstat(2) returns the right type, and the kernel keeps the options of a socket.
- * Calls on other numbers go to libc. Calls never block, but return EAGAIN, since the
- * library does the waiting.
+ * type. This descriptor is not used for transfers. Thanks to it the number is the lowest
+ * free number, fstat(2) returns the right type, and the kernel keeps the options of a
+ * socket. Calls on other numbers go to libc. Calls never block, but return EAGAIN, since
+ * the library does the waiting.
  *
  * What is sent is kept as pieces. A piece of a stream is in `f_coming' of the receiver
  * until the time of its arrival, and then in `f_here'. Both are queues, and no piece
- * arrives before one that was sent earlier.
+ * arrives before a piece that was sent earlier.
  */
 #ifndef USCHED_SIM_WORLD_H
 #define USCHED_SIM_WORLD_H
@@ -96,8 +96,8 @@ static inline ssize_t sim__answer(ssize_t n)
  * text "10.0.0.1".
  */
 struct sim_address {
-	sa_family_t a_family;                   /* AF_UNIX, or AF_INET for IPv6, too; 0:
-						   no address */
+	sa_family_t a_family;                   /* AF_UNIX; or AF_INET, also for IPv6; or
+						   0: no address */
 	in_port_t   a_port;                     /* in network order */
 	socklen_t   a_size;                     /* bytes of the text */
 	char        a_text[sizeof ((struct sockaddr_un *)0)->sun_path + 1];
@@ -177,20 +177,20 @@ struct sim_open {
 						   f_coming */
 	size_t               f_bytes;           /* unread bytes in f_here and f_coming */
 	size_t               f_room;            /* limit of f_bytes */
-	int64_t              f_last;            /* when the piece that was sent last
+	int64_t              f_last;            /* time when the piece that was sent last
 						   arrives */
 	int64_t              f_free;            /* when the line is free for the next
 						   piece */
 	struct sim_open     *f_peer;
 	bool                 f_input_ended;
 	bool                 f_output_ended;
-	bool                 f_squeezed;        /* for the moment no write succeeds, after
-						   a short one */
+	bool                 f_squeezed;        /* after a short write, no write succeeds
+						   for the moment */
 	bool                 f_slow;
 	bool                 f_told;            /* connect() has returned its result */
 	bool                 f_abrupt;          /* SO_LINGER of 0 seconds */
-	int64_t              f_silent;          /* since when no piece can pass; 0: pieces
-						   pass */
+	int64_t              f_silent;          /* time since which no piece can pass; 0:
+						   pieces pass */
 	unsigned             f_tries;           /* attempts to connect */
 	int                  f_error;           /* SO_ERROR */
 
@@ -198,8 +198,8 @@ struct sim_open {
 	int                  f_family;          /* 0: not a socket */
 	int                  f_kind;            /* SOCK_STREAM or SOCK_DGRAM */
 	bool                 f_only6;
-	struct timeval       f_limits[2];       /* SO_RCVTIMEO and SO_SNDTIMEO, which are
-						   kept here, as the kernel would round
+	struct timeval       f_limits[2];       /* SO_RCVTIMEO and SO_SNDTIMEO; they are
+						   kept here, since the kernel would round
 						   them */
 	bool                 f_bound;           /* f_local is in the table of names:
 						   sim/name.c */
@@ -228,7 +228,7 @@ struct sim_open {
 };
 
 /*
- * Returns whether `o' sends over the network: whether it is a socket, but not of AF_UNIX.
+ * Returns whether `o' sends over the network. All sockets do, except those of AF_UNIX.
  */
 static inline bool sim__is_far(const struct sim_open *o)
 {
@@ -252,8 +252,8 @@ SIM_PRIVATE void *sim__memory(size_t size);
 SIM_PRIVATE void sim__world(void);
 
 /*
- * Has func(o, g) called at time `when'. Calls for the same time are made in the order of
- * the requests. `o' is held until the call has been made.
+ * Requests a call func(o, g) at time `when'. Calls for the same time are made in the
+ * order of the requests. `o' is held until the call has been made.
  */
 typedef void sim_later_fn(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o,
@@ -264,14 +264,14 @@ SIM_PRIVATE void sim__catch_up(void);
 
 /*
  * Returns whether nothing passes between two hosts, because of a partition or a crash.
- * Each may be NULL, for threads on no host.
+ * Each may be NULL, which stands for threads on no host.
  */
 SIM_PRIVATE bool sim__is_cut(const struct sim_host *one, const struct sim_host *other);
 
 /* Returns the time when `size' bytes that `o' sends now arrive at host `to'. */
 SIM_PRIVATE int64_t sim__arrival(struct sim_open *o, struct sim_host *to, size_t size);
 
-/* Returns the latency from `o' to host `to', in ns, which is drawn anew. */
+/* Draws a latency from `o' to host `to', in ns, and returns the latency. */
 SIM_PRIVATE int64_t sim__latency(const struct sim_open *o, const struct sim_host *to);
 
 /* ---- sim/fd.c ---- */
@@ -291,9 +291,9 @@ SIM_PRIVATE void sim__drop(struct sim_open *o);
 SIM_PRIVATE void sim__end_open(struct sim_open *o);
 
 /*
- * Gives `o' a number, with the flags O_NONBLOCK and O_CLOEXEC of `flags'; SOCK_NONBLOCK
- * and the like have the same values. Returns the number; or drops `o' and returns an
- * error.
+ * Gives `o' a number, with O_NONBLOCK and O_CLOEXEC if `flags' contains these flags.
+ * SOCK_NONBLOCK and the like have the same values. Returns the number, or drops `o' and
+ * returns an error.
  */
 SIM_PRIVATE int sim__number(struct sim_open *o, int flags);
 
@@ -301,7 +301,7 @@ SIM_PRIVATE int sim__number(struct sim_open *o, int flags);
 SIM_PRIVATE void sim__close_all(const struct sim_host *host);
 
 /*
- * Resets the connections between two hosts, or, if `other' is NULL, all connections of
+ * Resets the connections between two hosts. If `other' is NULL, resets all connections of
  * `one'.
  */
 SIM_PRIVATE void sim__reset_all(const struct sim_host *one, const struct sim_host *other);
@@ -329,15 +329,15 @@ SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_add
 				  void *to, socklen_t *size);
 
 /*
- * Returns the host that `o' reaches at an address, which is its own host for loopback
- * addresses; or NULL.
+ * Returns the host that `o' reaches at an address, or NULL. At a loopback address `o'
+ * reaches its own host.
  */
 SIM_PRIVATE struct sim_host *sim__host_at(const struct sim_open *o,
 					  const struct sim_address *to);
 
 /*
- * Returns the socket that gets a packet or a connection which `o' sends to address `to',
- * or NULL. `from' is the address of `o'.
+ * Returns the socket that gets a packet or connection from `o' to address `to'. Returns
+ * NULL if there is no such socket. `from' is the address of `o'.
  */
 SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 					    const struct sim_address *to,
@@ -351,8 +351,8 @@ SIM_PRIVATE int sim__enter_name(struct sim_open *o, const struct sim_address *a)
 SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 
 /*
- * Binds `o' to a free port for sending to an address, unless `o' is bound. Returns 0 or
- * an error.
+ * Makes `o' able to send to an address: binds `o' to a free port, unless `o' is bound.
+ * Returns 0 or an error.
  */
 SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to);
 
@@ -365,16 +365,16 @@ SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 SIM_PRIVATE struct sim_piece *sim__piece(size_t size);
 
 /*
- * Adds a line to the trace, if there is one: the running thread sends or reads `g' by a
- * socket of `host'.
+ * Adds a line to the trace, if there is one. The line says that the running thread sends
+ * or reads `g' by a socket of `host'.
  */
 SIM_PRIVATE void sim__trace_piece(const char *event, const struct sim_host *host,
 				  const struct sim_piece *g, const struct sim_host *to,
 				  int64_t when);
 
 /*
- * sim__pop() removes and returns the first piece of a queue of `o' that is not empty.
- * sim__free_pieces() frees all pieces of a queue.
+ * sim__pop() removes the first piece of a queue of `o', and returns the piece. The queue
+ * must not be empty. sim__free_pieces() frees all pieces of a queue.
  */
 SIM_PRIVATE struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q);
 SIM_PRIVATE void sim__free_pieces(struct sim_open *o, struct sim_pieces *q);
@@ -397,15 +397,15 @@ SIM_PRIVATE void sim__pair(struct sim_open *a, struct sim_open *b);
 SIM_PRIVATE int sim__begin_connection(struct sim_open *o);
 
 /*
- * sim__send() sends a piece to the peer, which owns the piece then. sim__end_output()
- * tells the peer that no more output follows.
+ * sim__send() sends a piece to the peer. From then on the piece belongs to the peer.
+ * sim__end_output() tells the peer that no more output follows.
  */
 SIM_PRIVATE void sim__send(struct sim_open *o, struct sim_piece *g);
 SIM_PRIVATE void sim__end_output(struct sim_open *o);
 
 /*
- * Sends a packet to an address, or, if that is NULL, to the peer. Returns 0, or
- * an error, after which the packet still belongs to the caller.
+ * Sends a packet to an address, or, if that is NULL, to the peer. Returns 0 or an error.
+ * After an error the packet still belongs to the caller.
  */
 SIM_PRIVATE int sim__send_packet(struct sim_open *o, const struct sim_address *to,
 				 struct sim_piece *g);
