@@ -2,26 +2,27 @@
 /*
  * unet.h: sockets, pipes, terminals, and whatever else can be polled, for code that
  * blocks. A call that has to wait blocks the thread, and the processor runs other threads
- * meanwhile. Native threads outside of all schedulers may make each call, too, and block
- * natively. Such a native thread has an epoll instance of two descriptors from its first
- * wait until it ends, and so has each processor. Do not close these descriptors, whose
- * numbers are a little below 1,024 or, if that is lower, the limit of the process.
+ * meanwhile. Native threads outside of all schedulers may make each call, too, and then
+ * block natively. Each such native thread, from its first wait until it ends, and each
+ * processor has an epoll instance of two descriptors. The numbers of these descriptors
+ * are a little below 1,024, or below the limit of the process if that is lower. The
+ * program must not close them.
  *
  * Descriptors are those of the system. unet_listen(), unet_accept(), unet_connect() and
  * unet_signals() make them close-on-exec and non-blocking. Any other descriptor (datagram
  * socket, pipe, terminal, eventfd) is made non-blocking by the first call of this header
- * that gets the descriptor. Close descriptors only with unet_close(), which ends the
- * waits for the descriptor, since another file may get the same number at once. After
+ * that gets the descriptor. Close a descriptor only with unet_close(). That call ends the
+ * waits for the descriptor, since another file may get the number at once. After
  * unet_forget() a descriptor may be used and closed natively.
  *
  * Buffers may be on the stack, since the thread that waits makes the system call itself.
  * Several threads may wait to read or accept on a descriptor, and several to write. They
  * are served in the order in which they began to wait, but a call that need not wait may
- * come between. What one call of unet_write_all() or unet_writev_all() writes stays
+ * come between. The bytes of one call of unet_write_all() or unet_writev_all() stay
  * together, since other writers wait until the call returns, or get -ETIMEDOUT if their
  * deadline is 0. If the call fails in the middle, the next writer goes on. During
- * unet_read_all() other readers may get bytes between. unet_poll() has no place in this
- * order. Signal handlers and call-backs of schedulers and events must not make
+ * unet_read_all() other readers may get some of the bytes. unet_poll() has no place in
+ * this order. Signal handlers and call-backs of schedulers and events must not make
  * these calls. Do not abort a thread that waits for a descriptor, since the descriptor
  * points to the thread. rr and ll never abort such a thread.
  *
@@ -39,19 +40,20 @@
  *   -EBADF      The number is no descriptor, or unet_close() or unet_forget() ended its
  *               use.
  *   -ETIME      The system call failed with ETIMEDOUT: the connection was lost. But
- *               -ETIMEDOUT means the deadline, and leaves the connection as it was.
+ *               -ETIMEDOUT means that the deadline has come. The connection is as before.
  *   any other   An error of the system call.
  *
  * If the peer has reset a connection, the first call returns -ECONNRESET, later reads
  * return 0, and later writes -EPIPE, as the calls of the system do. If the peer has half
- * closed a connection, reads return 0, and writes work. With -EPIPE there is no SIGPIPE,
- * on sockets and pipes.
+ * closed a connection, reads return 0, and writes work. On sockets and pipes, -EPIPE
+ * comes without SIGPIPE.
  *
  * A call that need not wait yields if the thread has run for a millisecond without a
  * wait, or has made UNET_BUDGET such calls, of any kind and for any descriptor. If the
- * thread was cancelled and the deadline is over 0, the call then returns -ECANCELED.
- * unet_close() and unet_forget() yield in this way before they do anything else. Writes
- * with deadline 0 never switch, so that threads on one processor can share a buffer.
+ * thread was cancelled and the deadline is over 0, a call that yields returns -ECANCELED.
+ * unet_close() and unet_forget() yield by the same rule before they do anything else.
+ * Writes with deadline 0 never switch, so that threads on one processor can share a
+ * buffer.
  */
 #ifndef USCHED_NET_H
 #define USCHED_NET_H
@@ -81,11 +83,11 @@ struct unet_addr {
 };
 
 /*
- * Sets *a from text: "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (any, IPv6 and IPv4),
- * "/path" of a UNIX socket, "@name" of an abstract one. Names of hosts are for
+ * Sets *a from text: "127.0.0.1:80", "[::1]:80", ":80" or "*:80" (any address, IPv6 and
+ * IPv4), "/path" of a UNIX socket, "@name" of an abstract one. Names of hosts are for
  * unet_resolve().
- * 0; -EINVAL: the text is none of these, for example "localhost:80", for which call
- * unet_resolve() with "localhost" and "80"; -ENAMETOOLONG: the path is too long.
+ * 0; -EINVAL: the text is none of these, for example "localhost:80" (call unet_resolve()
+ * with "localhost" and "80"); -ENAMETOOLONG: the path is too long.
  * Does not wait.
  */
 int unet_addr(const char *text, struct unet_addr *a);
@@ -103,8 +105,8 @@ char *unet_text(const struct unet_addr *a, char *text);
  * of the pool (uoffload.h). `type' is SOCK_STREAM or SOCK_DGRAM. `found' gets at most
  * `max' addresses. The pool keeps idle native threads for ten seconds; uoffload_drain()
  * ends them.
- * Returns the number of addresses; -ENOENT: no such host or service; -EAGAIN: the look-up
- * failed for now, or as uoffload(); -EIO: the look-up failed for another reason.
+ * Returns the number of addresses; -ENOENT: no such host or service; -EAGAIN: as
+ * uoffload(), or the look-up failed for now; -EIO: the look-up failed for another reason.
  */
 int unet_resolve(const char *host, const char *service, int type, struct unet_addr *found,
 		 size_t max, int64_t deadline);
@@ -149,32 +151,33 @@ int unet_signal(int fd, int64_t deadline);
 
 /*
  * Closes `fd'. Threads that wait for `fd' get -EBADF. If the close(2) lingers, as with
- * SO_LINGER and unsent bytes, the processor runs no other thread meanwhile. To have the
- * pool of uoffload.h wait instead, make a copy by dup(2), close `fd', and close(2) the
- * copy by uoffload(). 0; -EBADF: `fd' is no descriptor. Does not wait, except for system
- * calls that other native threads make on `fd' at this moment.
+ * SO_LINGER and unsent bytes, the processor runs no other thread meanwhile. To make the
+ * pool of uoffload.h wait instead, make a copy by dup(2), call unet_close() for `fd', and
+ * use uoffload() to call close(2) for the copy. 0; -EBADF: `fd' is no descriptor. Does
+ * not wait, except for system calls that other native threads make on `fd' at this
+ * moment.
  */
 int unet_close(int fd);
 
 /*
- * Has the library forget `fd', which stays open. Threads that wait for `fd' get -EBADF.
+ * Makes the library forget `fd', which stays open. Threads that wait for `fd' get -EBADF.
  * When this call returns, no earlier call uses `fd' any more, and no epoll instance of
  * the library watches `fd'. If O_NONBLOCK was clear before the first call of this header
- * for `fd', O_NONBLOCK is cleared again, which unet_close() does not do. The flag belongs
- * to the open file. So if there are copies of `fd' by dup(2), forget all of them, and
- * make no call of this header for any of them meanwhile. 0; -EBADF: `fd' is no
- * descriptor. Does not wait.
+ * for `fd', this call clears O_NONBLOCK again. unet_close() does not. The flag belongs to
+ * the open file. So if there are copies of `fd' by dup(2), forget all of them, and make
+ * no call of this header for any of them meanwhile. 0; -EBADF: `fd' is no descriptor.
+ * Does not wait.
  */
 int unet_forget(int fd);
 
 /*
  * Ends one or both directions of a connection, as shutdown(2). A proxy uses this call to
  * pass on a half close. Waits of threads for such a direction end: a read returns 0, a
- * write -EPIPE, and unet_accept() -EINVAL. That goes for datagrams, too, even if this
- * call returns -ENOTCONN. A shutdown(2) has the same effect, even if another process
- * calls it, but does not end waits to write to a UNIX socket. Neither call ends a wait of
- * unet_wait(), unet_poll() or usync_select() for room in a UNIX socket, as with poll(2).
- * 0, or an error. Does not wait.
+ * write -EPIPE, and unet_accept() -EINVAL. The same holds for datagram sockets, even if
+ * this call returns -ENOTCONN. shutdown(2), even in another process, has the same effect,
+ * but does not end waits to write to a UNIX socket. As with poll(2), neither call ends a
+ * wait of unet_wait(), unet_poll() or usync_select() for room in a UNIX socket. 0, or an
+ * error. Does not wait.
  */
 int unet_shutdown(int fd, int how);
 
@@ -192,16 +195,16 @@ ssize_t unet_write(int fd, const void *buffer, size_t size, int64_t deadline);
  * Transfer bytes, the peer's address and ancillary data, as recvmsg(2) and sendmsg(2). If
  * `fd' is no socket, only bytes are transferred, as by readv(2) and writev(2).
  * MSG_DONTWAIT and MSG_NOSIGNAL are added to `flags'. MSG_CMSG_CLOEXEC makes received
- * descriptors close-on-exec. With MSG_OOB or MSG_ERRQUEUE unet_recvmsg() does not wait,
- * neither for data nor for other readers.
+ * descriptors close-on-exec. With MSG_OOB or MSG_ERRQUEUE, unet_recvmsg() waits neither
+ * for data nor for other readers.
  * Returns the number of bytes, or an error.
  */
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline);
 ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline);
 
 /*
- * Transfer exactly `size' bytes. After an error some bytes may have been transferred:
- * *done, unless `done' is NULL, is their number.
+ * Transfer exactly `size' bytes. After an error some bytes may have been transferred.
+ * Unless `done' is NULL, *done is set to the number of bytes transferred.
  * 0, or an error as above; -EPIPE from unet_read_all(): the input ended too early.
  */
 int unet_read_all(int fd, void *buffer, size_t size, size_t *done, int64_t deadline);
@@ -210,7 +213,7 @@ int unet_write_all(int fd, const void *buffer, size_t size, size_t *done,
 
 /*
  * Writes all of `n' buffers. `n' may exceed IOV_MAX, and `iov' is not changed. *done is
- * as in unet_write_all(). 0, or an error as above; -EINVAL also: `n' is negative.
+ * as in unet_write_all(). 0, or an error as above; -EINVAL also if `n' is negative.
  */
 int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 		    int64_t deadline);
@@ -225,10 +228,10 @@ int unet_writev_all(int fd, const struct iovec *iov, int n, size_t *done,
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline);
 
 /*
- * Waits until a read from `fd' would not wait, if `events' is POLLIN, or a write, if
- * `events' is POLLOUT. Transfers nothing, so an idle connection needs no buffer.
- * Sometimes the call returns early, for example on urgent data, so a read after it may
- * wait. 0, or an error; -EINVAL: `events' is something else.
+ * If `events' is POLLIN, waits until a read from `fd' would not wait. If `events' is
+ * POLLOUT, waits until a write to `fd' would not wait. Transfers nothing, so an idle
+ * connection needs no buffer. Sometimes the call returns early, for example on urgent
+ * data, so a read after it may wait. 0, or an error; -EINVAL: `events' is something else.
  */
 int unet_wait(int fd, short events, int64_t deadline);
 
@@ -240,7 +243,8 @@ int unet__adopt_fd(int fd);
 
 /*
  * Private: connects the socket `fd' to `a', as connect(2). A deadline or a cancel ends
- * only the wait. The system goes on to connect, and the next such call has the result.
+ * only the wait. The system goes on to connect, and the next such call returns the
+ * result.
  */
 int unet__connect(int fd, const struct unet_addr *a, int64_t deadline);
 

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uoffload.h: a pool of native threads for calls that block natively. While the pool
- * makes a call for a thread, on a file, a name or another library, other threads run.
+ * uoffload.h: a pool of native threads for calls that block natively, such as calls for
+ * files, names or other libraries. While the pool makes a call for a thread, other
+ * threads run.
  *
  * A process has one pool, of three classes of native threads: for calls of uoffload(),
- * for files, and for names. No class waits for another, so a name look-up does not wait
- * for slow files. If a call finds no idle native thread of its class, a native thread is
- * added, up to the bound of the class. Further calls queue up, first in, first out in
- * each class. A native thread of the pool blocks all signals, and ends after ten idle
- * seconds. After fork(2) the child has no pool. A process with SINGLE_THREAD has no pool.
+ * for files, and for names. No class waits for another, so the look-up of a name does not
+ * wait for slow files. If a call finds no idle native thread of its class, a native
+ * thread is added, up to the bound of the class. Further calls wait in the queue of their
+ * class, first in, first out. A native thread of the pool blocks all signals, and ends
+ * after ten idle seconds. After fork(2) the child has no pool. A process with
+ * SINGLE_THREAD has no pool.
  *
- * A function that uoffload() has called runs outside of all schedulers. The function may
- * make calls that are for native threads, such as ustack_wake() or usync_sem_post(), and
- * does not find the values of the waiting thread (struct usync_key). The function must
- * not make calls of this header, since no native thread of the pool could go on if all of
- * them waited for the pool.
+ * A function that the pool calls for uoffload() runs outside of all schedulers. The
+ * function may make calls that are for native threads, such as ustack_wake() or
+ * usync_sem_post(). It does not find the values of the waiting thread (struct usync_key).
+ * It must not make calls of this header: if all native threads of the pool waited for the
+ * pool, none could go on.
  *
  * A call that may wait has a deadline as its last argument, switches threads if it waits,
- * and may be made by threads and native threads. A thread that waits here is not taken
- * for deadlocked. No call is a cancellation point. Errors of all such calls are
+ * and may be made by threads and native threads. A thread that waits for the pool does
+ * not count as deadlocked. No call is a cancellation point. Errors of all such calls are
  *
  *   -ETIMEDOUT, -ECANCELED, -ENOMEM, -ENOTSUP, -EFAULT   As in usync.h. -ENOTSUP also
  *                                                        without a deadline.
@@ -44,14 +46,15 @@ extern "C" {
 enum { UOFFLOAD_THREADS = 64 };         /* the bound of a class, by default */
 
 /*
- * Has a native thread call func(copy), and waits until func has returned. `copy' is a
- * copy of the `size' bytes at `argument', which may be on the stack. When func has
+ * Makes a native thread call func(copy), and waits until func has returned. `copy' is a
+ * copy of the `size' bytes at `argument'. `argument' may be on the stack. When func has
  * returned, the bytes are copied back. The bytes must not hold pointers to a thread's
  * stack. What they point to must exist until func has returned, even if the call was
- * given up. After an error `argument' is unchanged, and drop(copy), unless `drop' is
- * NULL, is called once, to release what the bytes own. If the call was given up, the pool
- * calls drop(copy) after func has returned. If func will never be called, the caller
- * calls drop(copy), or drop(argument) if there was no memory for a copy. 0, or an error.
+ * given up. After an error `argument' is unchanged. Unless `drop' is NULL, drop(copy) is
+ * then called once, to release what the bytes own. If the call was given up, the pool
+ * calls drop(copy) after func has returned. If func will never be called, the caller of
+ * uoffload() calls drop(copy), or drop(argument) if there was no memory for a copy. 0, or
+ * an error.
  */
 int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *argument,
 	     size_t size, int64_t deadline);
@@ -70,18 +73,19 @@ int uoffload_limit(unsigned threads);
  * are printed to standard error, with address, file, name, and the number of calls. The
  * calls go on, and keep what they use until they return, so the process may go on, drain
  * again, or exit. If the deadline is 0 or has passed, the result tells whether all calls
- * are done. From a native thread outside of all schedulers and of the pool.
+ * are done. Only for native threads outside of all schedulers and of the pool.
  */
 int uoffload_drain(int64_t deadline);
 
 /*
- * Have the pool call open(2), with O_CLOEXEC added, pread(2), pwrite(2) and fsync(2).
- * Buffers may be on the stack. A call that is given up while in the queue is not made. A
- * call that is given up later goes on for a moment, so do not close `fd' at once; the
+ * Make the pool call open(2) with O_CLOEXEC added, pread(2), pwrite(2) and fsync(2).
+ * Buffers may be on the stack. If a call is given up while in the queue, it is not made.
+ * If a call is given up later, it goes on for a moment. So do not close `fd' at once. The
  * file may be made or written after the error. A read of bytes that the system has in
  * memory needs no native thread. Such a read may get fewer bytes than `size' although the
- * file has more, and yields by the rule of unet.h. Only at the end a read returns 0.
- * Returns what the system call returns, with its error as a negative number; or an error
+ * file has more, and yields by the rule of unet.h. A read returns 0 only at the end of
+ * the file.
+ * Return what the system call returns, with its error as a negative number; or an error
  * as above.
  */
 int     ufile_open(const char *path, int flags, mode_t mode, int64_t deadline);

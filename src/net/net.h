@@ -1,44 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * net.h: descriptors that threads wait for, and the steps of a call on one of them.
- * Private to unet*.c and usync_select.c. From the lowest file up: unet_table.c has the
- * table and adoption, unet_wait.c the waits, unet_poll.c and unet_transfer.c the calls
- * that wait, unet.c the close, unet_open.c the calls that make descriptors.
+ * Private to unet*.c and usync_select.c. The files, from the lowest up: unet_table.c has
+ * the table and adoption, unet_wait.c the waits, unet_poll.c and unet_transfer.c the
+ * calls that wait, unet.c the close, unet_open.c the calls that make descriptors.
  *
  * Each descriptor of the process has an entry, a struct descriptor, in a table by number.
- * Entries are never freed, so an event that comes after the close of its file reaches at
- * worst the next file with that number. Then a call on the next file tries once in vain.
+ * Entries are never freed, so if an event comes after the close of its file, it reaches
+ * at worst the next file with that number. Then a call on the next file tries once in
+ * vain.
  *
  * Invariants
  *  - d_ready[direction] is 0 only if a system call has found the descriptor not ready and
- *    the next edge will set d_ready. The caller clears d_ready before the system call.
- *  - A short read has emptied a TCP socket, so d_ready stays 0. That saves a system call,
- *    which would return EAGAIN. But the end of the input, errors and urgent data may have
- *    come before the read, and cause no further edge. d_lasting records such events, and
- *    after them d_ready is set even by a short read.
+ *    the next edge will set d_ready. A call clears d_ready before its system call.
+ *  - After a short read a TCP socket is empty, so d_ready stays 0. That saves a system
+ *    call that would return EAGAIN. But the end of the input, errors and urgent data may
+ *    have come before the read, and cause no further edge. d_lasting records such events.
+ *    Once d_lasting is set, even a short read sets d_ready.
  *  - A descriptor is registered with the struct uevents of each dispatcher on which a
- *    thread has waited: for input only, or for input and output after the first wait to
- *    write. If all were registered for output, each read by the peer of a UNIX socket
- *    would end a sleep. For each direction, d_serial is the number of the struct uevents
- *    that was registered last. A dispatcher that d_serial does not name drops the
- *    registration at the next edge for which no thread waits, since another processor
- *    uses the descriptor now.
+ *    thread has waited. The registration is for input and, after the first wait to write,
+ *    for output, too. If all descriptors were registered for output, each read by the
+ *    peer of a UNIX socket would end a sleep. For each direction, d_serial is the number
+ *    of the struct uevents that was registered last. If a dispatcher gets an edge for
+ *    which no thread waits, and d_serial does not name the dispatcher, it drops the
+ *    registration, since another processor uses the descriptor now.
  *  - The waiters of each direction are in a queue. An event ends the wait of the first
- *    call, and of the polls before that call that want this event. The call gets the turn
- *    if more waiters follow, or if the call writes. Until the call with the turn runs,
- *    d_ready stays 0, so that new calls wait in the queue. When that call returns, the
- *    turn passes on if the descriptor is still ready. A call with the turn that must wait
- *    again becomes the first in the queue.
- *  - A thread enters the queue only if d_ready is 0 and no system call is in progress
- *    that may have cleared d_ready for a moment. d_inside shows whether there is such a
- *    system call.
- *  - Only one thread at a time makes system calls that write: the one that has taken
- *    d_writing. If a system call has written a part of bytes that must stay together, the
- *    writer takes the turn before it releases d_writing.
+ *    call, and the waits of those polls before the call that want this event. The call
+ *    gets the turn if more waiters follow, or if the call writes. Until the call with the
+ *    turn runs, d_ready stays 0, so that new calls wait in the queue. When that call
+ *    returns, the turn passes on if the descriptor is still ready. If a call with the
+ *    turn must wait again, it becomes the first in the queue.
+ *  - A thread enters the queue only if d_ready is 0 and d_inside shows that no system
+ *    call is in progress. A system call in progress may have cleared d_ready for a
+ *    moment.
+ *  - Only one thread at a time makes system calls that write: the thread that has taken
+ *    d_writing. If a system call has written only a part of the bytes that must stay
+ *    together, the writer takes the turn before it releases d_writing.
  *  - d_generation changes when the descriptor is closed or forgotten, and when the number
- *    is used again. unet_close() waits until d_inside counts no system call in progress,
- *    which is soon, since these system calls do not block. A call notes the generation
- *    when it begins, and makes no system call under another generation. So no call
+ *    is used again. unet_close() waits until d_inside counts no system call in progress.
+ *    That is soon, since these system calls do not block. A call notes the generation
+ *    when it begins, and makes no system call once the generation has changed. So no call
  *    touches a reused number.
  *  - close(2) frees the number first, and may then linger. The kind is NET_CLOSING until
  *    close(2) returns. Meanwhile another file may have the number, and an earlier call
@@ -58,7 +59,7 @@
 #include "../sync/select.h"
 
 #ifndef POLLRDHUP
-#define POLLRDHUP 0                     /* if missing: the end sets POLLIN as well */
+#define POLLRDHUP 0                     /* if missing: the end still sets POLLIN */
 #endif
 
 #define NET_PRIVATE __attribute__((visibility("hidden")))
@@ -98,12 +99,12 @@ enum {
 	NET_BLOCKED = 0x10,
 };
 
-/* Values of d_writing: no thread writes; a thread is in a system call; writers wait, and
-   only the one with the turn may write. */
+/* Values of d_writing, in order: no thread writes; a thread is in a system call that
+   writes; writers wait, and only the thread with the turn may write. */
 enum { NET_FREE, NET_BUSY, NET_LINED };
 
-/* The low 22 bits of d_inside count the system calls in progress, the high bits
-   all system calls that were begun. */
+/* The low 22 bits of d_inside count the system calls in progress. The high bits count all
+   system calls that were begun. */
 enum {
 	NET_INSIDE  = (1 << 22) - 1,
 	NET_ENTERED = NET_INSIDE + 2,
@@ -150,7 +151,7 @@ struct op {
 	int                 o_shut;     /* the result if the input was shut down */
 };
 
-/* What a call keeps while its thread is blocked, beside its arguments. */
+/* What a call keeps beside its arguments while its thread is blocked. */
 struct turn {
 	struct uwaiter     *tu_waiter;  /* NULL: the call has not waited yet */
 	uint32_t            tu_generation;
@@ -161,10 +162,10 @@ struct turn {
 struct told {
 	struct uwaiter    *to_taker;    /* the waiter that gets the turn, or NULL */
 	int                to_result;   /* the result of that waiter */
-	struct uwait_node *to_others;   /* the nodes of the others, linked by n_next */
+	struct uwait_node *to_others;   /* the other waiters' nodes, linked by n_next */
 };
 
-/* A deadline like 0 for a call that has yielded before, if due: no step yields. */
+/* Like deadline 0, but no step yields: the call has yielded already, if that was due. */
 #define NET_COUNTED INT64_MIN
 
 /* Makes a system call. Returns at least 0, or a negative error. */
@@ -204,19 +205,19 @@ NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadl
 NET_PRIVATE int unet__enter(int fd, enum kind kind);
 
 /*
- * Tries the case of a select for a descriptor. Is in unet_poll.c.
+ * Tries the case of a select for a descriptor. Is in unet_poll.c. `counts' is set if the
+ * try counts as a call.
  * Returns 0 if the descriptor is ready; -EBADF if it was closed; SELECT_BUSY if the case
- * has to wait; SELECT_TIRED if the thread has to yield first, only if `counts' says that
- * the try counts as a call; or an error. The system is asked only if the descriptor may
- * be ready, or if the deadline is 0.
+ * has to wait; SELECT_TIRED, if `counts' is set and the thread has to yield first; or an
+ * error. The system is asked only if the descriptor may be ready or the deadline is 0.
  */
 NET_PRIVATE int unet__try_case(struct uwaiter *w, struct descriptor *d, int direction,
 			       uint32_t generation, int64_t deadline, bool counts);
 
 /*
- * Checks in debug builds, before a system call or a wait, that the number still belongs
- * to the adopted file. After a bare close(2) another file may have the number. That file
- * has no O_NONBLOCK, so calls on it would block natively, and its edges are not reported.
+ * In debug builds, checks before a system call or a wait that the number still belongs to
+ * the adopted file. After a bare close(2) another file may have the number. That file has
+ * no O_NONBLOCK, so calls on it would block natively, and its edges are not reported.
  */
 #ifdef USCHED_CHECK
 NET_PRIVATE void unet__check_file(struct descriptor *d, uint32_t generation);
@@ -249,8 +250,8 @@ static inline bool is_ready(const struct descriptor *d, int direction)
 }
 
 /*
- * Sets or clears d_ready. Other threads must see that it is clear before the system call
- * looks at the file. The system call takes a lock, so a release store is enough.
+ * Sets or clears d_ready. Other threads must see the cleared d_ready before the system
+ * call looks at the file. The system call takes a lock, so a release store is enough.
  */
 static inline void set_ready(struct descriptor *d, int direction, bool yes)
 {
@@ -273,8 +274,8 @@ static inline int net_find(int fd, struct descriptor **d)
 	return *d ? 0 : i < NET_CHUNKS ? -ENOMEM : -EBADF;
 }
 
-/* Returns whether the caller is a native thread, which pthread_cancel() might end: see
-   cancel.h. */
+/* Returns whether the caller is a native thread. pthread_cancel() might end a native
+   thread: see cancel.h. */
 static inline bool is_native(void)
 {
 	return __builtin_expect(!usched__here()->s_current, 0);
@@ -287,8 +288,9 @@ static inline void net_leave(struct descriptor *d)
 
 /*
  * Enters the descriptor before a system call. Returns false if the descriptor was closed.
- * A close changes d_generation and then reads d_inside, and this function does the same
- * in the opposite order. So the call sees the close, or the close sees the call.
+ * A close first changes d_generation and then reads d_inside. This function first changes
+ * d_inside and then reads d_generation. So the call sees the close, or the close sees the
+ * call.
  */
 static inline bool net_enter(struct descriptor *d, uint32_t generation)
 {
@@ -311,7 +313,7 @@ static inline int net_give_way(int direction, int64_t deadline)
 		: budget_give_way(deadline);
 }
 
-/* Begins a call. Notes the generation, under which all its system calls are made. */
+/* Begins a call. Notes the generation for all system calls of the call. */
 static inline int net_begin(int fd, struct descriptor **d, struct turn *t)
 {
 	int rc = net_find(fd, d);
@@ -390,7 +392,7 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 	return n == -EAGAIN ? NET_WAITS : n;
 }
 
-/* Waits. Returns an error; or 0 if the descriptor may be ready, when tu_turn tells
+/* Waits. Returns an error, or 0 if the descriptor may be ready. After 0, tu_turn tells
    whether the call has the turn. */
 __attribute__((always_inline))
 static inline int net_block(struct turn *t, struct descriptor *d, int direction,
@@ -408,7 +410,7 @@ static inline int net_block(struct turn *t, struct descriptor *d, int direction,
 	return rc == NET_READY ? 0 : unet__end_wait(d, direction, rc, t);
 }
 
-/* Ends the turn, if the call has it, after a step that followed a wait. Returns n. */
+/* After a step that followed a wait, ends the turn if the call has it. Returns n. */
 static inline ssize_t end_step(struct descriptor *d, int direction, struct turn *t,
 			       ssize_t n)
 {
@@ -445,7 +447,7 @@ static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
 	return rc ? rc : net_perform(call, d, direction, o, deadline, generation_of(d));
 }
 
-/* Describes a wait of unet__pause() in reports: for something that no event announces. */
+/* Describes a wait of unet__pause() for reports. No event announces its end. */
 #define NET_PAUSE(how) { .kd_name = "descriptor", .kd_how = how, .kd_sleeps = true, \
 			 .kd_number = true }
 
@@ -454,8 +456,8 @@ static inline unsigned way_of(int direction)
 	return direction == NET_OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT | UEVENTS_PEER_END;
 }
 
-/* Returns the error for an errno. That of ETIMEDOUT is -ETIME, because -ETIMEDOUT means
-   that the deadline has come. */
+/* Returns the error for an errno. For ETIMEDOUT the error is -ETIME, because -ETIMEDOUT
+   means that the deadline has come. */
 static inline int failure(int error)
 {
 	return error == EWOULDBLOCK ? -EAGAIN : error == ETIMEDOUT ? -ETIME : -error;

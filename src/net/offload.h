@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offload.h: jobs for the pool of native threads in uoffload.c, as ufile.c and
- * unet_resolve.c make them. Private.
+ * offload.h: jobs for the pool of native threads in uoffload.c. ufile.c and
+ * unet_resolve.c make such jobs, too. Private.
  *
  * A job is on the heap, together with input and output, since the native thread must not
- * follow pointers to the stack of a blocked thread. A job belongs to the waiter; when the
- * waiter gives up, under the lock of the pool, the job passes to the pool.
+ * follow pointers to the stack of a blocked thread. A job belongs to the waiter. If the
+ * waiter gives the job up, under the lock of the pool, the job passes to the pool.
  */
 #ifndef USCHED_PRIVATE_OFFLOAD_H
 #define USCHED_PRIVATE_OFFLOAD_H
@@ -22,7 +22,8 @@ enum job_kind { OFFLOAD_CALLS, OFFLOAD_FILES, OFFLOAD_NAMES, OFFLOAD_CLASSES };
 
 enum { OFFLOAD_WAITS = 1 };             /* a result: the caller has to block */
 
-/* o_lock protects j_next, j_waiter and j_done. Other members but j_data are constant. */
+/* o_lock protects j_next, j_waiter and j_done. Other members except j_data are
+   constant. */
 struct job {
 	struct job     *j_next;         /* the next job in the queue or in o_going */
 	enum job_kind   j_kind;
@@ -30,7 +31,7 @@ struct job {
 	void          (*j_drop)(void *data);
 	struct uwaiter *j_waiter;       /* NULL: the waiter has gone */
 	bool            j_done;
-	bool            j_skip;         /* no call of j_func after the waiter has gone */
+	bool            j_skip;         /* do not call j_func once the waiter has gone */
 	_Alignas(16) char j_data[];
 };
 
@@ -39,8 +40,8 @@ OFFLOAD_PRIVATE struct job *uoffload__new_job(enum job_kind kind,
 					      void (*func)(void *data),
 					      void (*drop)(void *data), size_t size);
 
-/* Queues the job. Returns OFFLOAD_WAITS; 0 if the job is done; or an error, after the job
-   was freed. */
+/* Queues the job. Returns OFFLOAD_WAITS; 0 if the job is done; or an error. If it returns
+   an error, it has freed the job. */
 OFFLOAD_PRIVATE int uoffload__begin(struct job *job, int64_t deadline,
 				    struct uwaiter **w, const void *where);
 
@@ -49,9 +50,9 @@ OFFLOAD_PRIVATE int uoffload__begin(struct job *job, int64_t deadline,
 OFFLOAD_PRIVATE int uoffload__give_up(struct job *job, int rc);
 
 /*
- * Runs the job and waits. Returns 0 if the job is done, when the caller is to free the
- * job; or an error, when the pool frees the job. Inlined, so that a report shows the
- * place in the program.
+ * Runs the job and waits. Returns 0 if the job is done, or an error. After 0 the caller
+ * is to free the job. After an error the pool frees the job. Inlined, so that a report
+ * shows the place in the program.
  */
 __attribute__((always_inline))
 static inline int offload_run(struct job *job, int64_t deadline)

@@ -6,8 +6,8 @@
  *         |       | unread bytes |  room    |
  *
  * Bytes are added at b_end and taken at b_start, by the one thread that has the buffer.
- * A call looks at the bytes, and has the transport add more until there are enough. Only
- * then does the call take the bytes, so after an error they are where they were.
+ * A call looks at the bytes, and makes the transport add bytes until there are enough.
+ * Only then does the call take the bytes, so after an error they are where they were.
  *
  * Bytes are moved to the front if that frees at least as many bytes as are moved, or if
  * there is no room left. A line that is complete in the buffer is never moved.
@@ -124,8 +124,8 @@ int ubuf_flush(struct ubuf_out *out, int64_t deadline)
 					      : 0;
 }
 
-/* Makes room for `want' bytes at b_end, which the limit must allow. The first memory has
-   `least' bytes or more, up to the limit. Returns 0 or -ENOMEM. */
+/* Makes room for `want' bytes at b_end. The limit must allow them. The first memory has
+   at least `least' bytes, or as many as the limit allows. Returns 0 or -ENOMEM. */
 static int buf_make_room(struct ubuf *b, size_t want, size_t least)
 {
 	size_t have = bytes_held(b), size = b->b_size;
@@ -155,7 +155,8 @@ static int buf_make_room(struct ubuf *b, size_t want, size_t least)
 	return 0;
 }
 
-/* Waits for input before the buffer has memory, so that an idle reader has none. */
+/* If the buffer is empty, frees it and waits for input, so an idle reader has no
+   memory. */
 static int before_read(struct ubuf_in *in, int64_t deadline)
 {
 	struct ubuf *b = &in->bi_base;
@@ -194,8 +195,8 @@ static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
 	return budget_counts(b) && usched__tires(b) ? usched__yield_tired(deadline) : 0;
 }
 
-/* Reads once, at least one byte. Returns the number of bytes, 0 at the end of the input,
-   or an error. The buffer must have fewer bytes than its limit. */
+/* Makes one read, of at least one byte. Returns the number of bytes, 0 at the end of the
+   input, or an error. The buffer must have fewer bytes than its limit. */
 static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 {
 	struct ubuf *b = &in->bi_base;
@@ -221,8 +222,8 @@ static ssize_t buf_fill(struct ubuf_in *in, int64_t deadline)
 	return n;
 }
 
-/* Returns the bytes of the first line with its end, or 0 if the line is not complete. The
-   first `seen' bytes have no end of a line. */
+/* Returns the length of the first line with its end, or 0 if the line is not complete.
+   The first `seen' bytes contain no end of a line. */
 static size_t find_line(const struct ubuf *b, size_t seen)
 {
 	const char *at = NULL, *start = first(b);
@@ -292,7 +293,7 @@ ssize_t ubuf_read(struct ubuf_in *in, void *buffer, size_t size, int64_t deadlin
 	if (size == 0)
 		return 0;
 	if (bytes_held(b) == 0) {
-		/* large reads bypass the buffer, as the copy would cost more */
+		/* large reads bypass the buffer, since a copy would cost more */
 		if (size >= UBUF_SIZE) {
 			n = in->bi_tied ? ubuf_flush(in->bi_tied, deadline) : 0;
 			give_up(b);
@@ -371,7 +372,7 @@ int ubuf_write(struct ubuf_out *out, const void *data, size_t size, size_t *done
 	return n < 0 ? (int)n : 0;
 }
 
-/* Formats into the present room, and if that is too small, again into larger room. */
+/* Formats into the present room. If that is too small, makes room and formats again. */
 __attribute__((format(printf, 3, 0)))
 static int print(struct ubuf_out *out, int64_t deadline, const char *format,
 		 va_list arguments)

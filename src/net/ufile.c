@@ -18,7 +18,7 @@
 #include "../wait/budget.h"
 #include "offload.h"
 
-/* A function of MemorySanitizer, which does not know preadv2(); NULL if not linked. */
+/* MemorySanitizer has this function, and does not know preadv2(). NULL: not linked. */
 void __msan_unpoison(const volatile void *p, size_t size) __attribute__((weak));
 
 struct file_call {
@@ -40,7 +40,7 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 		job = uoffload__new_job(OFFLOAD_FILES, func, drop, sizeof **call + size);
 	if (!job)
 		return NULL;
-	/* When the waiter has gone, fc_fd may be the number of another file. */
+	/* Once the waiter has gone, fc_fd may be the number of another file. */
 	job->j_skip = true;
 	*call = (struct file_call *)(void *)job->j_data;
 	**call = (struct file_call){ .fc_size = size, .fc_rc = -ECANCELED };
@@ -49,8 +49,8 @@ static struct job *file_job(void (*func)(void *data), void (*drop)(void *data),
 	return job;
 }
 
-/* Runs the job, and copies what was read to `to', if that is not NULL. Returns fc_rc, or
-   the error of the job, which is -ENOMEM if `job' is NULL. */
+/* Runs the job. If `to' is not NULL, copies to `to' what was read. Returns fc_rc; an
+   error of the job; or -ENOMEM if `job' is NULL. */
 static ssize_t run_on_file(struct job *job, void *to, int64_t deadline)
 {
 	const struct file_call *call;

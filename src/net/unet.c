@@ -51,8 +51,9 @@ int unet__enter(int fd, enum kind kind)
 }
 
 /*
- * Begins a close. Before end_close(), while close(2) lingers, another file may get the
- * number. Returns the generation, by which end_close() sees whether that has happened.
+ * Begins a close. While close(2) lingers, before end_close(), another file may get the
+ * number and be entered. Returns the generation, so that end_close() sees whether that
+ * has happened.
  */
 static uint32_t begin_close(struct descriptor *d, struct told *told, bool *blocked)
 {
@@ -156,7 +157,7 @@ void unet__forked(void)
 }
 
 /* A full UNIX socket gives no event when its output or its peer's input is shut down. So
-   all waits to write try again, since any of the numbers may be that socket's. */
+   all waits to write try again, since any of them may be for such a socket. */
 int unet_shutdown(int fd, int how)
 {
 	struct sockaddr a = { .sa_family = AF_UNSPEC };

@@ -22,7 +22,7 @@
 #define ENONET EHOSTUNREACH             /* only Linux has this error */
 #endif
 
-/* After so many failed connections unet_accept() pauses. */
+/* Whenever so many connections have failed, unet_accept() pauses. */
 enum { PASSING = 16 };
 
 /* What unet__pause() waits for, in reports. */
@@ -158,7 +158,7 @@ static int connect_once(int fd, const struct unet_addr *a)
 	return connect(fd, to, a->ad_size) ? errno : 0;
 }
 
-/* Begins a connection. Returns 0 if it is made, 1 if the attempt goes on; an error. */
+/* Begins a connection. Returns 0 if it is made, 1 if the attempt goes on, or an error. */
 static ssize_t try_begin(const struct descriptor *d, const struct op *o)
 {
 	int rc = connect_once(d->d_fd, o->o_to);
@@ -167,7 +167,7 @@ static ssize_t try_begin(const struct descriptor *d, const struct op *o)
 }
 
 /* Gets the result of a connection. On Linux a second connect() returns the result of the
-   first, and later ones return EISCONN. */
+   first, and later calls return EISCONN. */
 static ssize_t try_connect(const struct descriptor *d, const struct op *o)
 {
 	int rc = connect_once(d->d_fd, o->o_to);
@@ -204,8 +204,8 @@ static int open_socket(const struct unet_addr *a, unsigned flags)
 	return fd;
 }
 
-/* If `a' is the address of any IPv6 interface, sets *any to that of any IPv4 interface,
-   with the same port, and returns `any'. Otherwise returns NULL. */
+/* If `a' is the address in6addr_any, sets *any to INADDR_ANY with the same port, and
+   returns `any'. Otherwise returns NULL. */
 static const struct unet_addr *any_addr(const struct unet_addr *a, struct unet_addr *any)
 {
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&a->ad_sockaddr;

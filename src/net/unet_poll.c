@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_poll.c: waits until a descriptor is ready: one descriptor, one of several, or one
- * of a select, for usync_select.c.
+ * unet_poll.c: waits until one descriptor, or one of several, is ready. Also tries the
+ * descriptors of a select for usync_select.c.
  *
  * A poll of several descriptors calls poll(2) for all. If none is ready, the poll enters
- * the queue of each, and the first event ends the wait. The room of the waiter has the
+ * the queue of each, and the first event ends the wait. The room of the waiter holds the
  * generation of each descriptor, and then a struct net_place for each queue.
  *
  * A poll moves no bytes, so it takes no turn. An event that ends the waits of polls also
  * ends the wait of the first call behind them. If poll(2) finds no input, d_ready stays
- * 0, as after a read with EAGAIN. So calls and polls wait until the next edge without a
- * system call. What d_ready does not cover, such as urgent data, may come before the
- * queues are entered. A poll for such events calls poll(2) once more afterwards.
+ * 0, as after a read with EAGAIN. So until the next edge, calls and polls wait without a
+ * system call. Events that d_ready does not cover, such as urgent data, may come before
+ * the poll enters the queues. So a poll for such events calls poll(2) once more
+ * afterwards.
  */
 
 #ifndef _GNU_SOURCE
@@ -84,7 +85,7 @@ int unet_wait(int fd, short events, int64_t deadline)
 /* Several descriptors. */
 
 /* Returns whether a poll waits in the queue of this direction. Errors and hang-ups end
-   waits in both queues, so a poll for these only waits in the queue of NET_IN. */
+   the waits in both queues. So a poll for nothing else waits in the queue of NET_IN. */
 static bool wants(const struct pollfd *one, int direction)
 {
 	const int out = POLLOUT | POLLWRNORM | POLLWRBAND;
@@ -95,15 +96,15 @@ static bool wants(const struct pollfd *one, int direction)
 	return one->events & ~(out | both) || !(one->events & out);
 }
 
-/* Returns whether `events' ask for this direction, so that revents tell whether it is
-   ready. */
+/* Returns whether `events' ask for this direction. If so, revents tell whether the
+   direction is ready. */
 static bool asks(const struct pollfd *one, int direction)
 {
 	return one->events & (direction == NET_OUT ? POLLOUT | POLLWRNORM
 			      : POLLIN | POLLRDNORM);
 }
 
-/* Returns the entry. NULL is for a number to ignore, or one that poll(2) reports. */
+/* Returns the entry; or NULL if the number is to be ignored or poll(2) reports it. */
 static struct descriptor *polled(const struct pollfd *one)
 {
 	struct descriptor *d = NULL;
@@ -133,10 +134,10 @@ static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
 }
 
 /*
- * Returns whether poll(2) need not be called for this direction while d_ready is 0. That
- * holds only for the input of sockets and pipes. A signalfd, for example, has the signals
- * of the native thread that looks. For output, poll(2) may find nothing although a write
- * would fail at once, such as a write to a listener.
+ * Returns whether this direction needs no poll(2) while d_ready is 0. That holds only for
+ * the input of sockets and pipes. A signalfd, for example, shows the signals of the
+ * native thread that looks. As to output, poll(2) may find nothing although a write would
+ * fail at once, for example on a listener.
  */
 static bool is_told(const struct descriptor *d, const struct pollfd *one, int direction)
 {
@@ -146,7 +147,7 @@ static bool is_told(const struct descriptor *d, const struct pollfd *one, int di
 		&& !(one->events & ~known) && asks(one, NET_IN);
 }
 
-/* Returns whether d_ready tells without a system call that no descriptor is ready. */
+/* Returns whether d_ready alone, without poll(2), shows that no descriptor is ready. */
 static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *generations)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -226,8 +227,8 @@ static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
 	return found;
 }
 
-/* Sets d_ready at the end of a poll, except where is_told() trusts the d_ready of 0 that
-   the poll has found or left. */
+/* At the end of a poll, sets d_ready for each direction that the poll has waited for,
+   unless is_told() holds. If not `is_known', sets d_ready for all directions. */
 static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -240,7 +241,7 @@ static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
 	}
 }
 
-/* Returns the offset of the places in the room, which are behind the generations. */
+/* Returns the offset of the places in the room. They are behind the generations. */
 static size_t places_at(size_t n)
 {
 	return (n * sizeof(uint32_t) + NET_LINE - 1) / NET_LINE * NET_LINE;
@@ -265,8 +266,8 @@ static inline unsigned ways_in(int events)
 		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
 }
 
-/* Calls poll(2) for events that came before the queues were entered, and that d_ready
-   does not cover. Returns -EAGAIN if there are any, or 0. */
+/* Calls poll(2), since events that d_ready does not cover may have come before the queues
+   were entered. Returns -EAGAIN if poll(2) finds any event, or 0. */
 static int look_again(struct pollfd *fds, size_t n)
 {
 	int before = defer_cancel(), found = poll(fds, n, 0);
@@ -318,7 +319,7 @@ static void poll_leave(struct pollfd *fds, size_t n, struct net_place *place,
 	}
 }
 
-/* Waits for all, as net_block() for one. Returns 0 if one may be ready; or an error. */
+/* Waits for all descriptors. Returns 0 if a descriptor may be ready, or an error. */
 static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		       int64_t deadline)
 {

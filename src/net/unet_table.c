@@ -84,7 +84,7 @@ enum kind unet__kind_of(int fd)
 	return NET_SOCKET;
 }
 
-/* Sets O_NONBLOCK. Returns 0 if the flag was set before, 1 if it was clear; an error. */
+/* Sets O_NONBLOCK. Returns 0 if the flag was set before, 1 if not, or an error. */
 int unet__set_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -105,8 +105,8 @@ int unet__set_blocking(int fd)
 }
 
 /*
- * Records an adoption, under d_lock. `blocked' says that this adoption found O_NONBLOCK
- * clear; other adoptions at the same time find the flag set. While the kind is
+ * Records an adoption, under d_lock. If `blocked' is set, this adoption found O_NONBLOCK
+ * clear. Other adoptions at the same time find the flag set. While the kind is
  * NET_CLOSING, only `blocked' is recorded, since the old file may still have the number.
  */
 static void found(struct descriptor *d, bool blocked)
@@ -121,8 +121,9 @@ static void found(struct descriptor *d, bool blocked)
 }
 
 /*
- * Adopts the file. Meanwhile d_inside prevents that another file gets the number. If the
- * descriptor is closed or forgotten in between, O_NONBLOCK is cleared again if it was.
+ * Adopts the file. Meanwhile no other file gets the number, because of d_inside. If the
+ * descriptor is closed or forgotten meanwhile, clears O_NONBLOCK again if this call has
+ * set it.
  */
 int unet__adopt(struct descriptor *d, uint32_t generation)
 {

@@ -2,10 +2,10 @@
 /*
  * unet_transfer.c: reads and writes.
  *
- * Most calls pass an attempt(), a function that makes the system call, to net_perform().
- * But most threads block in unet_read() and unet_write(), so these two have loops of
- * their own, which have the smallest frames. Calls that move all bytes have loops, too,
- * and keep the turn from part to part.
+ * Most calls pass to net_perform() a function that makes the system call. But most
+ * threads block in unet_read() and unet_write(), so these two have loops of their own,
+ * which have the smallest frames. Calls that move all bytes have loops, too, and keep the
+ * turn from part to part.
  */
 
 #include <signal.h>
@@ -21,8 +21,7 @@
 
 enum { PARTS = 64 };                    /* the most buffers of one system call */
 
-/* The signal mask, and whether SIGPIPE was pending, before a call that may raise SIGPIPE.
- */
+/* The signal mask, and whether SIGPIPE was pending, before a system call. */
 struct held_signal {
 	sigset_t hs_before;
 	bool     hs_pending;
@@ -44,8 +43,8 @@ static inline ssize_t try_read(const struct descriptor *d, const struct op *o)
 	return result(read(d->d_fd, o->o_buffer, o->o_size));
 }
 
-/* Blocks SIGPIPE, for system calls without a flag for that. release_signal() discards a
-   SIGPIPE that the system call has raised. */
+/* Blocks SIGPIPE, for system calls that have no flag against it. release_signal()
+   discards a SIGPIPE that the system call has raised. */
 static void hold_signal(struct held_signal *h)
 {
 	sigset_t set, pending;
@@ -223,7 +222,7 @@ static void check_message(const struct msghdr *message, const char *call)
 }
 
 /*
- * Reads urgent data, or messages of the error queue, which are not part of the input. The
+ * Reads urgent data or messages of the error queue. Neither is part of the input. The
  * system never waits for such data, and the result does not tell whether there is input.
  */
 APART static ssize_t receive_beside(int fd, const struct op *o)
@@ -261,7 +260,7 @@ static bool goes_to_unix(const struct msghdr *message)
 static const struct uwait_kind peer_full = NET_PAUSE(" to send, for room at the peer");
 
 /*
- * A message with the address of a UNIX socket may find the receiver full. Then the call
+ * If a message has the address of a UNIX socket, the receiver may be full. Then the call
  * pauses and tries again, since no event tells when the receiver has room.
  */
 ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline)
@@ -287,8 +286,8 @@ ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t de
 	return rc < 0 ? rc : n;
 }
 
-/* Waits if n, of a step of a call that moves all bytes, is NET_WAITS. Returns the result
-   of the wait, or n. */
+/* Goes on after a step of a call that moves all bytes. n is the result of the step. If n
+   is NET_WAITS, waits and returns the result of the wait. Otherwise returns n. */
 __attribute__((always_inline))
 static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t deadline,
 				struct turn *t, ssize_t n)
@@ -299,7 +298,7 @@ static inline ssize_t net_go_on(struct descriptor *d, int direction, int64_t dea
 	return n;
 }
 
-/* Ends a call that moves all bytes. Returns n if n is an error, or 0. */
+/* Ends a call that moves all bytes. Returns n if it is an error, otherwise 0. */
 static int end_all(struct descriptor *d, int direction, struct turn *t, ssize_t n,
 		   size_t moved, size_t *done)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * unet_wait.c: how calls on descriptors wait. A call that finds its descriptor not ready
- * blocks in net_block() of src/net/net.h, which calls unet__begin_wait() to enter the
- * queue, and unet__end_wait() after the wait. Events call unet__ready(). The invariants
- * are in src/net/net.h.
+ * unet_wait.c: how calls on descriptors wait. If a call finds its descriptor not ready,
+ * it blocks in net_block() of src/net/net.h. net_block() calls unet__begin_wait() to
+ * enter the queue, and unet__end_wait() after the wait. Events call unet__ready(). The
+ * invariants are in src/net/net.h.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* POLLRDHUP, nanosleep() */
@@ -142,8 +142,7 @@ static void add_told(struct told *told, struct uwait_node *n)
 	told->to_others = n;
 }
 
-/* Finishes the claimed waits: that of to_taker with to_result, the others with `result'.
- */
+/* Finishes the claimed waits. to_taker gets to_result, the other waiters get `result'. */
 void unet__tell(const struct told *told, int result)
 {
 	struct uwait_node *n = told->to_others, *next;
@@ -164,9 +163,9 @@ void unet__doubt(bool *found)
 /* Waiting. */
 
 /*
- * Takes the first call out of the queue, and the polls before the call that want these
- * events; or all such polls and no call, if `polls' is set. Adds the polls that it claims
- * to *told. Returns the claimed call, or NULL. Called under d_lock.
+ * Takes out of the queue the first call, and the polls before it that want these events.
+ * If `polls' is set, takes out all polls that want these events, and no call. Adds the
+ * polls that it claims to *told. Returns the claimed call, or NULL. Called under d_lock.
  */
 static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 				      unsigned events, bool polls, struct told *told)
@@ -187,7 +186,7 @@ static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 	return n;
 }
 
-/* Claims polls and the first call, which gets the turn if it writes or if more waiters
+/* Claims polls and the first call. The call gets the turn if it writes or if more waiters
    follow. Called under d_lock. */
 static void wake_first(struct descriptor *d, int direction, unsigned events,
 		       struct told *told)
@@ -221,9 +220,10 @@ static void now_ready(struct descriptor *d, int direction, unsigned events,
 
 /*
  * Drops the registration with the dispatcher that got the event, unless d_serial names
- * the dispatcher. Otherwise each event would wake a processor that no longer uses the
- * descriptor. A native thread keeps the registration, since it polls only during waits.
- * Called under d_lock, but not during a close, when another file may have the number.
+ * the dispatcher. If the registration stayed, each event would wake a processor that no
+ * longer uses the descriptor. A native thread keeps the registration, since it polls only
+ * during waits. Called under d_lock. Not called during a close, since then another file
+ * may have the number.
  */
 static inline void unwatch(struct descriptor *d)
 {
@@ -239,7 +239,7 @@ APART static void ready_for_all(struct descriptor *d, unsigned events)
 {
 	struct told readers = { 0 }, writers = { 0 };
 
-	if (events & LASTING) {                 /* these end any poll of the queue */
+	if (events & LASTING) {                 /* these end every poll */
 		__atomic_store_n(&d->d_lasting, 1, __ATOMIC_RELAXED);
 		pop_waiters(d, NET_IN, events, true, &readers);
 		pop_waiters(d, NET_OUT, events, true, &writers);
@@ -255,8 +255,8 @@ APART static void ready_for_all(struct descriptor *d, unsigned events)
 	unet__tell(&writers, NET_READY);
 }
 
-/* Handles an event. Is in_ready of struct uinterest, which is called on the native
-   thread that got the event. */
+/* Handles an event. Is in_ready of struct uinterest. Is called on the native thread that
+   got the event. */
 void unet__ready(struct uinterest *interest, unsigned events)
 {
 	struct descriptor *d = (struct descriptor *)(void *)interest;
@@ -297,9 +297,9 @@ bool unet__is_shut(int fd)
 		&& recv(fd, &one, 0, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
-/* Returns the result of a call that got EAGAIN: o_shut if the input was shut down, or
-   -EAGAIN. On datagram sockets and UNIX listeners even a call after the shutdown gets
-   EAGAIN, where a blocking call would return o_shut. */
+/* Returns the result of a call that got EAGAIN: o_shut if the input was shut down,
+   otherwise -EAGAIN. On datagram sockets and UNIX listeners, non-blocking calls get
+   EAGAIN even after the shutdown. Blocking calls would return o_shut. */
 APART ssize_t unet__if_shut(const struct descriptor *d, const struct op *o)
 {
 	struct msghdr *m = o->o_message;
@@ -318,7 +318,7 @@ ssize_t unet__step(attempt *call, struct descriptor *d, int direction,
 }
 
 /* Takes d_writing as soon as no other native thread is in a system call that writes.
-   Returns false if d_writing is reserved, as threads wait to write. */
+   Returns false if d_writing is reserved because threads wait to write. */
 bool unet__await_write(struct descriptor *d)
 {
 	uint8_t now = NET_FREE;
@@ -347,8 +347,8 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 	uwait_unlock(&d->d_lock);
 }
 
-/* Gives the turn to the next waiter, if `is_useful', when a turn or a wait has ended.
-   Called under d_lock. */
+/* Is called under d_lock when a turn or a wait has ended. If `is_useful', gives the turn
+   to the next waiter. */
 static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 		      struct told *told)
 {
@@ -401,7 +401,7 @@ static int register_again(struct uevents *e, struct descriptor *d)
 	return rc < 0 ? rc : 0;
 }
 
-/* Registers the descriptor, unless it was closed, when d_serial is for the next file. */
+/* Registers the descriptor, but not after a close: d_serial is then for the next file. */
 APART static int add_to(struct uevents *e, struct descriptor *d, int direction,
 			uint32_t generation)
 {
@@ -453,7 +453,7 @@ static inline bool is_unready(const struct descriptor *d, int direction)
 }
 
 /* Returns NET_WAITS if a call is to enter the queue. Otherwise the call is to try again:
-   returns NET_READY_TURN if it has the turn, or NET_READY. Called under d_lock. */
+   returns NET_READY_TURN if the call has the turn, or NET_READY. Called under d_lock. */
 APART static int may_wait(struct descriptor *d, int direction, const struct turn *t)
 {
 	uint8_t now = NET_FREE;
@@ -478,9 +478,9 @@ APART static void leave_turn(struct descriptor *d, int direction, struct turn *t
 }
 
 /*
- * Enters the queue. Returns NET_WAITS if the caller must block. Otherwise returns an
- * error; or, if the descriptor may be ready, 0, or NET_READY_TURN if the call still has
- * the turn.
+ * Enters the queue. Returns NET_WAITS if the caller must block. If the descriptor may be
+ * ready, returns NET_READY_TURN if the call still has the turn, or NET_READY, which is 0.
+ * Otherwise returns an error.
  */
 int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 {
@@ -511,9 +511,9 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 }
 
 /*
- * Ends a wait whose result `rc' is not NET_READY. If a call with the turn does not wait,
- * `rc' is what unet__begin_wait() returned. Returns 0 if the call has the turn; -EBADF if
- * the descriptor was closed; or `rc'.
+ * Ends a wait. `rc' is its result, and is not NET_READY. Is also called if a call with
+ * the turn does not have to wait. Then `rc' is the result of unet__begin_wait(). Returns
+ * 0 if the call has the turn; -EBADF if the descriptor was closed; or `rc'.
  */
 int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 {
@@ -544,10 +544,10 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 }
 
 /*
- * Registers the descriptor, and enters the place of a poll or a select into the queue,
- * for the events `ways'. Such waits take no turn. `looks' is set if d_ready does not
- * cover these events, so that the caller looks afterwards.
- * Returns 0; -EAGAIN if the descriptor may be ready; -EBADF if it was closed; an error.
+ * Registers the descriptor, and puts the place of a poll or a select into the queue, for
+ * the events `ways'. Such waits take no turn. If d_ready does not cover these events,
+ * `looks' is set, and the caller looks afterwards.
+ * Returns 0; -EAGAIN if the descriptor may be ready; -EBADF after a close; or an error.
  */
 int unet__join(struct net_place *place, struct descriptor *d, int direction,
 	       unsigned ways, bool looks, uint32_t generation)

@@ -31,7 +31,7 @@
 
 enum {
 	IDLE_SECONDS = 10,              /* seconds until an idle native thread ends */
-	MOMENT       = 1000000,         /* ns between looks for ended native threads */
+	MOMENT       = 1000000,         /* ns between two looks for ended threads */
 	BLOCK_ROOM   = 256,             /* bytes that uwait_block() needs, at -O0 */
 };
 
@@ -79,7 +79,7 @@ struct job *uoffload__new_job(enum job_kind kind, void (*func)(void *data),
 	return job;
 }
 
-/* Waits for a job and takes the first. Returns false if this native thread must end. */
+/* Waits for jobs, and takes the first. Returns false if this native thread must end. */
 static bool dequeue(struct crew *c, struct job **job)
 {
 	struct timespec until;
@@ -138,8 +138,8 @@ static void perform_job(struct job *job)
 }
 
 /*
- * Joins the native thread that has ended last, if any. `ends' says that the caller ends,
- * too. Then the next call joins the caller. Called under o_lock, which is released.
+ * Joins the native thread that has ended last, if any. If `ends' is set, the caller ends,
+ * too, and the next call joins the caller. Called under o_lock, which is released.
  */
 static void join_worker(bool ends)
 {
@@ -280,7 +280,7 @@ int uoffload__name(void (*func)(void *argument), void *argument, size_t size)
 	return offload_as(OFFLOAD_NAMES, func, NULL, argument, size, USCHED_NEVER);
 }
 
-/* Wakes idle native threads, which look whether they must end. Called under o_lock. */
+/* Makes idle native threads look whether they must end. Called under o_lock. */
 static void wake_all(void)
 {
 	for (int i = 0; i < OFFLOAD_CLASSES; i++)
@@ -321,7 +321,7 @@ static void report_going(unsigned queued)
 }
 
 /* Waits for o_quiet, under o_lock. Returns -ETIMEDOUT, or 0 if the caller is to look
-   again. The wait goes by the clock of the day, so its end may be at a wrong time. */
+   again. The wait uses the clock of the day, so it may end at a wrong time. */
 static int wait_quiet(int64_t deadline)
 {
 	int64_t now = when_now(), left = deadline > now ? deadline - now : MOMENT;

@@ -5,8 +5,9 @@
  *
  * If the case of a channel can be done at once, no places are made. Otherwise each case
  * gets a place before a descriptor is tried, since the place of a descriptor keeps the
- * generation that the whole call uses. In the queue of the descriptor this place is like
- * that of a poll: a grant transfers nothing, and afterwards all cases are tried again.
+ * generation that the whole call uses. In the queue of the descriptor, such a place acts
+ * like the place of a poll: a grant transfers nothing, and afterwards all cases are tried
+ * again.
  */
 #include <stdio.h>
 
@@ -21,7 +22,7 @@ enum {
 	MIXED     = SELECT_TIRED + 1,   /* a result: the next case is for a descriptor */
 };
 
-/* What the place of a descriptor has in place of a value. */
+/* What the place of a descriptor holds. The place of a channel holds a value there. */
 struct descriptor_case {
 	struct descriptor *dc_entry;    /* NULL: dc_fd is beyond the table */
 	int                dc_fd;
@@ -67,9 +68,9 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 			  .kd_tell = tell_channels, .kd_number = true }
 
 /*
- * The kinds of waits, by the first case and by whether there are others. Readers from
- * outside of the process cannot call kd_tell. For them name, object and way are those of
- * the first case.
+ * The kinds of waits. The indices are the direction of the first case, and whether there
+ * are other cases. A reader outside of the process cannot call kd_tell, and sees name,
+ * object and way of the first case.
  */
 static const struct uwait_kind channel_cases[2][2] = {
 	{ CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
@@ -128,10 +129,10 @@ static inline size_t any(size_t n)
 }
 
 /*
- * Does a case that can be done at once. The first case that is tried counts the call, if
- * `counts' is set. Returns 0 if case *done was done; SELECT_BUSY if all have to wait;
- * SELECT_TIRED if the thread has to yield first; MIXED if case *done is to be tried next,
- * and is for a descriptor.
+ * Does a case that can be done at once. If `counts' is set, the first case that is tried
+ * counts the call. Returns 0 if case *done was done; SELECT_BUSY if all cases have to
+ * wait; SELECT_TIRED if the thread has to yield first; MIXED if the next case to try,
+ * *done, is for a descriptor.
  */
 static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 {
@@ -161,7 +162,7 @@ static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 	return SELECT_BUSY;
 }
 
-/* Returns the bytes of all places, or SIZE_MAX if these are more than memory can have. */
+/* Returns the number of bytes of all places, or SIZE_MAX on overflow. */
 static size_t places_size(const struct usync_case *cases, size_t n)
 {
 	size_t size = 0;
@@ -242,7 +243,7 @@ static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadlin
 	return rc;
 }
 
-/* Does what try_all() does, but by places. Begins at the case `from'. */
+/* Does what try_all() does, but with places, and begins at the case `from'. */
 static int try_places(struct chan_place *first, struct usync_case *cases, size_t from,
 		      int64_t deadline, bool counts, int *done)
 {
@@ -272,8 +273,8 @@ static int try_places(struct chan_place *first, struct usync_case *cases, size_t
 }
 
 /*
- * Returns whether the case can be done by the buffer or by a partner other than `w', or
- * fails since the channel was closed. Called under ch_lock.
+ * Returns whether the case need not wait: the buffer or a partner other than `w' can do
+ * the case, or the channel was closed, so that the case fails. Called under ch_lock.
  */
 static inline bool could(const struct usync_case *k, const struct uwaiter *w)
 {
@@ -302,7 +303,7 @@ static int push_chan(const struct usync_case *k, struct chan_place *p)
 
 /*
  * Puts all places into their queues. From the first push on, partners may claim the
- * waiter. Returns 0; -EAGAIN if a case can be done at once, so that some places were not
+ * waiter. Returns 0; -EAGAIN if a case can be done at once, and so some places were not
  * pushed; or an error.
  */
 static int push_all(struct chan_place *p, const struct usync_case *cases)
@@ -321,8 +322,8 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 }
 
 /*
- * Takes all nodes out of their queues, except that of the case that a partner has done.
- * The partner has taken that node out, and the channel of that case may be gone.
+ * Takes all nodes out of their queues, except the node of the case that a partner has
+ * done. The partner has taken out that node, and the channel of that case may be gone.
  */
 static void remove_all(struct chan_place *p, const struct usync_case *cases, int result)
 {
@@ -342,8 +343,8 @@ static void remove_all(struct chan_place *p, const struct usync_case *cases, int
 }
 
 /*
- * Returns the index of the channel's case that was granted; or -EAGAIN if a descriptor is
- * ready or was closed, so that all cases are to be tried again.
+ * If the case of a channel was granted, returns its index. If a descriptor is ready or
+ * was closed, returns -EAGAIN: all cases are to be tried again.
  */
 static int end_select(struct chan_place *p, struct usync_case *cases, int result)
 {
@@ -368,7 +369,7 @@ static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t 
 	int rc = uwait_error(w);
 
 	if (rc == 0 && mixed)
-		/* A grant needs the events, so they are made before one is possible. */
+		/* A grant needs the events, so the events are made first. */
 		rc = uwait__events(w, &e);
 	if (rc)
 		return rc;
@@ -384,8 +385,8 @@ static int wait_any(struct chan_place *first, struct usync_case *cases, int64_t 
 	return rc;
 }
 
-/* Selects with places. `mixed' is set if some cases are for descriptors, and the cases
-   from `from' on were not tried. */
+/* Selects with places. If `mixed' is set, some cases are for descriptors, and the cases
+   from `from' on were not tried yet. */
 static int select_places(struct usync_case *cases, size_t n, int64_t deadline,
 			 const void *where, bool mixed, size_t from)
 {
