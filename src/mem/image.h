@@ -12,7 +12,7 @@
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE   0               /* the system reserves nothing, or everything */
 #endif
-/* -1 is in place of advice that this system does not know: madvise(2) refuses -1. */
+/* -1 stands for advice that this system does not know: madvise(2) refuses -1. */
 #ifndef MADV_HUGEPAGE
 #define MADV_HUGEPAGE   (-1)
 #define MADV_NOHUGEPAGE (-1)
@@ -39,7 +39,7 @@ struct uimage_block {
 struct uimage_held {
 	size_t   hd_count;
 	size_t   hd_from;               /* no free block has a lower number */
-	bool     hd_dirty;              /* blocks were added since pages were dropped */
+	bool     hd_dirty;              /* blocks were added after the last drop */
 	bool     hd_plain;              /* MADV_NOHUGEPAGE was called for the arena */
 	uint64_t hd_bits[];             /* 1: the block is free */
 };
@@ -50,8 +50,8 @@ UIMAGE_PRIVATE void uimage__count_free(struct uimage_pool *pool, struct uimage_c
 
 /*
  * Takes free blocks out of the bits of an arena, in order of address, and puts them into
- * *list: a batch at most, and at least one, since cl_held is not 0. Returns how many were
- * taken. Under ip_lock.
+ * *list. cl_held must not be 0. Takes at least one block, and a batch at most. Returns
+ * how many blocks were taken. Under ip_lock.
  */
 UIMAGE_PRIVATE size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,
 					struct uimage_block **list);

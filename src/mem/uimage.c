@@ -4,13 +4,13 @@
  *
  * For each class a cache has a list of free blocks, and one spare batch, so that
  * allocations around the edge of a batch do not go to the pool each time (magazines: J.
- * Bonwick and J. Adams, USENIX 2001). Whole batches go back to the pool, and so get from
- * processors that free to processors that allocate.
+ * Bonwick and J. Adams, USENIX 2001). Whole batches go back to the pool. So blocks get
+ * from processors that free them to processors that allocate them.
  *
- * Each arena of a class is twice as large as the one before, so a program with ten
- * threads maps little, and a program with ten million maps seldom. Large arenas are
- * aligned for huge pages and ask for huge pages: with small pages, a program that runs a
- * million threads in turn would miss the TLB at each thread.
+ * Each arena of a class is twice as large as the arena before, so a program with ten
+ * threads maps little, and a program with ten million threads maps seldom. Large arenas
+ * are aligned for huge pages and ask for huge pages: with small pages, a program that
+ * runs a million threads in turn would miss the TLB at each thread.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* MAP_ANONYMOUS, madvise */
@@ -53,7 +53,7 @@ static size_t round_up(size_t size, size_t unit)
 	return (size + unit - 1) / unit * unit;
 }
 
-/* Returns the head of a chunk with as many records as fit behind all their rests. */
+/* Returns the head of a chunk with as many records as fit. Rests precede the records. */
 static struct uimage_chunk plan_chunk(size_t record, size_t rest)
 {
 	size_t count = (UIMAGE_CHUNK - UIMAGE_HEAD - IMAGE_LINE) / (record + rest);
@@ -222,7 +222,7 @@ static void *map_aligned(size_t size, size_t align)
 	return p + before;
 }
 
-/* Maps an arena, unless the newest has room for a block. Returns false for no memory. */
+/* Maps an arena if the newest arena is full. Returns false if there is no memory. */
 static bool pool_grow(struct uimage_pool *pool, struct uimage_class *c)
 {
 	bool records = c == &pool->ip_class[UIMAGE_RECORD];
@@ -265,7 +265,7 @@ static bool is_first(const struct uimage_arena *a, const char *record)
 	return (uintptr_t)record % UIMAGE_CHUNK == a->ar_chunk.ik_first;
 }
 
-/* Puts new blocks of the newest arena into *list, a batch at most. Returns how many. */
+/* Puts new blocks of the newest arena, a batch at most, into *list. Returns how many. */
 static size_t carve(struct uimage_class *c, struct uimage_block **list)
 {
 	struct uimage_arena *a = c->cl_arenas;
@@ -288,8 +288,8 @@ static size_t carve(struct uimage_class *c, struct uimage_block **list)
 	return n;
 }
 
-/* Fills an empty shelf from the first of these that has blocks: the spare batch, the
-   pool's batches, the free blocks of arenas, new blocks of an arena. */
+/* Fills an empty shelf from the first source that has blocks: the spare batch, the pool's
+   batches, the free blocks of arenas, or new blocks of an arena. */
 static bool refill(struct uimage_shelf *shelf, struct uimage_pool *pool,
 		   size_t which)
 {
@@ -415,7 +415,7 @@ int uimage_stacks_map(struct uimage_stacks *stacks, size_t count, size_t size)
 	if (size > SIZE_MAX / 4)
 		return -ENOMEM;
 	stacks->is_size = round_up(size, page_size());
-	/* The stride is odd, in pages: else all tops would share few sets of a TLB. */
+	/* An odd number of pages, or else all tops would share few sets of a TLB. */
 	stacks->is_stride = (stacks->is_size + guard) | page_size();
 	if (count > SIZE_MAX / 2 / stacks->is_stride)
 		return -ENOMEM;

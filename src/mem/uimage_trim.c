@@ -3,16 +3,16 @@
  * uimage_trim.c: how the memory of free blocks goes back to the system.
  *
  * A list of free blocks runs through the blocks, so their pages cannot be dropped. So
- * batches are first taken apart: each block becomes a bit in its arena. Then each page is
- * dropped of which the bits of all blocks are set. A cache that finds no batch takes
- * blocks out of the bits again, before new blocks are carved.
+ * batches are first taken apart: each block becomes a bit in its arena. Then a page is
+ * dropped if the bits of all its blocks are set. A cache that finds no batch takes blocks
+ * out of the bits again, before new blocks are carved.
  *
  *	batches  -- take_apart() -->  bits of arenas  -- drop_some() -->  no memory
  *	                                    |
  *	caches  <- uimage__take_held() -----+
  *
- * In each period only as many batches are taken apart as were free for the whole period
- * before (Bonwick and Adams' working set). So memory that is used in turns stays.
+ * Each period takes apart only the number of batches that were free during the whole
+ * period before (Bonwick and Adams' working set). So memory that is used in turns stays.
  *
  * The page with the head of a chunk of records stays, since uimage_rest() reads the head,
  * even for a handle that is used too late. The head keeps the bits that are to outlive
@@ -109,7 +109,7 @@ static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
 	__atomic_store_n(&pool->ip_work, 1, __ATOMIC_RELAXED);
 }
 
-/* Takes apart the batches that are too many: cl_excess, but STEP blocks at most. */
+/* Takes apart up to cl_excess batches, with at most STEP blocks together. */
 static void take_apart(struct uimage_pool *pool, struct uimage_class *c)
 {
 	size_t n = STEP / c->cl_batch;
@@ -145,7 +145,7 @@ static size_t carved(const struct uimage_class *c, const struct uimage_arena *a)
 	return number_of(c, a, a->ar_carved);
 }
 
-/* Returns the number of the first bit from `i' on that is `set', or `end' if none is. */
+/* Returns the number of the first bit from `i' on that equals `set', or else `end'. */
 static size_t seek(const uint64_t *bits, size_t i, size_t end, bool set)
 {
 	while (i < end) {
@@ -170,8 +170,9 @@ void uimage_drop(void *p, size_t size)
 }
 
 /*
- * The first record of a dropped page may begin on the page before, which stays. The part
- * there is set to zeros first, so that a late handle finds a whole record of zeros.
+ * The first record of a dropped page may begin on the page before, and that page stays.
+ * So the part of the record on that page is set to zeros first. Then a late handle finds
+ * a whole record of zeros.
  */
 static void clear_front(char *records, size_t n, size_t size)
 {
@@ -240,7 +241,7 @@ static size_t drop_run(struct uimage_pool *pool, struct uimage_class *c,
 	return end;
 }
 
-/* Drops pages of an arena, from where the last call has ended. */
+/* Drops pages of an arena. Begins where the last call has ended. */
 static void drop_some(struct uimage_pool *pool, struct uimage_class *c)
 {
 	struct uimage_arena *a = c->cl_drop;
@@ -311,7 +312,7 @@ void uimage_cache_trim(struct uimage_cache *cache)
 	}
 }
 
-/* Restores kept bits; atomic, since a handle that is used too late may read the word. */
+/* Restores kept bits. The store is atomic: a handle used too late may read the word. */
 static void restore_word(const struct uimage_pool *pool, char *record)
 {
 	uint32_t *word = (uint32_t *)(void *)(record + pool->ip_kept_at);
