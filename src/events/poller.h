@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * poller.h: the poller, which asks the system for descriptors that are ready. Private to
+ * poller.h: the poller, which asks the system which descriptors are ready. Private to
  * uevents.c, which calls these functions, and to uevents_epoll.c, which defines them by
  * epoll(7). A struct events has one poller at most. Times are in ns. Errors are negative.
  */
@@ -23,7 +23,7 @@ struct uinterest;
 /* Makes a poller with its descriptors. If `rung', the first sleep ends at once. */
 POLLER_PRIVATE int uevents__poller_open(struct poller **p, bool rung);
 
-/* Closes the descriptors, without any other system call: the parent may use them. */
+/* Closes the descriptors. Makes no other system call, since the parent may use them. */
 POLLER_PRIVATE void uevents__poller_close(struct poller *p);
 
 /* Reports that the program has closed or replaced a descriptor of a poller. Aborts. */
@@ -36,12 +36,12 @@ POLLER_PRIVATE int uevents__poller_again(struct poller *p, int fd, unsigned ways
 					 struct uinterest *i);
 POLLER_PRIVATE void uevents__poller_remove(struct poller *p, int fd);
 
-/* Interrupts a sleep, as uevents_interrupt(). From any native thread. */
+/* Interrupts a sleep, as uevents_interrupt() does. Any native thread may call this. */
 POLLER_PRIVATE void uevents__poller_interrupt(struct poller *p);
 
 /*
  * Sleeps for `left' ns at most, or without limit if `forever'. Returns how many
- * descriptors were found ready, POLLER_BATCH at most; -1: a signal came.
+ * descriptors were found ready, POLLER_BATCH at most; or -1 if a signal came.
  */
 POLLER_PRIVATE int uevents__poller_sleep(struct poller *p, bool forever, int64_t left);
 
@@ -49,8 +49,9 @@ POLLER_PRIVATE int uevents__poller_sleep(struct poller *p, bool forever, int64_t
 POLLER_PRIVATE void uevents__poller_tell(struct poller *p, int n);
 
 /*
- * Returns a descriptor that becomes readable when a sleep would end, or when the time
- * `when', unless 0, has come. Returns -ENOTSUP in a simulation; or another error.
+ * Returns a descriptor that becomes readable when a sleep would end. Unless `when' is 0,
+ * it also becomes readable when the time `when' has come. Returns -ENOTSUP in a
+ * simulation; or another error.
  */
 POLLER_PRIVATE int uevents__poller_expose(struct poller *p, int64_t when);
 

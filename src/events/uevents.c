@@ -10,14 +10,15 @@
  * 	                 |           |
  * 	               child       child
  *
- * x_prev is the previous expiry in a list of children; for the first child, the parent.
- * For the expiry due first, x_prev is the heap itself; x_prev is never NULL while armed.
+ * x_prev is the previous expiry in a list of children. For the first child, x_prev is the
+ * parent. For the expiry due first, x_prev is the heap itself. So x_prev is never NULL
+ * while the expiry is armed.
  *
- * A million deadlines armed in order would be a million children of the first, and the
- * end of the first would merge a million children at once. So the newest children are
+ * If a million deadlines were armed in order, the first would have a million children,
+ * and the end of the first would merge all of them at once. So the newest children are
  * merged as a binary counter carries: at every second e_arm the last two, at every fourth
  * e_arm the last four, and so on. The first then has about twenty children. For the same
- * reason a look expires EXPIRIES at most, and leaves the rest to the next looks.
+ * reason a look expires at most EXPIRIES timers, and leaves the rest to the next looks.
  *
  * The poller (src/events/poller.h) finds which descriptors are ready. The poller needs a
  * few descriptors itself. If the process has no descriptors left, timers still work:
@@ -59,7 +60,7 @@ struct events {
 	struct uexpiry     ve_heap;     /* x_child: the expiry due first */
 	uint32_t           ve_armed;    /* calls of e_arm, mod 2^32 */
 	uexpired_fn       *ve_expired;  /* the function of all expiries */
-	int64_t            ve_looked;   /* when e_poll() last polled for UEVENTS_LOOK */
+	int64_t            ve_looked;   /* time of the last poll for UEVENTS_LOOK */
 	bool               ve_rung;     /* under ve_lock: interrupted without a poller */
 	pthread_mutex_t    ve_lock;
 	pthread_cond_t     ve_bell;     /* signalled when ve_rung or ve_poller is set */
@@ -135,7 +136,7 @@ void uevents__lost(int fd)
 	abort();
 }
 
-/* Returns the time of the expiry due first; USCHED_NEVER: no expiry is armed. */
+/* Returns the time of the expiry due first, or USCHED_NEVER if no expiry is armed. */
 static int64_t first_due(const struct events *v)
 {
 	return v->ve_heap.x_child ? v->ve_heap.x_child->x_when : USCHED_NEVER;
@@ -146,7 +147,7 @@ static struct poller *poller_of(const struct events *v)
 	return __atomic_load_n(&v->ve_poller, __ATOMIC_ACQUIRE);
 }
 
-/* Sleeps without a poller: until the time `until', an interrupt, or a poller opens. */
+/* Sleeps without a poller until the time `until', an interrupt, or a new poller. */
 static void sleep_bare(struct events *v, int64_t until)
 {
 	struct timespec t = when_of(until);
@@ -186,7 +187,7 @@ static void count_events(uint64_t *counter, int n)
 	__atomic_store_n(counter, *counter + (uint64_t)n, __ATOMIC_RELAXED);
 }
 
-/* Merges two heaps: the one due later becomes a child of the other. */
+/* Merges two heaps: the heap due later becomes a child of the other. */
 static struct uexpiry *merge(struct uexpiry *a, struct uexpiry *b)
 {
 	if (b->x_when < a->x_when) {
@@ -205,8 +206,8 @@ static struct uexpiry *merge(struct uexpiry *a, struct uexpiry *b)
 }
 
 /*
- * Merges a list of children: in pairs from the first on, then the pairs from the last
- * back.
+ * Merges a list of children: in pairs, from the first child to the last; then the pairs,
+ * from the last pair to the first.
  */
 static struct uexpiry *merge_all(struct uexpiry *first)
 {
@@ -230,7 +231,7 @@ static struct uexpiry *merge_all(struct uexpiry *first)
 	return all;
 }
 
-/* Takes `x' out of the heap. The merged children of `x', due later, take that place. */
+/* Takes `x' out of the heap. The children of `x' are merged and take its place. */
 static void disarm_expiry(struct uevents *e, struct uexpiry *x)
 {
 	struct uexpiry *rest = merge_all(x->x_child), *prev = x->x_prev;
@@ -293,7 +294,7 @@ static void poll_events(struct uevents *e, int64_t until)
 		expire(v);
 }
 
-/* The e_interrupt of the events. From any native thread. */
+/* Is e_interrupt of the events. Any native thread may call this. */
 static void interrupt_sleep(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
@@ -329,7 +330,7 @@ static void close_events(struct uevents *e)
 	free(v);
 }
 
-/* Opens the poller, unless it is open, and ends a sleep without a poller. */
+/* Opens the poller, unless it is open. That ends a sleep without a poller. */
 static int open_poller(struct events *v)
 {
 	struct poller *p = NULL;
@@ -466,7 +467,7 @@ void uevents__hold(int on)
 	(on ? pthread_mutex_lock : pthread_mutex_unlock)(&pollers_lock);
 }
 
-/* In the child of a fork, closes the pollers, by which the parent still waits. */
+/* In the child of a fork, closes the pollers. The parent still waits by them. */
 void uevents__forked(void)
 {
 	struct events *v;

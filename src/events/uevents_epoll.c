@@ -67,7 +67,7 @@ void uevents__poller_close(struct poller *p)
 	free(p);
 }
 
-/* Registers a descriptor: for epoll, a number together with its open file. */
+/* Registers a descriptor. For epoll that is a number together with its open file. */
 static int add_new(struct poller *p, int fd, uint32_t edges, struct uinterest *i)
 {
 	struct epoll_event event = { .events = edges | EPOLLET, .data = { .ptr = i } };
@@ -182,8 +182,8 @@ void uevents__poller_tell(struct poller *p, int n)
 	}
 }
 
-/* Returns the descriptor of epoll, which can be polled. The time `when' is set in a
-   timerfd that is registered with epoll. */
+/* Returns the descriptor of epoll, which can be polled. Sets the time `when' in a
+   timerfd, and registers the timerfd with epoll. */
 int uevents__poller_expose(struct poller *p, int64_t when)
 {
 	struct itimerspec spec = { .it_value = when_of(when) };
