@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dump.h: what uinspect.c collects and uinspect_show.c writes; and pins, which keep the
- * schedulers from being destroyed meanwhile, for uinspect_metrics.c as well. Private.
+ * dump.h: what uinspect.c collects and uinspect_show.c writes. Also pins, by which these
+ * files and uinspect_metrics.c keep the schedulers from being destroyed. Private.
  */
 #ifndef USCHED_DUMP_H
 #define USCHED_DUMP_H
@@ -81,7 +81,7 @@ struct task {
 	struct uproc *tk_proc;
 	unsigned      tk_scheduler;
 	unsigned      tk_number;
-	int           tk_state;         /* protected by du_lock, as tk_steps is */
+	int           tk_state;         /* under du_lock, like tk_steps */
 	unsigned      tk_steps;         /* batches begun, plus batches ended */
 	unsigned      tk_seen;          /* tk_steps when the dump last saw a change */
 	int64_t       tk_since;         /* ns: the time of that change */
@@ -91,7 +91,7 @@ struct task {
 	void         *tk_records[DUMP_BATCH];
 	size_t        tk_got, tk_at;
 	size_t        tk_threads;
-	struct ustack_why tk_why;       /* tk_why and tk_key: of the thread looked at */
+	struct ustack_why tk_why;       /* this and tk_key: of the present thread */
 	struct group_key tk_key;
 	const char   *tk_top, *tk_bottom;
 	uintptr_t     tk_frames[SNAP_FRAMES];
@@ -112,7 +112,7 @@ struct dump {
 	size_t          du_count;
 	pthread_mutex_t du_lock;
 	pthread_cond_t  du_changed;
-	size_t          du_users;       /* the dump and collectors, under du_lock */
+	size_t          du_users;       /* the dump and its collectors; under du_lock */
 	struct chunk   *du_chunks;      /* this and the next four: under du_lock */
 	struct group   *du_buckets[DUMP_BUCKETS];
 	struct group   *du_newest;

@@ -47,8 +47,8 @@ struct uinspect_snap {
 SNAP_PRIVATE void uinspect__ask(struct uinspect_snap *s, struct uproc *p);
 
 /*
- * Fills in `s', in the handler of that signal. Does nothing if this native thread is not
- * the one that was asked, since its answer may come when another processor was asked.
+ * Called by the handler of that signal. Fills in `s'. Does nothing if this native thread
+ * was not asked last: a late signal may be handled after another processor was asked.
  * `sched' is the dispatcher of this native thread, or NULL if the caller has made sure
  * that this native thread was asked.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.h: events of processors in rings, which utrace.c writes and a reader from outside
- * of the process, tools/usched_view/trace.py, reads. Private.
+ * trace.h: events of processors, in rings. utrace.c writes the rings. A reader outside of
+ * the process, tools/usched_view/trace.py, reads them. Private.
  *
  * A reader finds the structs by src/proc/layout.h. To begin a trace, the reader writes to
  * tc_asked the log2 of a number of events, from 6 to 26. Then each processor traces from
@@ -9,9 +9,9 @@
  * 0. If there are several readers, the last value written counts. p_ring of a processor,
  * and rg_events, are NULL until the first trace.
  *
- * Event n of a ring is in rg_events at n % rg_size. The event is valid if n >= rg_begin,
- * and if rg_count, read after the event, is at most n + rg_size - 8, because the
- * processor goes on meanwhile and overwrites the oldest events.
+ * Event n of a ring is in rg_events at n % rg_size. The processor goes on while events
+ * are read, and overwrites the oldest. So the event is valid if n >= rg_begin, and if
+ * rg_count, read after the event, is at most n + rg_size - 8.
  */
 #ifndef USCHED_TRACE_H
 #define USCHED_TRACE_H
@@ -24,7 +24,7 @@
 /* Kinds of events. The thread is v_thread, `other' is v_other; v_what has `number'. */
 enum utrace_kind {
 	UTRACE_OFF = 1,         /* the trace of the processor ends */
-	UTRACE_SWITCH,          /* the thread runs; before, `other' ran, if not 0 */
+	UTRACE_SWITCH,          /* the thread runs; `other' ran before, or 0 */
 	UTRACE_BLOCK,           /* the thread blocks: see enum utrace_why */
 	UTRACE_WAKE,            /* the thread can run; `other' has woken it, or 0 */
 	UTRACE_POST,            /* `other', a thread or native thread, sends mail */
@@ -39,9 +39,9 @@ enum utrace_kind {
 enum utrace_why {
 	/* Why a thread blocks. */
 	UTRACE_WAITS = 1,       /* the thread waits for a token */
-	UTRACE_GRANT,           /* for the object `other'; `number' is the address of
-				   its struct uwait_kind, less that of usched__layout,
-				   or 0 */
+	UTRACE_GRANT,           /* it waits for the object `other'; `number' is 0, or
+				   the address of the object's struct uwait_kind, less
+				   the address of usched__layout */
 	UTRACE_JOINS,
 	UTRACE_YIELDS,
 	UTRACE_PREEMPTED,

@@ -16,14 +16,14 @@
  * runs, no other thread of the processor does.
  *
  * A task is a processor's part of a dump. During a batch a task belongs to the collector,
- * and otherwise to the dump, as tk_state tells, under du_lock. Between batches the dump
+ * otherwise to the dump. tk_state, under du_lock, tells which. Between batches the dump
  * may give up a processor that does not answer. Then the task has what was collected so
- * far, and the collector ends when it runs at last. The last user of a dump frees it.
+ * far, and the collector ends the next time it runs. The last user of a dump frees it.
  *
  * uprocs_destroy() waits while the scheduler is pinned.
  *
- * If a processor does not answer, the dump asks by the signal of uinspect_install() what
- * runs there: see snap.h.
+ * If a processor does not answer, the dump sends the signal of uinspect_install() to ask
+ * what runs there: see snap.h.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* pthread_setname_np() */
@@ -86,7 +86,7 @@ void uinspect__unpin(struct pins *n)
 	n->pn_all = NULL;
 }
 
-/* Tries again with more room if there are more schedulers than the room is for. */
+/* If there are more schedulers than fit, tries again with more room. */
 int uinspect__pin(struct pins *n)
 {
 	size_t room = 4, found;
@@ -189,7 +189,7 @@ static void *get_memory(struct dump *d, size_t size)
 }
 
 /* Returns a copy of the text, or NULL if the text is empty or there is no memory. Called
-   as get_memory(). */
+   like get_memory(). */
 static const char *keep_text(struct dump *d, const char *text)
 {
 	size_t size = strlen(text) + 1;
@@ -439,8 +439,8 @@ static int ask_all(struct dump *d)
 	return 0;
 }
 
-/* Returns false if the task is done, or gives up a processor that does not answer. Called
-   under du_lock. */
+/* Returns whether the dump still waits for the task. Gives up the processor if it has not
+   answered for ANSWER_IN. Called under du_lock. */
 static bool expects(struct task *k, int64_t now)
 {
 	if (k->tk_state >= TASK_DONE)
@@ -470,13 +470,14 @@ static void await_all(struct dump *d)
 		if (expected)
 			pthread_cond_timedwait(&d->du_changed, &d->du_lock, &t);
 	}
-	for (size_t i = 0; i < d->du_count; i++) /* without the collector */
+	for (size_t i = 0; i < d->du_count; i++) /* not the collector */
 		d->du_tasks[i]->tk_all = uproc_count(d->du_tasks[i]->tk_proc)
 			- (d->du_tasks[i]->tk_state == TASK_GONE);
 	pthread_mutex_unlock(&d->du_lock);
 }
 
-/* Returns false if no answer comes, as `p' blocks the signal or sleeps in the kernel. */
+/* Asks the native thread of `p' for a snap. Returns false if no answer comes. Then that
+   native thread blocks the signal, or sleeps in the kernel. */
 static bool snap_native(struct uproc *p, int sig)
 {
 	__atomic_store_n(&inspector.i_native, p->p_native, __ATOMIC_RELAXED);
@@ -627,7 +628,7 @@ static void *dump_when_posted(void *unused)
 	return NULL;
 }
 
-/* Makes the native thread that dumps, and that handles no signals. Under i_lock. */
+/* Makes the native thread that dumps. It handles no signals. Called under i_lock. */
 static int make_native(void)
 {
 	pthread_t native;

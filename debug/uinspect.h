@@ -15,7 +15,7 @@
  *	thread 0x7f18, processor 0.1, mutex 0x5590, held by 0x7f20
  *
  * Threads with the same function, state and calls form a group. The largest group comes
- * first. An address is that in memory; then comes the address in the file, for
+ * first. 0x... is an address in memory. Behind it come the address in the file, for
  * addr2line(1), and the function if the file has a symbol table. The address of a call is
  * that of its last byte. Processor 0.1 is the second processor of the first scheduler.
  * The holder is the thread with the address behind "held by". If the dump has no such
@@ -30,10 +30,11 @@
  *
  * A thread of the library visits the threads of a processor, in pieces of 256 threads or
  * a third of a millisecond. The processor's threads run between the pieces. So each
- * thread is shown as it is at one time, but not all at the same time. For example, a
- * thread may join one that was visited before. A processor that sleeps is woken. If a
- * processor does not answer for a second, a thread keeps the processor, as it computes or
- * blocks natively. The dump says so, and only counts the threads that were not visited.
+ * thread is shown as it is at one time, but different threads at different times. For
+ * example, a thread may join a thread that was visited before. A processor that sleeps is
+ * woken. If a processor does not answer for a second, a thread keeps the processor: it
+ * computes or blocks natively. The dump says so. The threads that were not visited are
+ * only counted.
  * After uinspect_install() the dump also shows the thread that keeps the processor, and
  * the calls of that thread. If less than 16 KiB are left on the stack of a thread, only
  * the last call is shown.
@@ -66,11 +67,11 @@ int uinspect_dump(int fd, unsigned how);
 /*
  * Makes a native thread that dumps to standard error whenever the signal `sig' comes,
  * for example SIGQUIT, also while no processor answers. The signal handler only wakes
- * that native thread. From then on, if a processor does not answer, each dump sends `sig'
- * to the native thread of the processor, to ask for the thread that runs there and its
- * calls. The calls are known on x86-64 and AArch64 with glibc. So a system call in which
- * a thread blocks natively may fail with EINTR, unless SA_RESTART covers that system
- * call. The child of a fork does not have the native thread that dumps.
+ * that native thread. After this call, if a processor does not answer, each dump sends
+ * `sig' to the native thread of the processor, to ask for the thread that runs there and
+ * its calls. So if a thread blocks natively in a system call, the call may fail with
+ * EINTR, unless SA_RESTART covers that system call. The calls are known on x86-64 and
+ * AArch64 with glibc. The child of a fork does not have the native thread that dumps.
  * 0; -EINVAL: no such signal; -EAGAIN: as uinspect_dump(); -ENOTSUP: SINGLE_THREAD.
  * Does not switch.
  */
@@ -87,8 +88,8 @@ void uinspect__forked(void);
  *	# TYPE usched_parks_total counter
  *	usched_parks_total{scheduler="0",processor="0"} 1234
  *
- * Units are bytes and seconds. Schedulers are numbered in the order in which they were
- * created, and not as in a dump. If the newest scheduler is destroyed, the next one that
+ * Units are bytes and seconds. Schedulers are numbered in the order of their creation,
+ * unlike in a dump. If the newest scheduler is destroyed, the next one that
  * is created gets the same number, with counters that begin at 0. The processors are not
  * asked, so the call works while they compute, block or sleep.
  * 0, or an error of write(2); -ENOMEM: no memory.

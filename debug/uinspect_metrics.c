@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uinspect_metrics.c: counters of processors, as Prometheus takes them (text format
- * 0.0.4).
+ * uinspect_metrics.c: counters of processors, in the text format 0.0.4 of Prometheus.
  *
  * A counter is a word that any native thread may read, without help of the processor. The
- * counters are read one after the other. The text is written after the schedulers
- * were unpinned, since a write may wait for long.
+ * counters are read one after the other. A write may wait for long, so the schedulers are
+ * unpinned before the text is written.
  */
 #include "uinspect.h"
 
@@ -76,7 +75,8 @@ static const struct metric {
 
 #define LOOK_UP(member) __atomic_load_n(&(member), __ATOMIC_RELAXED)
 
-/* Returns about how many threads are ready, as the two counters are read one by one. */
+/* Returns how many threads are ready. This is inexact, because the two counters are read
+   one after the other. */
 static uint64_t queue_length(const struct uproc *p)
 {
 	size_t head = __atomic_load_n(&p->p_head, __ATOMIC_ACQUIRE);
@@ -105,7 +105,7 @@ static void read_stats(uint64_t *values, const struct usched *sched)
 static void read_processor(uint64_t *values, const struct uproc *p)
 {
 	const struct uevents *e = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
-	uint32_t threads = uproc_count(p);      /* inexact, as queue_length() */
+	uint32_t threads = uproc_count(p);      /* inexact, like queue_length() */
 	int64_t longest = -1;
 
 	values[METRIC_PARKS] = LOOK_UP(p->p_parked);

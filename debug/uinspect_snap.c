@@ -2,9 +2,10 @@
 /*
  * uinspect_snap.c: snaps of native threads: see snap.h.
  *
- * The handler calls the unwinder on the interrupted thread, which may hold any lock. With
- * glibc the unwinder takes no lock, or before glibc 2.35 a lock of the dynamic linker
- * that a native thread may take twice. Without glibc, snaps have no calls.
+ * The handler calls the unwinder on the interrupted thread, which may hold any lock. In
+ * glibc 2.35 and later the unwinder takes no lock. Before, it takes a lock of the dynamic
+ * linker, but a native thread may take that lock twice. Without glibc, snaps have no
+ * calls.
  */
 #include <sched.h>
 #include <time.h>
@@ -50,7 +51,7 @@ static _Unwind_Reason_Code snap_call(struct _Unwind_Context *context, void *snap
 			return _URC_NO_REASON;
 		if (!is_on_stack(s->sn_proc, (uintptr_t)TOP_OF(context)))
 			return _URC_END_OF_STACK;
-		at++;                   /* like a return address */
+		at++;                   /* makes it like a return address */
 	}
 	if (!at || s->sn_count == SNAP_FRAMES)
 		return _URC_END_OF_STACK;

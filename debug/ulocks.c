@@ -2,8 +2,9 @@
 /*
  * ulocks.c: finds threads that block while they hold a lock of pthread.h. Such a lock
  * belongs to the native thread. So if another thread of the processor wants the lock, the
- * native thread waits, and the holder never runs again; or another thread unlocks what it
- * has not locked. A program compiles this file in, or has the installed object preloaded:
+ * native thread waits, and the holder never runs again. Also, another thread may unlock
+ * what it has not locked. This file is compiled into the program, or the installed object
+ * is preloaded:
  *
  *	LD_PRELOAD=$(pkg-config --variable=ulocks usched) ./server
  *
@@ -19,9 +20,9 @@
  * the long way. The library's own locks are noted, too, but no thread blocks with one.
  *
  * pthread_cond_wait() is not replaced, since the mutex is locked again when the thread
- * goes on. ThreadSanitizer has such functions itself, so this file is empty in its
- * builds. A static program cannot have two functions of one name, so it ends with a
- * message.
+ * goes on. ThreadSanitizer has such functions itself, so in builds with it this file is
+ * empty. A static program cannot have two functions of one name. So a static program with
+ * this file ends with a message.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* RTLD_NEXT */
@@ -48,7 +49,7 @@ enum {
 	CALLS  = 16,            /* the most calls in a message */
 	PLACES = 256,           /* the most messages of a process */
 	LINES  = 6144,          /* characters written at a time */
-	REFUSED = 127,          /* the exit status, which the dynamic linker uses, too */
+	REFUSED = 127,          /* exit status; the dynamic linker's is the same */
 };
 
 /* A lock that a thread holds. */

@@ -45,7 +45,7 @@ enum {
 					   handlers run, too */
 	GUARD        = 64 << 10,        /* bytes below a stack that count as overflow */
 	GROWTH       = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
-	HEAD         = 4096,    /* bytes; usched_add_stack() takes fewer of a stack */
+	HEAD         = 4096,    /* bytes; usched_add_stack() uses up fewer */
 	REPORT_IN    = 1,               /* seconds that the search for names and
 					   calls may take */
 	LINE_SIZE    = 512,             /* characters */
@@ -105,7 +105,7 @@ static void *map_stack(void)
 	struct native *n;
 	char *map;
 
-	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* what the kernel needs of the stack */
+	if (sysconf(_SC_MINSIGSTKSZ) > 0)       /* bytes that the kernel needs */
 		size += (size_t)sysconf(_SC_MINSIGSTKSZ);
 	size = page + (size + page - 1) / page * page;
 	map = (char *)mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -121,8 +121,8 @@ static void *map_stack(void)
 	return n;
 }
 
-/* Returns the lowest address to which the stack may grow, and makes *size larger. This is
-   because musl tells how far the stack has grown, and not the limit. */
+/* Returns the lowest address to which the stack may grow, and makes *size larger. musl
+   tells only how far the stack has grown, and not the limit. */
 static void *lowest(char *low, size_t *size)
 {
 	struct rlimit limit;
@@ -181,7 +181,7 @@ static void adopt_stack(void *native)
 	}
 }
 
-/* Gives the native thread an alternate stack until its end, if it has none. */
+/* If the native thread has no alternate stack, gives it one, until its end. */
 static int install_stack(void)
 {
 	void *native;
@@ -379,8 +379,8 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 		die(signo);
 }
 
-/* Installs on_fault(), with the mask and flags of the previous handler, which apply when
-   chain_fault() calls that handler. */
+/* Installs on_fault(). The mask and flags are those of the previous handler, because
+   chain_fault() may call that handler. */
 static void install_for(int signo, struct sigaction *old)
 {
 	struct sigaction action;

@@ -36,10 +36,10 @@ extern "C" {
 #endif
 
 /*
- * Installs the handler of SIGSEGV and SIGBUS for the process, at the first call. Gives
- * the calling native thread an alternate stack until its end, unless it has one. So each
- * native thread that calls usched_run() or uprocs_run() makes this call. Processors have
- * alternate stacks whenever the module is linked.
+ * The first call installs the handler of SIGSEGV and SIGBUS for the process. Each call
+ * gives the calling native thread an alternate stack until its end, unless it has one. So
+ * each native thread that calls usched_run() or uprocs_run() makes this call. Processors
+ * have alternate stacks whenever the module is linked.
  * 0; -ENOMEM: no memory; -EAGAIN: no more keys of native threads.
  * From any native thread. Does not switch.
  */

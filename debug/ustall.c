@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ustall.c: reports of threads that keep their processor for too long, for c_stall.
+ * ustall.c: reports of threads that keep their processor for longer than c_stall.
  *
  *	the monitor         finds a stalled thread, and notes the case
  *	the reporter        finds the thread's calls and all names, and writes the message
@@ -13,10 +13,10 @@
  *
  * A stretch is the time for which a thread keeps its processor. When a look of the
  * monitor finds that the progress has changed, a new stretch has begun. Its time counts
- * from the end of that look to the start of the present look, so a report never says
- * more than the true time. Time in which the thread had no CPU is left out. The
- * kernel counts a wait for a CPU only when the wait ends. So for a thread that computes
- * or is ready, only CPU time counts.
+ * from the end of that look to the start of the present look, so a report never says more
+ * than the true time. Time in which the thread had no CPU is left out. But the kernel
+ * counts a wait for a CPU only once the wait has ended. So if a thread computes or is
+ * ready, only CPU time counts.
  *
  * A signal handler may answer late, so the memory of a reporter is freed only after the
  * native threads of the processors have ended.
@@ -140,8 +140,8 @@ static bool read_task(const struct usched *s, const char *file, char bytes[FILE_
 }
 
 /*
- * Returns the ns for which the native thread was ready and had no CPU; or -1 if these are
- * not known, since there is no descriptor to read a file with.
+ * Returns the ns for which the native thread was ready and had no CPU. Returns -1 if the
+ * ns are not known, because no descriptor is left to open a file.
  */
 static int64_t waited(const struct usched *s)
 {
@@ -255,8 +255,8 @@ static uintptr_t function_of(const struct ustack *u)
 	return (uintptr_t)copy.a_func;
 }
 
-/* Posts a case, or writes numbers if the reporter was given up. Returns false if the
-   reporter is busy, and will soon be free. */
+/* Posts a case. If the reporter was given up, writes numbers instead. Returns false if
+   the reporter is busy, but will soon be free. */
 static bool begin_case(struct ustall *r, const struct stalled *e)
 {
 	int state = LOAD(r->us_state);

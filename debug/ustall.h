@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ustall.h: reports of threads that keep their processor for longer than c_stall
- * (uprocs.h), while they do so:
+ * (uprocs.h). A report comes while the thread still keeps the processor:
  *
  *	usched: stall: thread 0x7f.. "client 7", function 0x55.. (server+0x12f0 handler),
  *		has kept processor 0 for 31 ms, 30 ms of that on a CPU: it computes, at
@@ -9,8 +9,9 @@
  *
  * More calls follow, on x86-64 and AArch64 with glibc. If the thread sleeps in a native
  * call that a signal would end with EINTR, the thread gets no signal, and the message
- * names only that call. Locks and conditions of pthread.h are such calls only with a
- * time. The next message comes when the thread has kept its processor for twice as long.
+ * names only that call. A wait for a lock or a condition of pthread.h is such a call only
+ * with a time. The next message comes when the thread has kept its processor for twice as
+ * long.
  * The thread may hold any lock, even one that malloc() needs.
  */
 #ifndef USCHED_STALL_H
@@ -21,8 +22,9 @@ extern "C" {
 #endif
 
 /*
- * Makes processors with c_stall report, if they are created after this call. Without the
- * call their scheduler is not created: -ENOTSUP. libusched-check makes the call itself.
+ * Must be called before a scheduler with c_stall is created. Otherwise the creation fails
+ * with -ENOTSUP. The call makes the processors of such schedulers report. libusched-check
+ * makes the call itself.
  * From any native thread. Does not switch.
  */
 void ustall_install(void);

@@ -4,14 +4,14 @@
  * what it waited for, and what woke it. trace.h has the events, and rules for readers.
  *
  * A processor reads tc_asked at its looks. To begin a trace, the processor puts a hook
- * into its dispatcher, which then tells of all switches, and puts functions of this file
- * in place of the scheduler's s_next, s_pick, s_ready and s_linger. So a trace that is
- * off costs nothing.
+ * into its dispatcher, and replaces the scheduler's s_next, s_pick, s_ready and s_linger
+ * by functions of this file. The dispatcher then tells the hook of all switches. So a
+ * trace that is off costs nothing.
  *
  * An inlined ustack_wake() puts a thread into an open slot without a call, so no event
  * would tell of the wake. Therefore during a trace the slot is closed while threads run,
- * and rg_slot has the thread that would be in the slot. While the scheduler's call-backs
- * run, such as s_next, the slot is open and rg_open is 1:
+ * and rg_slot has the thread that would be in the slot. While s_next or another call-back
+ * of the scheduler runs, the slot is open and rg_open is 1:
  *
  *	          rg_open    s_slot                  p_slot    rg_slot
  *	threads   0         USCHED_CLOSED           0         a thread, or NULL
@@ -61,7 +61,8 @@ static void *map_zeros(size_t size)
 }
 
 /*
- * Returns the ring at *at, which is made if it is missing; or NULL if there is no memory.
+ * Returns the ring at *at. If the ring is missing, makes it, or returns NULL if there is
+ * no memory.
  * Only one native thread at a time may make a ring, while others may read *at.
  */
 static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
@@ -86,7 +87,7 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 	return g;
 }
 
-/* Locks the ring for mail of native threads, which any of them may make and write. */
+/* Locks the ring for mail of native threads. Any native thread may make and write it. */
 static struct utrace_control *lock_native(void)
 {
 	while (__atomic_exchange_n(&utrace__control.tc_lock, 1, __ATOMIC_ACQUIRE))
@@ -138,8 +139,8 @@ static void trace_switch(struct utrace_ring *g, const struct ustack *u,
 	put_event(g, UTRACE_SWITCH, 0, (uintptr_t)u, (uintptr_t)last, 0);
 }
 
-/* Writes that `u' runs, if no event says so yet, because the trace began in the s_next
-   that has chosen `u'. */
+/* Writes that `u' runs, if no event says so yet. That is so if the trace has begun in the
+   very call of s_next that chose `u'. */
 static void know(struct utrace_ring *g, const struct ustack *u)
 {
 	uint64_t now = g->rg_time;
@@ -310,7 +311,7 @@ static void close_slot(struct utrace_ring *g)
 	g->rg_open = false;
 }
 
-/* Calls the scheduler's s_next, in which the trace may end, and even begin again. */
+/* Calls the scheduler's s_next. The trace may end in that call, and even begin again. */
 static struct ustack *next_traced(struct usched *s)
 {
 	struct utrace_ring *g = ring_of(s);
