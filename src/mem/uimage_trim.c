@@ -11,8 +11,8 @@
  *	                                    |
  *	caches  <- uimage__take_held() -----+
  *
- * Each period takes apart only the number of batches that were free during the whole
- * period before (Bonwick and Adams' working set). So memory that is used in turns stays.
+ * Each period takes apart as many batches as were free during the whole period before
+ * (Bonwick and Adams' working set). So memory that is used in turns stays.
  *
  * The page with the head of a chunk of records stays, since uimage_rest() reads the head,
  * even for a handle that is used too late. The head keeps the bits that are to outlive

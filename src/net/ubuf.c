@@ -155,7 +155,7 @@ static int buf_make_room(struct ubuf *b, size_t want, size_t least)
 	return 0;
 }
 
-/* If the buffer is empty, frees it and waits for input, so an idle reader has no
+/* Frees an empty buffer before it waits for input, so that an idle reader has no
    memory. */
 static int before_read(struct ubuf_in *in, int64_t deadline)
 {

@@ -31,7 +31,7 @@
 
 enum {
 	IDLE_SECONDS = 10,              /* seconds until an idle native thread ends */
-	MOMENT       = 1000000,         /* ns between two looks for ended threads */
+	MOMENT       = 1000000,         /* ns between two looks whether all ended */
 	BLOCK_ROOM   = 256,             /* bytes that uwait_block() needs, at -O0 */
 };
 
