@@ -33,8 +33,8 @@
  * usched_stack above the bottom.
  *
  * Loading the frames of A where B runs is the delicate moment, because the code that
- * copies needs a stack, too, and so does a signal handler at any instruction. So SP first
- * moves to A's top, below all that will be written, and only then does the copying start.
+ * copies needs a stack, too, and a signal handler may need the stack at any time. So SP
+ * first moves to A's top, below all that will be written. Only then the copying starts.
  * The functions that move SP are in arch/, see arch/arch.h. They ask this file where to.
  *
  * THE SWITCH. Most threads block in a statement of assembly that the compiler has put
@@ -60,9 +60,9 @@
  *
  *  R1  A thread always runs at the same addresses: on the stack where the thread was
  *      launched.
- *  R2  Nothing is copied when a thread blocks. The thread stays resident, and is evicted
- *      if and only if another thread must run on the same stack; or, on the native stack,
- *      when usched_run() returns and the place is lost.
+ *  R2  Nothing is copied when a thread blocks. The thread stays resident until another
+ *      thread must run on the same stack. Only then it is evicted. On the native stack it
+ *      is also evicted when usched_run() returns, because the place is lost.
  *  R3  s_next runs on the blocking thread's stack, below the top. If s_next returns the
  *      same thread, nothing moved and ustack_block() returns.
  *  R4  Eviction cannot fail: before s_next is called, each thread that may be evicted
@@ -168,12 +168,12 @@ static const usched_mail no_mail = 0;
 typedef struct usched_caught *globals_fn(void);
 globals_fn __cxa_get_globals __attribute__((weak));
 
-/* A function of libgcc; not NULL if code of the program was compiled with -fsplit-stack,
-   an option that no macro tells of. */
+/* A function of libgcc; not NULL if code of the program was compiled with -fsplit-stack.
+   No macro tells of this option. */
 void __splitstack_getcontext(void *context[10]) __attribute__((weak));
 
-/* The dispatcher that runs on this native thread. Attribute `used' keeps the object for
-   the assembly in other files, which LTO does not see. */
+/* The dispatcher that runs on this native thread. LTO does not see the assembly in other
+   files, so attribute `used' keeps the object. */
 __attribute__((used)) __thread struct usched *usched__current = &no_dispatcher;
 
 extern inline struct usched *ustack_sched(const struct ustack *u);
@@ -379,7 +379,7 @@ static int settle(struct usched *s, const char *top, size_t room)
 	return rc ? rc : make_room(s, top, room);
 }
 
-/* Reserves an image for the frames down to `top', and `room' bytes more. */
+/* Reserves an image for the frames down to `top' and for `room' bytes more. */
 static int make_room(struct usched *s, const char *top, size_t room)
 {
 	struct ustack *u = s->s_current;
@@ -652,8 +652,8 @@ struct arch_jump usched__run(struct usched *s, struct ustack *u)
 	return jump;
 }
 
-/* Called when the running thread has blocked, below its frames. Returns the way to `u',
-   or if `u' is NULL to the thread that s_next chooses. */
+/* Called below the frames of the running thread, which has blocked. Returns the way to
+   `u', or if `u' is NULL to the thread that s_next chooses. */
 struct arch_jump usched__go(struct usched *s, struct ustack *u)
 {
 	return usched__run(s, u ? u : s->s_calls.s_next(s));    /* R2, R3 */
@@ -791,8 +791,8 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	return rc;
 }
 
-/* Returns whether the running thread has no exceptions in flight and the control words of
-   the native thread, so that the short way is right. */
+/* Returns whether the short way is right: the running thread has the control words of the
+   native thread, and has no exceptions in flight. */
 static inline bool has_first_words(const struct usched *s)
 {
 	const struct usched_caught *c = usched__caught();
@@ -871,7 +871,7 @@ APART static struct arch_jump end_visit(struct usched *s, bool away)
 	return usched__fetch(s, visitor);
 }
 
-/* Calls the visitor's function. SP is at the top of s_current, the visited thread, or
+/* Calls the visitor's function. SP is at the top of the visited thread, s_current, or
    below. The visitor may have been evicted. */
 UNWATCHED struct arch_jump usched__visited(int loaded)
 {

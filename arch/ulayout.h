@@ -41,7 +41,7 @@ struct usched_caught {
 enum usched_event {
 	USCHED_HANDS_OVER,      /* `u' blocks and hands over to `other' */
 	USCHED_BLOCKS,          /* `u' blocks, and s_next may be called */
-	USCHED_RUNS,            /* `u' runs next, perhaps the one that blocked */
+	USCHED_RUNS,            /* `u' runs next; `u' may have just blocked */
 	USCHED_EVICTS,          /* the frames of `u' are about to go to the image */
 	USCHED_LOADS,           /* the frames of `u' are about to come back */
 	USCHED_STARTS,          /* `u' runs for the first time */
@@ -313,8 +313,8 @@ struct ustack {
 			uint32_t u_deep8     : 29;      /* u_deep / 8 */
 #endif
 		};
-		/* Bytes, up to 7 too many due to the flags. If a thread blocks deeper,
-		   it is checked first whether its image has room. */
+		/* Bytes, up to 7 too many due to the flags. Before a thread
+		   blocks deeper, the room in its image is checked. */
 		uint32_t     u_deep;
 	};
 	int                  u_errno;   /* blocked: errno */
@@ -336,7 +336,7 @@ struct ustack {
 /*
  * A bit of u_mail, with s_known: other threads may know the address of this thread. While
  * the bit is clear, no thread can send mail, except if the scheduler has told another
- * thread the address: that of this thread, or of an earlier one with the same record.
+ * thread the address of this thread, or of an earlier thread with the same record.
  */
 #define USTACK_KNOWN 1u
 

@@ -20,7 +20,7 @@
  *    statement comes with a call that is neither inlined nor a tail call.
  *  - The statement preserves the frame pointer and the base pointer, because compilers
  *    refuse these in the list of overwritten registers, or ignore them there.
- *  - SP does not change before the next thread's SP is loaded; at the end SP is the same.
+ *  - SP changes only when the next thread's SP is loaded. At the end SP is as before.
  *    So unwinders find the caller at each instruction, but they stop between the loads
  *    and the jump. They compute the CFA even there, so a CFA is declared. If a thread has
  *    blocked, unwinders look at the byte before the end of the statement, so the jump is
@@ -135,7 +135,7 @@ void usched__far(void);
 		     "mov	eax, [%[self] + %c[deep]]") \
 	USCHED__LINE("movq	%c[bottom](%%rcx), %%rcx", \
 		     "mov	rcx, [rcx + %c[bottom]]") \
-	USCHED__LINE("subq	%%rsp, %%rcx", "sub	rcx, rsp")  /* R4: that SP */ \
+	USCHED__LINE("subq	%%rsp, %%rcx", "sub	rcx, rsp")  /* R4: saved SP */ \
 	USCHED__LINE("cmpq	%%rax, %%rcx", "cmp	rcx, rax") \
 	"ja	3f\n\t" \
 	USCHED__LINE("leaq	1f(%%rip), %%rax", "lea	rax, [rip + 1f]") \
@@ -222,7 +222,7 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 #define USCHED__LOW_TEXT \
 	USCHED__LINE("cmpq	%c[low](%[from]), %%rsp", \
 		     "cmp	rsp, [%[from] + %c[low]]") \
-	"jb	3f\n\t"                                        /* R4: that SP */
+	"jb	3f\n\t"                                        /* R4: saved SP */
 
 /* Comes behind USCHED__CHANGE_TEXT. */
 #define USCHED__CHANGED_TEXT \
@@ -287,7 +287,7 @@ static inline int usched__has_none(const struct usched_caught *c)
 	"ldr	w10, [x1, %[deep]]\n\t" \
 	"mov	x12, sp\n\t" \
 	"ldr	x9, [x9, %[bottom]]\n\t" \
-	"sub	x9, x9, x12\n\t"                        /* R4: that SP */ \
+	"sub	x9, x9, x12\n\t"                        /* R4: saved SP */ \
 	"cmp	x9, x10\n\t" \
 	"b.hi	3f\n\t" \
 	"adr	x10, 1f\n\t" \

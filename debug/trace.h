@@ -26,7 +26,7 @@ enum utrace_kind {
 	UTRACE_OFF = 1,         /* the trace of the processor ends */
 	UTRACE_SWITCH,          /* the thread runs; `other' ran before, or 0 */
 	UTRACE_BLOCK,           /* the thread blocks: see enum utrace_why */
-	UTRACE_WAKE,            /* the thread can run; `other' has woken it, or 0 */
+	UTRACE_WAKE,            /* the thread can run; `other' is the waker, or 0 */
 	UTRACE_POST,            /* `other', a thread or native thread, sends mail */
 	UTRACE_EVICT,           /* `number' bytes of frames go to the image `other' */
 	UTRACE_LOAD,            /* frames come from the image `other' */

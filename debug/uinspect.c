@@ -11,9 +11,9 @@
  *	groups, prints, unpins
  *
  * Only the native thread of a processor may look at the processor's threads. So the
- * collector is a thread of that processor. Its start wakes a parked processor, as any
- * start does, and on a busy processor the collector waits for a turn. While the collector
- * runs, no other thread of the processor does.
+ * collector is a thread of that processor. Its start wakes the processor if that is
+ * parked, as any start does. If the processor is busy, the collector waits for a turn.
+ * While the collector runs, no other thread of the processor runs.
  *
  * A task is a processor's part of a dump. During a batch a task belongs to the collector,
  * otherwise to the dump. tk_state, under du_lock, tells which. Between batches the dump
@@ -166,8 +166,8 @@ static void find_frames(struct task *k, struct ustack *u)
 }
 
 /*
- * Returns memory of the dump, aligned to 8 bytes, or NULL if there is no memory. Called
- * under du_lock, until all collectors are done.
+ * Returns memory of the dump, aligned to 8 bytes, or NULL if there is no memory. Until
+ * all collectors are done, called under du_lock.
  */
 static void *get_memory(struct dump *d, size_t size)
 {

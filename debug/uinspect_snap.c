@@ -3,9 +3,9 @@
  * uinspect_snap.c: snaps of native threads: see snap.h.
  *
  * The handler calls the unwinder on the interrupted thread, which may hold any lock. In
- * glibc 2.35 and later the unwinder takes no lock. Before, it takes a lock of the dynamic
- * linker, but a native thread may take that lock twice. Without glibc, snaps have no
- * calls.
+ * glibc 2.35 and later the unwinder takes no lock. In older versions it takes a lock of
+ * the dynamic linker, but a native thread may take that lock twice. Without glibc, snaps
+ * have no calls.
  */
 #include <sched.h>
 #include <time.h>

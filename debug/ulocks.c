@@ -64,7 +64,7 @@ struct held {
 static __thread struct held held[HELD] __attribute__((tls_model("initial-exec")));
 static __thread unsigned held_count __attribute__((tls_model("initial-exec")));
 
-/* Hashes of the places that were reported; 1 while a report is written; its text. */
+/* Hashes of the reported places; whether a report is being written; the report's text. */
 static uint64_t places[PLACES];
 static int writing;
 static char lines[LINES];

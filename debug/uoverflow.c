@@ -45,7 +45,7 @@ enum {
 					   handlers run, too */
 	GUARD        = 64 << 10,        /* bytes below a stack that count as overflow */
 	GROWTH       = 1 << 20,  /* bytes that Linux keeps free below a growing stack */
-	HEAD         = 4096,    /* bytes; usched_add_stack() uses up fewer */
+	HEAD         = 4096,    /* bytes; usched_add_stack() takes off fewer */
 	REPORT_IN    = 1,               /* seconds that the search for names and
 					   calls may take */
 	LINE_SIZE    = 512,             /* characters */
@@ -261,7 +261,7 @@ static void report_overflow(const struct ustack *u, const struct usched_stack *k
 struct calls {
 	uintptr_t oc_fault;             /* the instruction of the fault */
 	size_t    oc_count;
-	uintptr_t oc_calls[2 * EDGE];   /* first EDGE calls; behind, a ring of the last */
+	uintptr_t oc_calls[2 * EDGE];   /* first EDGE calls, then a ring of the last */
 };
 
 /* Notes a call, unless the frame is one of the handler. */

@@ -104,7 +104,7 @@ struct ustall {
 	size_t               us_count;  /* atomic: number of the calls that are known */
 	struct uinspect_snap us_snap;
 	char                 us_lines[REPORT_SIZE];
-	struct stretch       us_stretches[];    /* one of each processor */
+	struct stretch       us_stretches[];    /* one for each processor */
 };
 
 /* ---- What the monitor finds ---- */

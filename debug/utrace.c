@@ -87,7 +87,7 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 	return g;
 }
 
-/* Locks the ring for mail of native threads. Any native thread may make and write it. */
+/* Locks the ring of mail that native threads send. Any of them may make and write it. */
 static struct utrace_control *lock_native(void)
 {
 	while (__atomic_exchange_n(&utrace__control.tc_lock, 1, __ATOMIC_ACQUIRE))

@@ -8,7 +8,7 @@
  * simulation of calls.
  *
  * An object that threads share must not be on the stack of any thread, not even of the
- * caller, because its owner may be evicted while waiting. Then other threads find another
+ * caller, because that thread may be evicted while waiting. Then others find another
  * thread's frames at that address. The same holds for what another thread gets: the
  * argument of a new thread, or a value of a channel as large as a pointer. A buffer may
  * be on the caller's own stack, since only the caller, while running, uses the buffer.

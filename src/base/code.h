@@ -120,7 +120,7 @@ static inline bool code__look(struct code *c, const char *path, uintptr_t base,
 
 /*
  * If `address' is in the program, returns where the program begins in memory, and sets
- * *place to the address in the symbol table's terms; else returns 0. An address in
+ * *place to the address as the symbol table counts it; else returns 0. An address in
  * writable memory is that of a function's descriptor.
  */
 static inline uintptr_t code__program(uintptr_t address, uintptr_t *place)

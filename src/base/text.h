@@ -100,8 +100,8 @@ static inline void text_hex(struct text *t, uint64_t value)
 
 /*
  * Returns how many bytes the first character of a string has. Returns 0 if the bytes are
- * no UTF-8. Also returns 0 for a control character, because a text from outside could use
- * these to move the cursor of a terminal, or to forge a line of a log.
+ * no UTF-8. Also returns 0 for control characters, because a text from outside could use
+ * them to move the cursor of a terminal, or to forge a line of a log.
  */
 TEXT_CALL size_t text_character(const unsigned char *s)
 {

@@ -103,8 +103,8 @@ void usched__take_stack(struct usched *s, struct usched_stack *k);
 /*
  * For uproc_alone.c: own stacks, which threads bring along.
  *
- * usched__make_stack() makes a range an own stack that belongs to no dispatcher. `s' is
- * the dispatcher whose threads will probably use the stack; *colour counts own stacks.
+ * usched__make_stack() makes memory an own stack that belongs to no dispatcher. `s' is
+ * the dispatcher whose threads will probably use the stack. *colour counts own stacks.
  * usched__place_alone() makes the new thread `u' begin on the own stack `k'. There `u' is
  * alone, and never moves. When `u' has ended, `k' is put into the list that
  * usched__left() returns. Then s_done is called; if `u' ends itself, this is still on

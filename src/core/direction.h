@@ -30,14 +30,14 @@
 #endif
 enum { STACK_GROWS_UP = USCHED_GROWS_UP };
 
-/* Returns the bytes from `bottom' to `at'. The result wraps if `at' is less deep. */
+/* Returns how many bytes `at' is deeper than `bottom'. Wraps if `at' is less deep. */
 static inline size_t stack_depth(const void *bottom, const void *at)
 {
 	return STACK_GROWS_UP ? (uintptr_t)at - (uintptr_t)bottom
 			      : (uintptr_t)bottom - (uintptr_t)at;
 }
 
-/* Returns the bytes between `bottom' and the byte at `address'. The result wraps, too. */
+/* Returns how many bytes are between `bottom' and the byte at `address'. Wraps, too. */
 static inline size_t stack_index(const void *bottom, const void *address)
 {
 	return stack_depth(bottom, address) - !STACK_GROWS_UP;

@@ -68,7 +68,7 @@ static inline size_t usched__depth(const struct ustack *u)
 	return stack_depth(u->u_stack->k_bottom, usched__top(u));
 }
 
-/* Sets u_deep of `u': blocks down to this depth are not checked. */
+/* Sets u_deep of `u'. If `u' blocks no deeper than that, nothing is checked. */
 static inline void usched__set_deep(struct ustack *u, size_t deep)
 {
 	u->u_deep8 = (uint32_t)(deep + DISPATCH_DEEP_UNIT - 1) / DISPATCH_DEEP_UNIT
@@ -121,7 +121,7 @@ void usched__own_control(struct usched *s, uint64_t words);
 void usched__share_control(struct usched *s);
 void usched__check_control(const struct usched *s);
 
-/* Returns the s_caught for a thread that shares control words. */
+/* Returns the value of s_caught for a thread that shares control words. */
 const struct usched_caught *usched__look_at(const struct usched *s);
 
 /* Makes `k' a stack without a resident, and puts `k' into a list of vacant stacks. */

@@ -3,10 +3,10 @@
  * usched_stack.c: added stacks; own stacks, which threads bring along; and unshared
  * stacks that move with a thread to another dispatcher. The memory is the scheduler's.
  *
- * A stack is used by one dispatcher, k_sched. If k_sched is not the dispatcher where the
- * stack was added, the stack has left with a thread, but is still in the list s_unshared
- * there. An own stack is in the list of s_new while its thread lives, then in the list of
- * usched__left(), and never in a list of vacant stacks.
+ * A stack is used by one dispatcher, k_sched. If a stack has left with a thread, k_sched
+ * is not the dispatcher where the stack was added, but the stack is still in s_unshared
+ * of that dispatcher. An own stack is in the list of s_new while its thread lives. Then
+ * it is in the list of usched__left(). It is never in a list of vacant stacks.
  */
 #include "dispatch.h"
 #include "core.h"
@@ -28,7 +28,7 @@ enum {
 };
 
 /*
- * Returns the struct usched_stack of a stack that ends at `end': the bottom of the stack.
+ * Returns the bottom of a stack that ends at `end'. The struct usched_stack begins there.
  * Neighbours' bottoms differ modulo a page, so that stacks do not fight for the same sets
  * of a cache. If the hot bytes of a stack and of the dispatcher had the same low 12 bits
  * of addresses, 4 KiB aliasing would stall loads and double the time of a switch. So a
