@@ -60,9 +60,9 @@
  *
  *  R1  A thread always runs at the same addresses: on the stack where the thread was
  *      launched.
- *  R2  Nothing is copied when a thread blocks. The thread stays resident until another
- *      thread must run on the same stack. Only then it is evicted. On the native stack it
- *      is also evicted when usched_run() returns, because the place is lost.
+ *  R2  Nothing is copied when a thread blocks. The thread stays resident. It is evicted
+ *      in two cases only: if another thread must run on the same stack; and if
+ *      usched_run() returns, because then the place on the native stack is lost.
  *  R3  s_next runs on the blocking thread's stack, below the top. If s_next returns the
  *      same thread, nothing moved and ustack_block() returns.
  *  R4  Eviction cannot fail: before s_next is called, each thread that may be evicted

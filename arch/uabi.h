@@ -5,8 +5,8 @@
  *
  * Compilers may keep the address of a thread-local object in a register across calls. A
  * thread that goes on on another native thread after a call would then look in the wrong
- * place. So usched__here() hides the address from compilers: each time, the
- * address is computed by a statement of assembly, or by a function that is not inlined.
+ * place. So usched__here() hides the address from compilers: each time, the address is
+ * computed by a statement of assembly, or by a function that is not inlined.
  */
 #ifndef USCHED_ABI_H
 #define USCHED_ABI_H

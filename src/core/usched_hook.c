@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * usched_hook.c: hooks, which are told of each switch. While a dispatcher has a hook,
- * s_caught makes all switches go the long way, which calls go_told() instead of
- * usched__go(). Hooks are told of evictions and loads before usched__run() does these.
+ * s_caught makes all switches go the long way. The long way then calls go_told() instead
+ * of usched__go(). Hooks are told of evictions and loads before usched__run() does these.
  */
 #include "core.h"
 #include "dispatch.h"
