@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ll.c: local. Each processor has one place besides the queue, for the thread to run
- * next. A wake puts its thread there; the thread that was there goes to the end of the
- * queue. (The schedulers of Go and tokio have such a slot, too, and a bound for its use,
+ * next. A wake puts the woken thread there; the thread that was there goes to the end of
+ * the queue. (The schedulers of Go and tokio have such a slot, too. They bound its use,
  * so that threads in the queue do not starve.)
  *
  * A group is a processor: all threads of the group run there.
@@ -10,8 +10,9 @@
 #include "ll.h"
 #include "uproc.h"
 
-/* The queue has its turn after so many intervals between looks for events. An interval
-   has UPROC_LOOK dispatches at most, so LL_BOUND at most in a row are from the slot. */
+/* After so many intervals between looks for events the queue has its turn. An interval
+   has UPROC_LOOK dispatches at most. So at most LL_BOUND dispatches in a row are from the
+   slot. */
 enum { GROUP_LOOKS = (int)LL_BOUND / UPROC_LOOK - 1 };
 
 struct ll_group {
@@ -21,9 +22,9 @@ struct ll_group {
 
 /*
  * Takes the thread in the slot. If the slot is empty, or the turn of the queue has come,
- * takes the oldest thread in the queue. The turn comes after GROUP_LOOKS intervals from
- * one look for events to the next. The processor looks about each half millisecond, and
- * after UPROC_LOOK dispatches at the latest.
+ * takes the oldest thread in the queue. The turn comes after GROUP_LOOKS intervals
+ * between looks for events. The processor looks about every half millisecond, and at the
+ * latest after UPROC_LOOK dispatches.
  */
 static inline struct uproc_thread *pick_slot(struct uproc *p)
 {
@@ -44,9 +45,9 @@ static inline struct uproc_thread *pick_slot(struct uproc *p)
 }
 
 /*
- * Puts `u' into the slot, and the thread that was there into the queue. While events wake
- * threads the slot is closed, and `u' goes into the queue. Threads that are woken by mail
- * go there, too, without a call of this function.
+ * Puts `u' into the slot, and the thread that was there into the queue. While events
+ * wake threads the slot is closed, and `u' goes into the queue. Threads that are woken
+ * by mail go into the queue, too, without a call of this function.
  */
 static void ll_ready(struct usched *s, struct ustack *u)
 {

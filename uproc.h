@@ -4,11 +4,12 @@
  * processors; examples/14-priority.c is a third.
  *
  * A processor is a native thread that runs one dispatcher. Each thread belongs to one
- * processor, and may move to another. Only its processor touches the thread's state:
- * whether it waits, its tokens, its place in the run queue. So threads of one processor
- * wake each other without a lock or an atomic instruction. Any other native thread sends
- * mail: adds to the thread's u_mail and, if that was empty, pushes the thread to the
- * processor's inbox. The processor empties the inbox at each dispatch.
+ * processor, and may move to another. Only the thread's processor touches the state of
+ * the thread: whether the thread waits, its tokens, its place in the run queue. So
+ * threads of one processor wake each other without a lock or an atomic instruction. Any
+ * other native thread sends mail: it adds to the thread's u_mail and, if u_mail was
+ * empty, pushes the thread to the processor's inbox. The processor empties the inbox at
+ * each dispatch.
  *
  *	other processors,          processor
  *	native threads          +--------------------------------------+
@@ -23,13 +24,13 @@
  * waits for an event (uevents.h), only another native thread can wake a thread. This is
  * how a deadlock is found.
  *
- * If the scheduler has y_moves, a processor asks for threads of other processors before
- * it parks: for new threads and, unless c_stay, for blocked threads, too. A thread that
- * is woken from another processor may go there. uproc_move.c moves threads; doc/moving.md
- * says why.
+ * If the scheduler has y_moves, a processor that is about to park asks the other
+ * processors for threads: for new ones and, unless c_stay, for blocked ones, too. If a
+ * processor wakes a thread of another processor, the thread may move to its waker's
+ * processor. uproc_move.c moves threads; doc/moving.md says why.
  *
- * With -DSINGLE_THREAD all code is compiled without locks and atomic instructions, for
- * one processor, which runs inside of ustack_join(), uprocs_run() and uprocs_destroy().
+ * With -DSINGLE_THREAD all code is compiled without locks and atomic instructions. The
+ * only processor then runs inside of ustack_join(), uprocs_run() and uprocs_destroy().
  */
 #ifndef USCHED_PROC_H
 #define USCHED_PROC_H
@@ -58,8 +59,8 @@ enum uproc_intent {
 };
 
 /*
- * u_tokens is owned by the processor. It is the number of wakes that no wait has used, or
- * one of these, which are negative:
+ * u_tokens is owned by the processor. It is the number of wakes that no wait has used
+ * yet; or one of these negative values:
  *   UPROC_WAITING   the thread waits for a token
  *   UPROC_JOINING   the thread joins another; the low bits hold UPROC_NEWS and the
  *                   number of tokens that have come meanwhile
@@ -83,9 +84,9 @@ enum {
 	UPROC_MAIL_UNJOINED = 8, /* the thread was started detached */
 	UPROC_MAIL_STAYS    = 16,        /* the thread does not move */
 	UPROC_MAIL_JOINED   = 32,
-	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* while the thread joins none */
+	UPROC_MAIL_MOVED    = UPROC_MAIL_JOINED,        /* if the thread joins no other */
 	UPROC_MAIL_DEADLOCK = 64,
-	UPROC_MAIL_START    = UPROC_MAIL_DEADLOCK,      /* where the thread is new */
+	UPROC_MAIL_START    = UPROC_MAIL_DEADLOCK,      /* if the thread is new */
 	UPROC_MAIL_CANCEL   = 128,
 	UPROC_MAIL_TOKEN    = 256,
 	UPROC_MAIL_NONE     = UPROC_MAIL_KNOWN | UPROC_MAIL_LIVE | UPROC_MAIL_NAMED
@@ -112,8 +113,8 @@ struct uproc_rest {
 #endif
 };
 
-/* The re_joiner of a thread that may be joined, and is not yet. NULL: no thread may join
-   this one. */
+/* The re_joiner of a thread that can be joined and that no thread joins yet. If re_joiner
+   is NULL, the thread cannot be joined. */
 #define UPROC_OPEN ((struct uproc_thread *)1)
 
 /* Returns the rest of a record. */
@@ -123,16 +124,16 @@ static inline struct uproc_rest *uproc_rest(const struct uproc_thread *t)
 }
 
 /*
- * Returns the y_room bytes that the scheduler has for a thread, aligned to 8 bytes. They
- * begin as h_room says (ustack.h). From anywhere; the scheduler decides which native
- * threads may change the bytes.
+ * Returns the y_room bytes that the scheduler has for a thread, aligned to 8 bytes.
+ * h_room (ustack.h) says what the bytes hold at first. May be called from anywhere. The
+ * scheduler decides which native threads may change the bytes.
  */
 static inline void *uproc_room(const struct uproc_thread *t)
 {
 	return uproc_rest(t) + 1;
 }
 
-/* An own stack, which h_stack asks for; see uproc_alone.c. */
+/* The own stack of a thread that is started with h_stack: see uproc_alone.c. */
 struct uproc_alone;
 
 struct uproc_alones {
@@ -150,7 +151,7 @@ struct uproc_alones {
 /* Private: how many times a processor may map stacks. */
 enum { UPROC_STEPS = 5 };
 
-/* Private: how many of the threads that moved to a processor are remembered there. */
+/* Private: a processor remembers at most so many of the threads that moved to it. */
 enum { UPROC_NEW = 16 };
 
 /* What a processor has measured: its own load, and what threads that moved there did. */
@@ -158,21 +159,21 @@ struct uproc_load {
 	int64_t     ld_from;            /* ns: start of a span; see policy_measure() */
 	int64_t     ld_idle;            /* ns of idle time in the span */
 	uint64_t    ld_ran;             /* switches at the start of the span */
-	uint32_t    ld_run;             /* ns that a thread ran for, in the mean of the
-					   last two spans; read by all */
+	uint32_t    ld_run;             /* ns: of the last two spans' mean runs of a
+					   thread the shorter one; read by all */
 	uint32_t    ld_share;           /* the part of the last span in which the
 					   processor was busy, in 256ths; read by all */
-	uint32_t    ld_last_run;        /* ns that a thread ran for, in the last span */
-	uint32_t    ld_woken;           /* wakes in this span of threads of another
-					   processor */
+	uint32_t    ld_last_run;        /* ns: the mean run in the last span */
+	uint32_t    ld_woken;           /* wakes of other processors' threads, since
+					   ld_from */
 	uint32_t    ld_crossed;         /* such wakes since ld_noticed */
-	int64_t     ld_noticed;         /* ns: when a processor was last told to draw */
-	int64_t     ld_woke;            /* ns: when the processor last began to run */
+	int64_t     ld_noticed;         /* ns: when the last draw was due */
+	int64_t     ld_woke;            /* ns: when the last idle time ended */
 	uint32_t    ld_drew;            /* threads drawn since ld_given */
 	int64_t     ld_given;           /* ns: when threads were last given to the
-					   processor; 0: it has been idle since */
-	int64_t     ld_hold;            /* ns: the processor asks for no thread before */
-	int64_t     ld_held;            /* ns: how long the last such pause was */
+					   processor; 0: idle since that gift */
+	int64_t     ld_hold;            /* ns: no requests for threads before this */
+	int64_t     ld_held;            /* ns: the length of the pause up to ld_hold */
 	unsigned    ld_came;            /* threads that have moved to the processor */
 	const void *ld_new[UPROC_NEW];  /* the last of these threads, or NULL */
 };
@@ -197,7 +198,7 @@ struct uproc {
 	uint8_t               p_asks;    /* 1: the processor's bit in r_asking is set */
 	uint32_t              p_ended;   /* threads that have ended; read by all */
 	uint8_t               p_quick;   /* counts short idle times up, long ones down */
-	int8_t                p_linger;  /* counts gains by lingering up, losses down;
+	int8_t                p_linger;  /* up by a gain of lingering, down by a loss;
 					    below 0: how often not to linger */
 	int64_t               p_looked;  /* ns: the last look; 0: the processor has slept
 					    since */
@@ -206,7 +207,7 @@ struct uproc {
 	uint32_t              p_passed;  /* threads that p_started counts, but that began
 					    elsewhere; read by all */
 	size_t                p_waits;   /* p_tail at the last look */
-	uint32_t              p_searches;       /* searches for threads of others */
+	uint32_t              p_searches;       /* searches for threads to ask for */
 	struct uproc_load     p_load;
 	struct usched_stack  *p_foreign; /* vacant stacks of other processors, to be
 					    returned */
@@ -219,7 +220,7 @@ struct uproc {
 	unsigned              p_unused;  /* stacks that are mapped and not used yet */
 	int64_t               p_tidy;    /* ns: p_tidy to p_looks: see uproc_tidy.c */
 	int64_t               p_period;
-	uint64_t              p_tidied;  /* st_launches when a period ended */
+	uint64_t              p_tidied;  /* st_launches at the end of a period */
 	size_t                p_walked;  /* stacks that a walk has passed */
 	uint8_t               p_walks;   /* 1: a walk is under way */
 	uint8_t               p_periods; /* periods until all unused memory is gone */
@@ -232,8 +233,8 @@ struct uproc {
 	uint64_t              p_mailed;  /* threads that were in the inbox */
 
 	/* Shared, atomic; on a cache line of their own. */
-	struct uproc_thread  *p_inbox    /* the last that was pushed, or the mark of a
-					    processor that is parked */
+	struct uproc_thread  *p_inbox    /* the thread that was pushed last, or a mark
+					    of proc.h */
 		__attribute__((aligned(128)));
 	uint32_t              p_started; /* threads that were started */
 	uint32_t              p_room;    /* threads for which a ring is allocated */
@@ -254,8 +255,8 @@ struct uproc {
 
 /* A scheduler. The members are private. */
 struct uprocs {
-	struct usched     *r_proc;       /* first, see uprocs_sched(); an array, whose
-					    elements begin with a struct uproc */
+	struct usched     *r_proc;       /* first: see uprocs_sched(). An array; each
+					    element begins with a struct uproc */
 	struct uprocs_conf r_conf;       /* with defaults in place of zeros */
 	unsigned           r_stacks;     /* stacks of each processor, to begin with */
 	unsigned           r_mapped;     /* stacks mapped to begin with */
@@ -264,16 +265,16 @@ struct uprocs {
 	size_t             r_stride;     /* bytes of an element of r_proc */
 	size_t             r_room;       /* y_room */
 	struct uproc      *r_moving;     /* the owner of threads that are moving: the last
-					    in the array, which never runs */
+					    element of the array. It never runs */
 	uint64_t          *r_asking;     /* atomic: a bit for each processor, set if the
 					    processor asks for threads */
-	uint64_t           r_place;      /* atomic: where threads are placed: RUN_LEFT */
-	uint32_t           r_next;       /* atomic: the number of calls uprocs_on(r, 0) */
+	uint64_t           r_place;      /* atomic: the place of starts: see RUN_LEFT */
+	uint32_t           r_next;       /* atomic: calls of uprocs_on(r, 0) so far */
 	uint32_t           r_stop;       /* atomic: 1: the processors are to end */
 	uint32_t           r_parks;      /* atomic: times that a processor parked */
 	uint32_t           r_unparks;    /* atomic: times that a processor was unparked */
 	uint32_t           r_looking;    /* atomic: 1 while a deadlock is looked for */
-	int64_t            r_unused;     /* ns without use after which memory goes back;
+	int64_t            r_unused;     /* ns: memory goes back if unused for so long;
 					    constant */
 	int64_t            r_period;     /* atomic: when the pool's period ends */
 	unsigned           r_patience;   /* ns to wait for mail before parking */
@@ -286,12 +287,12 @@ struct uprocs {
 	 * With c_embed or SINGLE_THREAD, owned by the native thread that drives the
 	 * processor.
 	 */
-	int64_t            r_deadline; /* ns; INT64_MAX: none, or no thread drives */
+	int64_t            r_deadline; /* ns; INT64_MAX: no deadline, or no driver */
 	unsigned           r_leave;      /* 1: that native thread returns when no thread
 					  is ready */
-	unsigned           r_returns;    /* 1: in a join, before it may wake threads */
+	unsigned           r_returns;    /* 1: in a join, after which it may send wakes */
 
-	/* r_lock. */
+	/* Under r_lock. */
 	pthread_mutex_t    r_lock;
 	pthread_cond_t     r_changed;
 	unsigned           r_held;       /* number of holds: uprocs_hold() */
@@ -305,9 +306,10 @@ struct uprocs {
 /* A scheduler over processors: its call-backs, see usched.h. */
 struct uproc_policy {
 	size_t           y_size;        /* bytes of an element, see uprocs_create() */
-	/* s_next, which calls uproc_next(); s_pick, which calls uproc_wait(); s_ready,
-	   which puts a thread where the pick function of the other two finds it. With
-	   NULL for y_ready, uproc_push() puts the thread into the queue. */
+	/* The call-backs s_next, s_pick and s_ready. y_next calls uproc_next(), and
+	   y_pick calls uproc_wait(), with the same pick function. y_ready puts a thread
+	   where that function finds it. If y_ready is NULL, uproc_push() puts the thread
+	   into the queue. */
 	struct ustack *(*y_next)(struct usched *s);
 	struct ustack *(*y_pick)(struct usched *s, struct ustack *self);
 	void           (*y_ready)(struct usched *s, struct ustack *u);
@@ -337,8 +339,8 @@ struct uproc_place {
 
 /*
  * Starts a thread as rr_start_with() does, on the processor of `place', whatever
- * h_processor of `how' says. Make the call the last of a function, so that the compiler
- * makes it a jump: then reports name the caller of that function.
+ * h_processor of `how' says. Let the call be the last one in a function: the compiler
+ * then makes it a jump, and reports name the caller of that function.
  * Returns what rr_start_with() returns; -EINVAL also if the processor is NULL.
  */
 int uproc_start(struct uproc_place place, const struct ustack_how *how,
@@ -353,10 +355,10 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 int uproc_post(struct uproc_thread *t, unsigned mail);
 
 /*
- * A pick function of a policy. Takes the thread that is to run next from where the policy
- * keeps runnable threads, and returns it. Returns NULL only if no thread is runnable, in
- * the queue neither: then the processor may sleep. Must find every runnable thread some
- * time. May not block.
+ * A pick function of a policy. Chooses the thread that is to run next, takes it from
+ * where the policy keeps runnable threads, and returns it. Returns NULL only if no
+ * thread is runnable, and none is in the queue: the processor may then sleep. Must find
+ * every runnable thread sooner or later. May not block.
  */
 typedef struct uproc_thread *uproc_pick_fn(struct uproc *p);
 
@@ -365,34 +367,35 @@ void uproc_drain(struct uproc *p);
 
 /*
  * Looks for events while threads are ready. Called in s_next.
- * Returns true if the native thread that drives the processor, in ustack_join(),
- * uprocs_run() or uprocs_destroy(), is to go on.
+ * Some processors are driven by a native thread in ustack_join(), uprocs_run() or
+ * uprocs_destroy(). Returns true if that native thread is to go on.
  */
 bool uproc_look(struct uproc *p);
 
 /*
- * Sleeps until `pick' has a thread to run. If there are several processors, and no more
- * than CPUs, first looks for mail and events for some microseconds. Called in s_next.
- * Returns the thread. Returns NULL if the processor is to end; with c_embed or
- * SINGLE_THREAD, also if no thread is ready, and the native thread that drives the
- * processor has other things to do.
+ * Sleeps until `pick' has a thread to run. If there are several processors, and at least
+ * as many CPUs, looks for mail and events for some microseconds before the sleep. Called
+ * in s_next.
+ * Returns the thread. Returns NULL if the processor is to end. With c_embed or
+ * SINGLE_THREAD also returns NULL if no thread is ready and the native thread that
+ * drives the processor has other things to do.
  */
 struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick);
 
 /*
- * Returns the processor that `processor', an h_processor of struct ustack_how, means; for
- * 0 the processors in turn. NULL: there is no such processor.
+ * Returns the processor that `processor' means. The values are those of h_processor in
+ * struct ustack_how; 0 means the processors in turn. NULL: there is no such processor.
  * From any native thread.
  */
 struct uproc *uprocs_on(struct uprocs *r, unsigned processor);
 
 /*
- * Returns the place for a new thread, for schedulers that spread threads: the processor
- * that `how' names; or, if `how' is NULL or names none, the less busy one of two
- * processors. The choice holds for several starts in a row, because such threads often
- * work together, which costs least on one processor: for a quarter as many as the
- * processor has threads, and for 32 at most. The first few threads are placed in turn.
- * From any native thread.
+ * Returns the place for a new thread, for schedulers that spread threads. The place is
+ * the processor that `how' names. If `how' is NULL or names no processor, it is the less
+ * busy one of two processors. Threads that are started in a row often work together,
+ * which costs least on one processor. So the choice holds for several starts: for a
+ * quarter as many as the processor has threads, and for 32 at most (more from 2112
+ * threads on). The first few threads are placed in turn. From any native thread.
  */
 struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
 
@@ -400,24 +403,26 @@ struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
 
 /*
  * Private: an observer, which is called when something happens on a processor. The files
- * of debug/ are observers. No member is set unless a program is linked with one.
+ * of debug/ are observers. The members are set only in programs that are linked with an
+ * observer.
  */
 struct uproc_observer {
 	/*
-	 * Returns memory for the native thread of a processor, before that thread is
-	 * made. NULL: no memory, and the scheduler is not made.
+	 * Called before the native thread of a processor is made. Returns memory for
+	 * that native thread. NULL: no memory, and the scheduler is not made.
 	 */
 	void *(*po_map)(void);
 	void  (*po_adopt)(void *memory); /* on the native thread, at the start */
 	void  (*po_leave)(void);        /* on the native thread, at the end */
-	void  (*po_unmap)(void *memory); /* after the end */
+	void  (*po_unmap)(void *memory); /* after that thread's end */
 
 	/*
 	 * A word, atomic, which a reader of the process's memory may write. While the
 	 * word is not 0, po_look and po_post are called.
 	 */
 	const uint32_t *po_wanted;
-	void (*po_look)(struct uproc *p); /* in s_next; also while there is a p_ring */
+	/* Called in s_next; if `p' has a p_ring, also while the word is 0. */
+	void (*po_look)(struct uproc *p);
 
 	/* Called before `mail' is sent to `t'. */
 	void (*po_post)(const struct uproc_thread *t, unsigned mail);
@@ -443,12 +448,12 @@ UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
 
 /*
  * Returns whether the record `t' is a live thread of `p'. Called on the native thread of
- * `p'; the answer holds until the caller blocks. uproc__state() and uproc__joiner() are
- * called only where that answer is true, and holds.
+ * `p'; the answer holds until the caller blocks. Call uproc__state() and uproc__joiner()
+ * only if the answer is true, and while it holds.
  */
 UPROC_PRIVATE bool uproc__has(const struct uproc *p, const struct uproc_thread *t);
 
-/* Private: what a thread does. UPROC_WAITS: *why is set; why->wy_where may be NULL. */
+/* Private: what a thread does. For UPROC_WAITS *why is set; why->wy_where may be NULL. */
 enum uproc_state {
 	UPROC_IS_NEW, UPROC_IS_READY, UPROC_IS_WOKEN, UPROC_WAITS, UPROC_JOINS
 };
@@ -456,8 +461,8 @@ enum uproc_state {
 UPROC_PRIVATE enum uproc_state uproc__state(const struct uproc_thread *t,
 					    struct ustack_why *why);
 
-/* Copies the name of `u', which may have ended and need not be valid. 0; -ENOENT: `u' has
-   no name, and "" was copied. */
+/* Copies the name of `u'. The thread may have ended, and the pointer need not be valid.
+   0; -ENOENT: `u' has no name, and "" was copied. */
 UPROC_PRIVATE int uproc__name(const struct ustack *u, char *buffer, size_t size);
 
 /* Returns the thread that joins `t', or NULL. */
@@ -469,13 +474,13 @@ static inline struct uproc *uproc_from(struct usched *s)
 	return (struct uproc *)(void *)s;
 }
 
-/* Returns processor `i' of `r', from 0 on. From any native thread. */
+/* Returns processor `i' of `r'; the first is 0. May be called by any native thread. */
 static inline struct uproc *uproc_at(const struct uprocs *r, size_t i)
 {
 	return (struct uproc *)(void *)((char *)r->r_proc + i * r->r_stride);
 }
 
-/* Returns the processor that the calling thread is on, or NULL. From anywhere. */
+/* Returns the processor that the calling thread is on, or NULL. Works anywhere. */
 static inline struct uproc *uproc_self(void)
 {
 	struct usched *s = usched__here();
@@ -484,8 +489,9 @@ static inline struct uproc *uproc_self(void)
 }
 
 /*
- * Returns the number of threads of `p' that were started and have not ended. From any
- * native thread; outside of the native thread of `p' the number may have changed already.
+ * Returns the number of threads of `p' that were started and have not ended. Any native
+ * thread may call this. On native threads other than that of `p' the number may already
+ * have changed.
  */
 static inline uint32_t uproc_count(const struct uproc *p)
 {
@@ -501,7 +507,7 @@ static inline struct uproc_thread *uproc_thread(struct ustack *u)
 	return (struct uproc_thread *)(void *)u;
 }
 
-/* Returns the processor of `u', which has not ended, or has a record that is not free. */
+/* Returns the processor of `u'. If `u' has ended, its record must not be free yet. */
 static inline struct uproc *uproc_of(const struct ustack *u)
 {
 	return uproc_from(usched__of(u));
@@ -541,7 +547,7 @@ enum {
 
 /*
  * Takes the oldest thread from the queue. Also prefetches the record of a later thread,
- * since the cache holds few records of a million. From the processor's native thread.
+ * since of a million records few are in the cache. From the processor's native thread.
  * Returns the thread; NULL: the queue is empty.
  */
 static inline struct uproc_thread *uproc_pop(struct uproc *p)
@@ -566,9 +572,9 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 }
 
 /*
- * Handles the thread that blocks, `t', as p_intent says: a thread that yields is put into
- * the queue. Called in s_next. Returns true if `t' waits and has a token, which is taken:
- * then `t' goes on at once.
+ * Handles `t', the thread that blocks, as p_intent says. If `t' yields, puts it into the
+ * queue. If `t' waits and has a token, takes the token and returns true: `t' then goes
+ * on at once. Called in s_next.
  */
 static inline bool uproc_goes_on(struct uproc *p, struct uproc_thread *t)
 {
@@ -594,8 +600,8 @@ static inline bool uproc_looks(struct uproc *p)
 	return p->p_sched.s_stats.st_switches >= p->p_sched.s_turn || --p->p_left == 0;
 }
 
-/* Private: close and open the slot before and after events wake threads. Meanwhile
-   threads that are woken go to the queue. */
+/* Private: uproc__close() closes the slot before events wake threads, and uproc__open()
+   opens it afterwards. While the slot is closed, woken threads go to the queue. */
 static inline void uproc__close(struct uproc *p)
 {
 	p->p_polls = 1;
@@ -625,16 +631,16 @@ static inline int uproc_poll(struct uproc *p, int64_t until)
 	return rc;
 }
 
-/* Returns how many tokens u_tokens can count, which is less while the thread joins. */
+/* Returns how many tokens u_tokens can count: fewer if the thread joins another. */
 static inline uint32_t uproc_most(int32_t tokens)
 {
 	return tokens < 0 ? UPROC_TOKENS : INT32_MAX;
 }
 
 /*
- * Does what s_next has to do, except for the policy, which is pick(p). Parks the
- * processor if no thread is runnable. Mail is delivered first, so that threads which were
- * woken before the running thread yields run before that thread.
+ * Does the work of s_next, and leaves the policy to pick(p). Parks the processor if no
+ * thread is runnable. Delivers mail before anything else. So threads that were woken
+ * before the running thread yields also run before it.
  */
 static inline struct ustack *
 uproc_next(struct uproc *p, uproc_pick_fn *pick)
@@ -657,9 +663,9 @@ uproc_next(struct uproc *p, uproc_pick_fn *pick)
 }
 
 /*
- * Does what s_pick has to do, except for the policy, which is pick(p): notes that `self'
- * waits. Returns what pick(p) returns; or NULL if there is mail or a look for events is
- * due, which s_next will do.
+ * Does the work of s_pick, and leaves the policy to pick(p). Notes that `self' waits,
+ * and returns what pick(p) returns. If there is mail, or a look for events is due,
+ * returns NULL without a pick; s_next then does the rest.
  */
 static inline struct ustack *
 uproc_wait(struct usched *s, struct ustack *self, uproc_pick_fn *pick)

@@ -4,9 +4,10 @@
  * core file, where threads are. So a reader, such as tools/uthreads, needs no debug
  * information of the library. Private.
  *
- * A reader finds the constant by name or, in stripped programs, by the first 16 bytes, at
- * a multiple of 16 in what the file maps. In memory the pointers are relocated. Then
- * l_self is the address of the constant, so that a reader can tell it from a copy.
+ * A reader finds the constant by its name. In stripped programs the reader searches what
+ * the file maps, at multiples of 16, for the first 16 bytes. In memory the pointers are
+ * relocated. There l_self is the address of the constant, so that a reader can tell the
+ * constant from a copy.
  *
  *	offset  0  16 bytes, L_MAGIC
  *	       16  uint32_t, L_VERSION: the version of these rules; 12 bytes unused
@@ -14,27 +15,28 @@
  *	       96  names, in 32 bytes each, and an empty one at the end: 24 bytes of text,
  *	           uint32_t offset, uint32_t size
  *
- * A name is that of a struct's member, with its offset and size; or of a struct or
- * another number, with size 0. Readers look names up, so a version can have more of them.
+ * A name is that of a struct's member, with the member's offset and size. Or it is that
+ * of a struct or of another number, with the value as the offset and with size 0.
+ * Readers look names up, so a version can have more names.
  *
  * The rules. Schedulers are linked by r_other, from *l_list on. A scheduler has
- * c_processors processors, from r_proc on and r_stride bytes apart, each of which begins
- * with a struct usched. Threads that are moving belong to r_moving. The records are in
- * arenas, linked by ar_next; uimage_pool_walk() and uimage_rest() say where. A record
- * whose u_func is NULL is free. The u_stack of a new thread is s_new. A blocked thread
- * goes on at u_pc. The thread's SP is u_top without the lowest bit; u_fp and u_bp are its
- * rbp and rbx, or x29 and x19. If u_pc is l_resumed, the other registers are at that SP,
- * as unwinding information says; but if *l_return_at is -1, they are in a jmp_buf, to
- * which a pointer at that SP points. The frames of the thread are the bytes from that SP
- * up to k_bottom of u_stack. If k_resident of u_stack is the thread, the frames are in
- * place. Otherwise they are at u_image or, with USTACK_OUTSIDE in u_deep, at i_frames. A
- * processor is parked if its p_inbox is l_parked. A thread's attachment is a struct
- * uwaiter if w_thread is that thread. Names are linked by nm_next, in UPROC_NAME_LISTS
- * lists, whose first pointers are at l_names.
+ * c_processors processors. The first is at r_proc, and the next ones are r_stride bytes
+ * apart. Each begins with a struct usched. Threads that are moving belong to r_moving.
+ * The records are in arenas, linked by ar_next; uimage_pool_walk() and uimage_rest() say
+ * where. A record whose u_func is NULL is free. The u_stack of a new thread is s_new. A
+ * blocked thread goes on at u_pc. The thread's SP is u_top without the lowest bit; u_fp
+ * and u_bp are its rbp and rbx, or x29 and x19. If u_pc is l_resumed, the other
+ * registers are at that SP, as unwinding information says; but if *l_return_at is -1,
+ * they are in a jmp_buf, and at that SP is a pointer to the jmp_buf. The frames of the
+ * thread are the bytes from that SP up to k_bottom of u_stack. If k_resident of u_stack
+ * is the thread, the frames are in place. Otherwise they are at u_image or, with
+ * USTACK_OUTSIDE in u_deep, at i_frames. A processor is parked if its p_inbox is
+ * l_parked. A thread's attachment is a struct uwaiter if w_thread is that thread. Names
+ * are linked by nm_next, in UPROC_NAME_LISTS lists, whose first pointers are at l_names.
  *
- * l_trace points to a pointer, which is NULL in programs without debug/utrace.c; else it
- * points to a struct usched__trace_layout: 8 bytes for a pointer to the control word, 8
- * unused ones, and names like those above. debug/trace.h has the rules.
+ * l_trace points to a pointer. In programs without debug/utrace.c that pointer is NULL;
+ * otherwise it points to a struct usched__trace_layout: 8 bytes for a pointer to the
+ * control word, 8 unused ones, and names like those above. debug/trace.h has the rules.
  */
 #ifndef USCHED_LAYOUT_H
 #define USCHED_LAYOUT_H

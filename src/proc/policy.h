@@ -22,24 +22,24 @@ enum {
 	POLICY_RUNS   = 1024,   /* the most starts in a row: see policy_run() */
 	POLICY_LOOKS  = 16,     /* processors that a search for threads looks at */
 	POLICY_PLACES = 16,     /* the most threads in a gift of threads that ran */
-	POLICY_AGAIN  = 10000,  /* ns between searches of an idle, awake processor */
+	POLICY_AGAIN  = 10000,  /* ns from search to search while idle and awake */
 	POLICY_NOTICE = 64,     /* wakes of threads elsewhere until a measurement */
 	POLICY_SPAN   = 50000,  /* ns: the shortest span of a measurement */
 	POLICY_HOP    = 500,    /* ns: about what a wake on another processor takes */
 	POLICY_LIGHT  = 240,    /* 256ths of a processor's time: threads that take less
-				   fit on one. With more than 256 all stages of a
-				   pipeline would gather on one, since the slowest one
-				   holds up the others */
+				   fit on one processor. With more than 256 all stages
+				   of a pipeline would gather there, since the slowest
+				   stage holds up the others */
 	POLICY_GAIN   = 1000000,        /* ns: a gift that keeps the processor busy for
 					   less time was in vain */
 	POLICY_HOLD   = 64000000,       /* ns: the longest pause after such gifts */
 };
 
 /*
- * Returns how many starts in a row go to a processor with `threads' threads, which
- * include waiting ones. Threads that are started in a row often work together, which
- * costs least on one processor. A run of a quarter of the threads keeps the numbers on
- * all processors nearly equal. A run longer than POLICY_RUN would be too much work at a
+ * Returns how many starts in a row go to a processor that has `threads' threads, waiting
+ * ones included. Threads that are started in a row often work together, which costs
+ * least on one processor. A run of a quarter of the threads keeps the numbers on all
+ * processors nearly equal. A run longer than POLICY_RUN would be too much work at a
  * time, unless the processor has 64 times as many threads.
  */
 static inline uint32_t policy_run(uint32_t threads)
@@ -52,9 +52,9 @@ static inline uint32_t policy_run(uint32_t threads)
 }
 
 /*
- * Returns how many threads a processor that has `ready' in the queue, and runs no thread,
- * gives to each of `asking' processors. All these get the same number, and at least one
- * thread stays.
+ * Returns how many threads a processor gives to each of `asking' processors. The giver
+ * has `ready' threads in its queue, and runs no thread. All that ask get the same
+ * number, and at least one thread stays.
  */
 static inline uint32_t policy_share(uint32_t ready, uint32_t asking)
 {
@@ -67,14 +67,15 @@ static inline uint32_t policy_share(uint32_t ready, uint32_t asking)
 }
 
 /*
- * Returns how many new threads, up to `share', a processor with `ours' threads gives to
- * one with `theirs'; both numbers include waiting threads. A thread on a shared stack
- * cannot move back after its first run, so at most half of the difference is given.
- * Without this bound the connections of a server gather where the load was low when they
- * came: in a simulation one of 16 processors got 1.46 times the average, for good.
- * Threads that were started in a row often belong together, so a gift has at least one
- * run of starts, unless threads have `waited' in the queue from one look for events to
- * the next. So threads that begin and block at once stay, however many are started.
+ * Returns how many new threads, at most `share', a processor gives to another. The giver
+ * has `ours' threads, the other `theirs'; both numbers include waiting threads. A thread
+ * on a shared stack cannot move back after its first run, so at most half of the
+ * difference is given. Without this bound the connections of a server gather where the
+ * load was low when they came: in a simulation one of 16 processors got 1.46 times the
+ * average, for good. Threads that were started in a row often belong together, so a gift
+ * has at least one run of starts. It may be smaller if threads have `waited' in the
+ * queue from one look for events to the next. So threads that block as soon as they
+ * begin stay, however many are started.
  */
 static inline uint32_t policy_new(uint32_t share, uint32_t ours, uint32_t theirs,
 				  int waited)
@@ -109,10 +110,10 @@ static inline bool policy_is_fresh(struct uproc_load *l, const void *thread)
 /*
  * Measures what the processor did in the span from the last measurement to `now', if the
  * span is long enough. `switches' counts all switches so far. The mean run is the busy
- * time divided by the switches, or by the wakes of other processors' threads if there are
- * more of these, because a thread that wakes others and never waits has no switches.
- * ld_run is the shorter mean run of the last two spans, since in one of these another
- * process may have had the CPU.
+ * time divided by the number of switches. If there were more wakes of other processors'
+ * threads, they count instead of the switches, because a thread that wakes others and
+ * never waits has no switches. ld_run is the shorter mean run of the last two spans,
+ * since in one of these another process may have had the CPU.
  */
 static inline void policy_measure(struct uproc_load *l, int64_t now, uint64_t switches)
 {
@@ -135,14 +136,14 @@ static inline void policy_measure(struct uproc_load *l, int64_t now, uint64_t sw
 	l->ld_woken = 0;
 }
 
-/* Reasons to draw a thread of another processor that is woken. */
+/* Reasons to draw a woken thread that belongs to another processor. */
 enum { POLICY_FRESH = 1, POLICY_DUE = 2 };
 
 /*
  * Counts that `waker' wakes a thread of another processor. Returns reasons to draw that
  * thread: POLICY_FRESH if the waker has just moved here; POLICY_DUE after POLICY_NOTICE
- * such wakes, or after the time that so many take. With POLICY_DUE the caller calls
- * policy_measure().
+ * such wakes, or after the time that so many wakes take. With POLICY_DUE the caller
+ * calls policy_measure().
  */
 static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 {
@@ -157,11 +158,11 @@ static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 }
 
 /*
- * Decides which of two processors draws threads when either could, so that threads do not
- * pass each other. Returns true for that of `l', which has `ready' threads in its queue.
- * If the other processor has threads queued, the one with the shorter queue draws.
- * Otherwise the busier one draws, where most of the group is. `first' decides between
- * equals.
+ * Two processors could draw threads of each other. Decides which one does, so that
+ * threads do not pass each other. Returns true if it is the processor of `l', which has
+ * `ready' threads in its queue. If the other processor has threads queued, the processor
+ * with the shorter queue draws. Otherwise the busier processor draws, since most of the
+ * group is there. `first' decides between equals.
  */
 static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
 				  const struct uproc_load *other, uint32_t other_ready,
@@ -175,10 +176,10 @@ static inline bool policy_gathers(const struct uproc_load *l, uint32_t ready,
 }
 
 /*
- * Returns whether the processor of `l' draws a thread of the `other' processor that is
- * woken here. If that thread stays there, each wake takes POLICY_HOP, which is too long
- * for threads that run for less time between wakes. Threads that fit on one processor
- * gain nothing by a second one.
+ * A thread of the `other' processor is woken here. Returns whether the processor of `l'
+ * draws that thread. If the thread stays there, each wake takes POLICY_HOP. That is too
+ * long for threads that run for less time between wakes. Threads that fit on one
+ * processor gain nothing by a second processor.
  */
 static inline bool policy_draws(const struct uproc_load *l,
 				const struct uproc_load *other)
@@ -195,8 +196,8 @@ static inline bool policy_draws(const struct uproc_load *l,
 /*
  * Decides for how long the processor does not ask for threads. A gift has kept the
  * processor busy for `busy' ns; then `drew' threads were drawn here, or drawn away. If
- * that time was short the gift was in vain, since one of two processors is idle again.
- * The pause doubles with each gift in vain.
+ * `busy' is small, the gift was in vain, since one of two processors is idle again. The
+ * pause doubles with each gift in vain.
  */
 static inline void policy_hold(struct uproc_load *l, int64_t now, int64_t busy,
 			       uint32_t drew)
@@ -217,7 +218,7 @@ static inline void policy_get(struct uproc_load *l, int64_t now)
 	l->ld_drew = 0;
 }
 
-/* Judges the last gift, when the processor has nothing left to run. */
+/* Judges the last gift. Called when the processor has nothing left to run. */
 static inline void policy_judge(struct uproc_load *l, int64_t now)
 {
 	int64_t busy = now - l->ld_given;
@@ -227,7 +228,7 @@ static inline void policy_judge(struct uproc_load *l, int64_t now)
 	l->ld_given = 0;
 }
 
-/* Begins a pause without asking, since the processor's last thread was drawn away. */
+/* Stops asking for some time, since the processor's last thread was drawn away. */
 static inline void policy_lose(struct uproc_load *l, int64_t now)
 {
 	if (now < l->ld_hold)

@@ -28,12 +28,12 @@
 #include "../core/core.h"
 #include "../core/observer.h"
 
-/* Marks: addresses of no thread. The first three stand in re_joiner, the last three in
-   p_inbox. */
+/* Marks: addresses that differ from those of all threads. The first three stand in
+   re_joiner, the last three in p_inbox. */
 enum { UPROC_MARKS = 6 };
 extern struct uproc_thread uproc__marks[UPROC_MARKS] UPROC_PRIVATE;
 #define ENDED    (&uproc__marks[0])
-#define TAKEN    (&uproc__marks[1])     /* the thread has ended, and who joins frees it */
+#define TAKEN    (&uproc__marks[1])     /* the thread ended, and its joiner frees it */
 #define DETACHED ((struct uproc_thread *)NULL)
 #define OPEN     UPROC_OPEN
 #define NATIVE   (&uproc__marks[2])     /* a native thread joins the thread */
@@ -47,7 +47,7 @@ enum {
 	ASKING_BITS        = 64,                /* bits in a word of r_asking */
 };
 
-/* Returns the number of `p', from 0 on. */
+/* Returns the number of `p'. The first processor has 0. */
 static inline size_t uproc__index(const struct uproc *p)
 {
 	const struct uprocs *r = p->p_procs;
@@ -56,8 +56,8 @@ static inline size_t uproc__index(const struct uproc *p)
 }
 
 /*
- * Returns whether the scheduler's only processor has no native thread, and runs on the
- * native thread that joins, or that calls uprocs_run().
+ * Returns whether the scheduler's only processor has no native thread of its own. It
+ * then runs on a native thread that joins or calls uprocs_run().
  */
 static inline bool uproc__is_driven(const struct uprocs *r)
 {
@@ -72,11 +72,11 @@ static inline bool uproc__is_driven(const struct uprocs *r)
  */
 UPROC_PRIVATE int uproc__add_stacks(struct uproc *p);
 
-/* Sets s_grow, so that a launch that finds no vacant stack adds some, up to c_stacks. */
+/* Sets s_grow. A launch that finds no vacant stack then adds stacks, up to c_stacks. */
 UPROC_PRIVATE void uproc__set_grow(struct uproc *p);
 
-/* The call-back s_has_stack. Returns 2 if `address' is on a stack of `s', 1 if on one of
-   another processor of the scheduler, otherwise 0. */
+/* The call-back s_has_stack. Returns 2 if `address' is on a stack of `s', 1 if it is on a
+   stack of another processor of the scheduler, otherwise 0. */
 UPROC_PRIVATE int uproc__find_stack(const struct usched *s, const void *address);
 
 /* ---- uproc_ring.c ---- */
@@ -87,14 +87,14 @@ extern struct uprocs *uproc__schedulers UPROC_PRIVATE;
 /* The table of what uproc__observe() has registered. */
 extern struct uproc_observer uproc__observer UPROC_PRIVATE;
 
-/* Returns whether the observer wants calls. Looks for events and senders of mail ask
-   that; switches do not. */
+/* Returns whether the observer wants calls. Called in each look for events and by senders
+   of mail, but not in switches. */
 static inline bool uproc__is_watched(void)
 {
 	return uproc__observer.po_wanted && GET(*uproc__observer.po_wanted);
 }
 
-/* Calls the observer, in s_next, which then begins or ends to observe `p'. */
+/* Called in s_next. Calls the observer, which begins or ends to observe `p'. */
 static inline void uproc__look_at_observer(struct uproc *p)
 {
 	if (uproc__is_watched() || GET(p->p_ring))
@@ -115,10 +115,10 @@ UPROC_PRIVATE int uproc__make_place(struct uproc *p);
 /* Returns the number of threads of `p' that have not begun. */
 UPROC_PRIVATE uint32_t uproc__new_of(const struct uproc *p);
 
-/* Makes p_larger, a ring that some native thread has allocated, the ring of `p'. */
+/* Puts p_larger in place of the ring of `p'. Some native thread has allocated it. */
 UPROC_PRIVATE void uproc__adopt_room(struct uproc *p);
 
-/* Makes `t', which is new or has moved to `p', runnable. */
+/* Makes `t' runnable. `t' is new or has moved to `p'. */
 static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 {
 	if (p->p_mask + 1 < LOAD(p->p_room))
@@ -130,9 +130,10 @@ static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 UPROC_PRIVATE void uproc__unpick(struct usched *s);
 
 /*
- * Returns a record for a thread of `p', or takes one back. The record is from the cache
- * of the calling processor, not of `p', so that the records of threads which start each
- * other are near each other in memory. NULL: no memory.
+ * uproc__get_record() returns a record for a thread of `p', or NULL if there is no
+ * memory. uproc__put_record() takes a record back. The records are in the cache of the
+ * calling processor, not of `p'. So threads that start each other have records near each
+ * other in memory.
  */
 UPROC_PRIVATE struct uproc_thread *uproc__get_record(struct uproc *p);
 UPROC_PRIVATE void uproc__put_record(struct uproc *p, struct uproc_thread *t);
@@ -149,28 +150,28 @@ UPROC_PRIVATE void uproc__unpark(struct uproc *p);
 UPROC_PRIVATE void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
 
 /*
- * Makes `joiner', which may be the mark DETACHED, the joiner of `t'.
- * Returns 0; 1 if `t' has ended, and the caller is to free `t'; -EINVAL if `t' is joined
+ * Makes `joiner' the joiner of `t'; `joiner' may be the mark DETACHED.
+ * Returns 0; 1 if `t' has ended: the caller must then free `t'; -EINVAL if `t' is joined
  * already, or detached.
  */
 UPROC_PRIVATE int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
 
-/* Tells the native thread that joins `t' of the end of `t'. Returns false if the native
-   thread has given up the join. */
+/* `t' has ended: tells that to the native thread that joins `t'. Returns false if the
+   native thread has given up the join. */
 UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
 
 /* ---- uproc_name.c ---- */
 
 /*
- * Names a thread before its start, which then sets UPROC_MAIL_NAMED. An empty text gives
- * no name. Returns 0 or -ENOMEM.
+ * Names a thread before its start; the start then sets UPROC_MAIL_NAMED. An empty text
+ * gives no name. Returns 0 or -ENOMEM.
  */
 UPROC_PRIVATE int uproc__begin_name(const struct ustack *u, const char *text);
 
-/* Drops the name of `u', which has UPROC_MAIL_NAMED and has ended. */
+/* Drops the name of `u'. `u' has UPROC_MAIL_NAMED and has ended. */
 UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);
 
-/* Forgets all names, and makes their lock a free one, in the child of a fork. */
+/* In the child of a fork: forgets all names, and initializes their lock anew. */
 UPROC_PRIVATE void uproc__forget_names(void);
 
 /* The lists of names, linked by nm_next. A thread's address selects the list. */
@@ -185,7 +186,7 @@ struct uproc_name {
 
 /* ---- uproc_local.c ---- */
 
-/* The most ranges of addresses that are noted as those of a native thread. */
+/* The most ranges of addresses that are noted for one native thread. */
 enum { UPROC_LOCALS = 16 };
 
 struct uproc_local {
@@ -198,7 +199,7 @@ struct uproc_locals {
 	struct uproc_local ls_range[UPROC_LOCALS];
 };
 
-/* Set in the child of a fork, so that threads that have run stay: see uproc_local.c. */
+/* True in the child of a fork. Threads that have run then stay: see uproc_local.c. */
 extern bool uproc__local_lost UPROC_PRIVATE;
 
 /* Notes the ranges of the calling native thread. */
@@ -212,8 +213,8 @@ UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
 /* ---- uproc_alone.c ---- */
 
 /*
- * Counts one thread more with an own stack, and takes a stack of `size' bytes, or
- * USTACK_OWN, for that thread.
+ * Counts one more thread with an own stack, and takes a stack for that thread. `size' is
+ * in bytes, or USTACK_OWN.
  * Returns 0; -EAGAIN if c_alone threads have own stacks already; -ENOMEM.
  */
 UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
@@ -222,15 +223,15 @@ UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
 /* Gives back an own stack whose thread was not started. */
 UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
 
-/* Makes the own stacks of threads that have ended on `p' vacant, except the stack that
+/* Makes vacant the own stacks of threads that have ended on `p', except the stack that
    the caller runs on. */
 UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
 
 /* Frees all own stacks, after all threads have ended. */
 UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
 
-/* Ends a period. As many own stacks as were vacant during the whole period are to be
-   unmapped, by uproc__drop_alones(). */
+/* Ends a period. uproc__drop_alones() is to unmap as many own stacks as were vacant
+   during the whole period. */
 UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o);
 
 /* Unmaps some of these stacks. Returns whether more of them are to be unmapped. */
@@ -255,23 +256,23 @@ UPROC_PRIVATE void uproc__stop_asking(struct uproc *p, int64_t now);
 UPROC_PRIVATE void uproc__give(struct uproc *p);
 
 /*
- * Decides whether the calling processor draws `t', a thread of `o' that the caller wakes:
- * then `t' is to move here, and that is noted in `o'. The caller pushes `t' to the inbox
- * of `o' next.
+ * Decides whether the calling processor draws `t', a thread of `o' that the caller
+ * wakes. If so, notes in `o' that `t' is to move here. After this call the caller pushes
+ * `t' to the inbox of `o'.
  */
 UPROC_PRIVATE void uproc__draw(struct uproc *o, const struct uproc_thread *t);
 
-/* Returns the processor that draws `t', which is in the inbox of `p', or NULL. */
+/* `t' is in the inbox of `p'. Returns the processor that draws `t', or NULL. */
 UPROC_PRIVATE struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t);
 
-/* Moves `t', runnable and in no queue, from `p' to `q'. Returns false if `t' stays. */
+/* Moves `t' from `p' to `q', or returns false. `t' is runnable and in no queue. */
 UPROC_PRIVATE bool uproc__follow(struct uproc *p, struct uproc_thread *t,
 				 struct uproc *q);
 
 /* Makes `p' the owner of `t', which has moved here, or was started from elsewhere. */
 UPROC_PRIVATE void uproc__arrive(struct uproc *p, struct uproc_thread *t);
 
-/* Puts the stack of `u', which has ended, into p_foreign if it is another processor's. */
+/* `u' has ended. If its stack is another processor's, puts the stack into p_foreign. */
 UPROC_PRIVATE void uproc__leave_stack(struct uproc *p, struct ustack *u);
 
 /* Returns the stacks in p_foreign to their processors, except the stack that the caller
@@ -314,7 +315,7 @@ static inline void uproc__add_tokens(int32_t *tokens, uint32_t more)
 	SET(*tokens, *tokens + (int32_t)(more < room ? more : room));
 }
 
-/* Tells the joiner that `t', which is in no list, has ended, or frees a detached `t'. */
+/* `t' has ended and is in no list: tells its joiner, or frees `t' if detached. */
 UPROC_PRIVATE void uproc__settle_thread(struct uproc *p, struct uproc_thread *t);
 
 /* The call-backs s_wake, s_cancel and s_interrupt. */
@@ -325,8 +326,8 @@ UPROC_PRIVATE void uproc__interrupt(struct usched *s, struct ustack *u);
 /* ---- uproc_report.c ---- */
 
 /*
- * Reports the threads that are stuck, when all processors are parked and threads are
- * left. Tells the threads that join others. Returns false if no thread joins.
+ * Reports the threads that are stuck. All processors are parked, and threads are left.
+ * Tells the threads that join others. Returns false if no thread joins.
  */
 UPROC_PRIVATE bool uproc__report_stuck(struct uprocs *r);
 
@@ -336,7 +337,7 @@ UPROC_PRIVATE uint32_t uproc__threads(const struct uprocs *r);
 /* The call-back s_changed, in builds with USCHED_CHECK: reports `u', and aborts. */
 UPROC_PRIVATE void uproc__report_changed(const struct usched *s, const struct ustack *u);
 
-/* Writes which thread `u' is to standard error, in builds with USCHED_CHECK. */
+/* In builds with USCHED_CHECK: writes to standard error which thread `u' is. */
 UPROC_PRIVATE void uproc__introduce(const struct ustack *u);
 
 /* Sets `text' to a space and the name of `u' in quotes, or to "" if `u' has no name.
@@ -354,14 +355,14 @@ UPROC_PRIVATE void uproc__print(const struct uprocs *r, const char *format, ...)
    sleeps, and in looks for events. */
 UPROC_PRIVATE int64_t uproc__tidy_time(struct uproc *p);
 
-/* Gives back memory in a step, if one is due, after a sleep. Returns whether one was. */
+/* After a sleep: if a step is due, gives back memory. Returns whether one was due. */
 UPROC_PRIVATE bool uproc__tidy_idle(struct uproc *p);
 
-/* Gives back memory in a step, if one is due, while threads are ready. */
+/* While threads are ready: if a step is due, gives back memory. */
 UPROC_PRIVATE void uproc__tidy_busy(struct uproc *p);
 
-/* Called in each look for events. Some of these calls read the clock, so that memory is
-   given back if that is due. */
+/* Called in each look for events. Some of these calls read the clock and, if a step is
+   due, give back memory. */
 static inline void uproc__tidy(struct uproc *p)
 {
 	if (p->p_looks-- == 0)
@@ -377,14 +378,14 @@ UPROC_PRIVATE int  uproc__start_natives(struct uprocs *r);
 UPROC_PRIVATE void uproc__stop_natives(struct uprocs *r, size_t n);
 
 /*
- * Looks for the end of all threads, or a deadlock, and tells joiners of the deadlock.
- * Returns whether all threads have ended. Called under r_lock, by a native thread that
- * waits for the end of one thread or of all.
+ * Finds out whether all threads have ended or are in a deadlock. Tells joiners of a
+ * deadlock. Returns whether all threads have ended. Called under r_lock, by a native
+ * thread that waits for the end of one thread or of all.
  */
 UPROC_PRIVATE bool uproc__detect_end(struct uprocs *r);
 
-/* Returns whether no event can come, and no native thread holds the scheduler. To be
-   called under no lock. */
+/* Returns whether no event can come and no native thread holds the scheduler. The caller
+   must hold no lock. */
 UPROC_PRIVATE bool uproc__is_stuck(struct uproc *p);
 
 /* Removes the mark PARKED, if it is in the inbox of `p'. */
@@ -396,9 +397,9 @@ UPROC_PRIVATE int uproc__linger(struct usched *s, const uint8_t *word, uint8_t v
 /* ---- uproc_join.c ---- */
 
 /*
- * Waits, as a native thread, until `t' has ended, and frees `t'. If `t' is NULL, waits
- * until all threads have ended: then no other native thread may wait here.
- * Returns 0; -EDEADLK; -ETIMEDOUT; -EINVAL as uproc__claim(); -EPERM if another native
+ * Called on a native thread. Waits until `t' has ended, and frees `t'. If `t' is NULL,
+ * waits until all threads have ended; no other native thread may then wait here.
+ * Returns 0; -EDEADLK; -ETIMEDOUT; -EINVAL from uproc__claim(); -EPERM if another native
  * thread waits; -EBUSY if the driven processor is running already.
  */
 UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
@@ -424,8 +425,8 @@ UPROC_PRIVATE int uproc__start_beside(struct usched *s, const struct ustack_how 
 
 /* ---- uproc.c ---- */
 
-/* Makes the dispatcher and the parts that r_moving has, too. Returns 0 or an error of
-   usched_init(). */
+/* Makes the dispatcher of `p', and those parts that r_moving also has. Returns 0 or an
+   error of usched_init(). */
 UPROC_PRIVATE int  uproc__init(struct uproc *p, struct uprocs *r,
 			       const struct uproc_policy *policy);
 

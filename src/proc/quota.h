@@ -2,11 +2,12 @@
 /*
  * quota.h: the CPU time that control groups of Linux allow (cgroups(7), version 2).
  * ROOT/GROUP/cpu.max has the time and a period, in microseconds: "50000 100000", or "max
- * 100000". The limit of a process is the least one of its group and of the groups above.
- * Private to uprocs.c.
+ * 100000". The limit of a process is the least among those of its group and of all
+ * groups above that. Private to uprocs.c.
  *
- * Inside a container the group may have the name that it has outside. Then only the end
- * of the name, or nothing, is below ROOT. A file that cannot be read sets no limit.
+ * Inside a container the group may have the name that it has outside. Below ROOT there
+ * is then only the end of that name, or nothing. A file that cannot be read sets no
+ * limit.
  */
 #ifndef USCHED_QUOTA_H
 #define USCHED_QUOTA_H
@@ -15,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Returns how many CPUs, rounded up, `directory' allows its group; UINT_MAX: no limit. */
+/* Returns how many CPUs `directory' allows, rounded up. UINT_MAX: no limit. */
 static inline unsigned quota__of(const char *directory)
 {
 	long long quota = 0, period = 0;

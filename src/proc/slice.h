@@ -22,8 +22,8 @@
 struct slice {
 	struct upreempt sl_head;        /* first */
 	struct usched   sl_blind;       /* the stand-in: usched__current in a region */
-	struct ustack   sl_none;        /* the stand-in's thread in check builds: then a
-					   wait calls s_pick, which reports the wait */
+	struct ustack   sl_none;        /* in check builds the stand-in's thread, so that
+					   a wait calls s_pick, which reports it */
 	int64_t         sl_length;      /* ns of a slice; constant */
 	bool            sl_monitored;   /* a monitor ends slices; constant */
 	int64_t         sl_stall;       /* ns: the stall to report; 0: none; constant */
@@ -41,11 +41,11 @@ struct slice {
 	/* The addresses of the program's code, written when the first region begins. */
 	uintptr_t       sl_text, sl_text_end;
 
-	/* Written by the monitor or, without a monitor, by the native thread of the
-	   dispatcher, which always writes sl_gave and sl_gave_at. */
+	/* Written by the monitor. Without a monitor the dispatcher's native thread writes
+	   them. That thread always writes sl_gave and sl_gave_at. */
 	uint64_t        sl_seen;        /* the count() of the last look */
-	int64_t         sl_since;       /* ns: since when count() has been sl_seen */
-	int64_t         sl_longest;     /* atomic, ns: the longest for one count() */
+	int64_t         sl_since;       /* ns: since then count() has been sl_seen */
+	int64_t         sl_longest;     /* atomic, ns: the longest time of one count() */
 	uint64_t        sl_over;        /* atomic: the count() when the slice was over */
 	uint64_t        sl_gave;        /* atomic: the count() when a thread gave way */
 	int64_t         sl_gave_at;     /* ns: the time when that thread gave way */
@@ -56,7 +56,7 @@ struct slice {
 
 #pragma GCC visibility push(hidden)
 
-/* The s_preempt of processors: returns whether `u' still runs in the slice of sl_over. */
+/* The s_preempt of processors: returns whether `u' is still in the slice that is over. */
 int slice__is_over(struct usched *s, struct ustack *u, void *context);
 
 /* Makes a struct slice for `s', which has none. Returns 0 or -ENOMEM. */
@@ -72,7 +72,7 @@ static inline struct slice *slice_of(const struct usched *s)
 	return (struct slice *)(void *)s->s_slice;
 }
 
-/* Returns the number of switches so far, plus the times that a thread gave way. */
+/* Returns how many switches there were, plus how many times a thread gave way. */
 static inline uint64_t count(const struct usched *s)
 {
 	return GET(s->s_stats.st_switches) + GET(s->s_stats.st_preempted);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * upreempt.c: slices of time, and the monitor of processors. upreempt_region.c has the
- * regions that a signal interrupts. The monitor also has debug/ustall.c look at threads
- * that keep their processor for too long: src/proc/stall.h.
+ * regions that a signal interrupts. The monitor also makes debug/ustall.c look at
+ * threads that keep their processor for too long: see src/proc/stall.h.
  *
  * The monitor. No switch notes the time, as that would make each switch slower. But
- * count() is the number of switches, plus the times that a thread gave way. The monitor
- * looks at the count of each processor once in a slice, and notes since when the count
- * has not changed. Between one and two slices after the last change the monitor sets
+ * count() tells how many switches there were, plus how many times a thread gave way. The
+ * monitor looks at the count of each processor once in a slice, and notes when the count
+ * was first seen. Between one and two slices after the last change the monitor sets
  * s_over, and stores the count in sl_over. If another thread runs by then, that thread
  * finds another count, and goes on. A thread that gives way notes the time, so the next
  * thread has one slice. If all processors are idle in some looks in a row, the monitor
  * sets mo_asleep, and sleeps if all inboxes still have the mark PARKED. A processor
- * removes the mark before it reads mo_asleep. So the monitor finds the mark gone, or the
- * processor sees mo_asleep and wakes the monitor.
+ * removes the mark before it reads mo_asleep. So either the monitor finds the mark gone,
+ * or the processor sees mo_asleep and wakes the monitor.
  *
  * Without a monitor s_over is always 1, and ustack_check() keeps the same notes. Without
  * c_slice no monitor ends slices. A slice is then BUDGET_SPELL, as for calls that never
@@ -48,12 +48,12 @@
 
 enum {
 	EARLY       = 8,        /* a slice is over when 1/8 of the slice is left */
-	QUIET       = 8,        /* looks at idle processors in a row before a sleep */
+	QUIET       = 8,        /* looks in a row at idle processors before a sleep */
 	SKIP_MAX    = 32,       /* the most calls of ustack_check() from one look at the
 				   clock to the next: then a look costs each call 1 ns */
 	OFTEN       = 32,       /* the most looks at the clock in a slice */
 	SELDOM      = 8,        /* the fewest looks at the clock in a slice */
-	STALL_LOOKS = 2,        /* looks of the monitor in the time c_stall */
+	STALL_LOOKS = 2,        /* looks of the monitor in c_stall ns */
 };
 
 #ifdef USCHED_TSAN
@@ -93,9 +93,9 @@ void slice__count_given(struct usched *s)
 }
 
 /*
- * Returns whether the slice is over, by the clock. Adapts sl_skip so that the clock is
- * read between SELDOM and OFTEN times in a slice, however long the calls are apart. The
- * first call after a wait does not read the clock, and the second call does.
+ * Returns whether the clock says that the slice is over. Adapts sl_skip so that the
+ * clock is read between SELDOM and OFTEN times in a slice, however far apart the calls
+ * are. After a wait the first call does not read the clock, and the second call does.
  */
 static bool clock_over(struct slice *l, struct usched *s)
 {
@@ -122,7 +122,7 @@ static bool clock_over(struct slice *l, struct usched *s)
 	return t - l->sl_since >= l->sl_length;
 }
 
-/* Begins a slice of the running thread, whose next ustack_check() reads the clock. */
+/* Begins a slice of the running thread. Its next ustack_check() reads the clock. */
 BY_THREADS static void begin_turn(void)
 {
 	struct usched *s = usched__current;
@@ -196,7 +196,7 @@ int upreempt__begin(struct usched *s, int64_t length, int64_t stall, bool monito
 		l->sl_stall = stall;
 	l->sl_monitored = MONITORED && monitored && length && usched__probe() > 0;
 	l->sl_length = length ? length : BUDGET_SPELL;
-	l->sl_since = when_now();       /* since now the count has been 0 */
+	l->sl_since = when_now();       /* the count has been 0 since now */
 	l->sl_skip = 1;
 	if (!l->sl_monitored)
 		s->s_over = 1;
@@ -234,7 +234,7 @@ static pthread_mutex_t installing = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Signals of the monitor ---- */
 
-/* Sends SIGURG with `mark' as the value, by which on_signal() knows the purpose. */
+/* Sends SIGURG with the value `mark', which tells on_signal() the purpose. */
 static void interrupt_slice(const struct slice *l, const char *mark)
 {
 	siginfo_t info;
@@ -262,7 +262,7 @@ void upreempt__ask(const struct usched *s)
 	interrupt_slice(slice_of(s), SNAP);
 }
 
-/* Answers upreempt__ask(), in the signal handler, on a processor's native thread. */
+/* Answers upreempt__ask(). Runs in the signal handler on a processor's native thread. */
 static void answer(const void *context)
 {
 	struct slice *l = slice_of(usched__current);
@@ -273,8 +273,8 @@ static void answer(const void *context)
 	errno = error;
 }
 
-/* Hands a SIGURG of another sender to the previous handler. Without one the signal is
-   ignored, as by default. */
+/* Hands a SIGURG of another sender to the previous handler. Without such a handler the
+   signal is ignored, as by default. */
 static void chain(int signal, siginfo_t *info, void *context)
 {
 	if (previous.sa_flags & SA_SIGINFO)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * upreempt_region.c: threads that are interrupted by a signal. upreempt.h has the
- * picture, upreempt.c sends the signal.
+ * picture. upreempt.c sends the signal.
  *
  * In a region usched__current is the stand-in, sl_blind. Outside of regions the handler
  * does nothing. So code of usched is never interrupted, wherever that code is linked.
@@ -16,8 +16,8 @@
  *
  * The kernel sets control words and a signal mask for the handler. Both belong to the
  * native thread, and so would hold for other threads. So give_way() restores the values
- * of the beginning of the region before other threads run. When the thread runs again the
- * signal is blocked until the handler returns, so there is one signal frame at most.
+ * of the beginning of the region before other threads run. When the thread runs again,
+ * the signal is blocked until the handler returns, so there is one signal frame at most.
  *
  * Only the running thread can be in a region, so each dispatcher has one place for the
  * state of a region. give_way() keeps the state in its frame while other threads run.
@@ -46,7 +46,7 @@
 #endif
 
 enum {
-	SIGNAL_MIN = 4096,      /* bytes of a signal's frame, unless the kernel tells */
+	SIGNAL_MIN = 4096,      /* bytes of a signal's frame, if the kernel is silent */
 	HANDLER    = 2048,      /* bytes: frames from the handler to the switch */
 	DEEPER     = 2048,      /* bytes: frames of functions in a region */
 	MASK_BYTES = 8,         /* bytes of a sigset_t that the kernel knows */
@@ -67,7 +67,7 @@ static bool is_blind(const struct usched *s)
 	return l && s == &l->sl_blind;
 }
 
-/* In check builds, aborts if the caller is in a region, which may not contain `call'. */
+/* In check builds, aborts if the caller is in a region, where `call' is forbidden. */
 static void called(const char *call)
 {
 	const struct usched *s = usched__here();
@@ -165,10 +165,10 @@ BY_THREADS int upreempt(void *context)
 }
 
 /*
- * Finds the code of the main program, without dl_iterate_phdr(), whose lock may stay
- * closed in the child of a fork. The range may include parts that are not code, where no
- * instruction is interrupted. Returns false for a program without an interpreter. Such a
- * program is static: it contains libc, which cannot be told from the program.
+ * Finds the code of the main program. Does not use dl_iterate_phdr(), since its lock may
+ * stay closed in the child of a fork. The range may include parts that are not code; no
+ * instruction is interrupted there. Returns false for a program without an interpreter.
+ * Such a program is static: it contains libc, which cannot be told from the program.
  */
 static bool find_text(struct slice *l)
 {
@@ -212,7 +212,7 @@ static int begin_stand_in(struct usched *s)
 	return find_text(l) ? 0 : -ENOTSUP;
 }
 
-/* Does the part of ustack_preemptible() that can fail, and returns its error or 0. */
+/* Does the part of ustack_preemptible() that can fail. Returns the error or 0. */
 static int prepare_region(struct usched *s)
 {
 	size_t frame = getauxval(AT_MINSIGSTKSZ);

@@ -106,7 +106,7 @@ static int expose_events(struct uproc *p)
 
 	if (rc == 0) {
 		rc = e->e_expose(e);
-		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() returns that */
+		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() returns it */
 	}
 	return rc < 0 ? rc : 0;
 }

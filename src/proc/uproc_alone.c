@@ -2,19 +2,19 @@
 /*
  * uproc_alone.c: own stacks, those of threads that are started with h_stack.
  *
- * A start takes a vacant stack, or maps one, before the thread is made, so a lack of
- * memory fails the start and nothing later. All processors share the vacant stacks. The
- * thread brings its stack to the processor where it begins. The processor keeps the stack
- * until the thread has ended.
+ * A start takes a vacant stack, or maps one, before the thread is made. So if memory is
+ * short, the start fails, and nothing later does. All processors share the vacant
+ * stacks. The thread brings its stack to the processor where it begins. The processor
+ * keeps the stack until the thread has ended.
  *
  * The end of a thread reduces as_threads at once, so after a join another thread can be
  * started. The stack becomes vacant later, since s_next and the sleep of a processor run
  * on the stack of the thread that ended last. uproc__sort_left() is called again until
  * the processor has left that stack.
  *
- * There are at most c_alone own stacks, and two more for each processor, since some have
- * lost their thread and are not vacant yet. Stacks that stay vacant for a period are
- * unmapped, in steps.
+ * There are at most c_alone own stacks, plus two for each processor, since some stacks
+ * have lost their thread and are not vacant yet. Stacks that stay vacant for a period
+ * are unmapped, in steps.
  */
 #include <stdlib.h>
 
@@ -50,7 +50,7 @@ static void put_alone(struct uproc_alones *o, struct uproc_alone *a)
 	count_vacant(o, 1);
 }
 
-/* USCHED_ALONE marks a stack whose thread has ended, but still counts in as_threads. */
+/* USCHED_ALONE marks a stack whose thread has ended and still counts in as_threads. */
 __attribute__((noinline))
 void uproc__sort_left(struct uproc *p)
 {

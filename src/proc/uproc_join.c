@@ -2,29 +2,29 @@
 /*
  * uproc_join.c: the end of threads, and joins by threads and by native threads. A native
  * thread waits, or runs the processor itself. This file neither starts threads nor
- * chooses which one runs.
+ * chooses which thread runs.
  *
  * Invariants
- *  - re_joiner changes by compare-and-swap, and from NATIVE under r_lock only:
+ *  - re_joiner changes by compare-and-swap. From NATIVE it changes only under r_lock:
  *
  *	OPEN   -> joiner      a thread joins or, with NATIVE, a native thread
  *	OPEN   -> DETACHED
  *	OPEN   -> ENDED       the thread ends without a joiner
  *	joiner -> TAKEN       the thread ends, and its joiner is told
  *	ENDED  -> TAKEN       a join or a detach comes after the end
- *	joiner -> OPEN        the joiner gives up for a deadlock, deadline or cancel
+ *	joiner -> OPEN        the joiner gives up: deadlock, deadline or cancel
  *
  *    The record is freed by the joiner that was told, or by the caller that replaced
  *    ENDED by TAKEN. A detached thread is freed at its end. While a record is free
  *    re_joiner is DETACHED, so a thread without a handle starts and ends without a store
- *    to re_joiner. TAKEN is not ENDED, because the joiner may not have run yet, and until
- *    then a second join must fail. A joiner that gives up and finds TAKEN waits for
+ *    to re_joiner. TAKEN differs from ENDED, because a second join must fail even while
+ *    the first joiner has not run yet. A joiner that gives up and finds TAKEN waits for
  *    UPROC_JOINED, which must not come in the middle of a later wait.
  *  - r_joining counts the native threads whose join is not over. The end of the joined
  *    thread reduces the count; the native thread does not. While the count is not zero
  *    and all processors are parked, threads are stuck, unless a thread waits for an
- *    event, or a native thread has announced a wake, by uprocs_hold() or by a join (not a
- *    destroy) with a deadline.
+ *    event or a native thread has announced a wake. uprocs_hold() announces a wake, and
+ *    so does a join (not a destroy) with a deadline.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* for pthread_condattr_setclock() */
@@ -38,12 +38,12 @@
 
 enum {
 	TURN      = 1000000,            /* ns that threads run in a uprocs_run() */
-	PARKS     = 1000000,            /* ns between looks whether all are parked */
+	PARKS     = 1000000,            /* ns between checks that all are parked */
 };
 
 /* ---- The end of a thread ---- */
 
-/* Frees `t', which was joined, and stores the thread's value in *value if not NULL. */
+/* Frees `t', which was joined. Stores its value in *value, unless `value' is NULL. */
 static void put_joined(struct uproc_thread *t, void **value)
 {
 	if (value)
@@ -65,8 +65,8 @@ void uproc__done(struct usched *s, struct ustack *u)
 	uproc__take_left(p);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
 	/*
-	 * A record keeps UPROC_MAIL_KNOWN from its first handle on. Without that bit no
-	 * handle exists, of this thread or of an earlier thread with this record.
+	 * From its first handle on, a record keeps UPROC_MAIL_KNOWN. Without that bit
+	 * there is no handle of this thread, or of an earlier thread with this record.
 	 */
 	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
 		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);
@@ -95,7 +95,7 @@ int uproc__detach(struct usched *s, struct ustack *u)
 
 /* ---- Joins by threads ---- */
 
-/* Joins `t' if it has ended already, for a deadline of 0. Returns as ustack_join(). */
+/* A join with the deadline 0: joins `t' if it has ended. Returns as ustack_join(). */
 static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 {
 	struct uproc_thread *now = ENDED;
@@ -108,8 +108,9 @@ static int join_ended(const struct uproc_thread *me, struct uproc_thread *t)
 }
 
 /*
- * Yields while UPROC_MAIL_DEADLOCK is on its way, so that no news for an earlier join
- * come in the new one. Returns whether there was such mail, which may be for either join.
+ * Yields while UPROC_MAIL_DEADLOCK is on its way, so that news for an earlier join do
+ * not come during the new join. Returns whether there was such mail. It may be for
+ * either join.
  */
 static bool take_late_news(struct uproc_thread *me)
 {
@@ -156,7 +157,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 
 /* ---- Native threads ---- */
 
-/* Keeps r_lock to the end, since `r' may be destroyed after the last release. */
+/* Keeps r_lock to the end: after the last release `r' may be destroyed. */
 void uprocs_hold(struct uprocs *r, int on)
 {
 	lock(&r->r_lock);
@@ -181,8 +182,8 @@ static bool wait_change(struct uprocs *r, int64_t deadline)
 	return pthread_cond_timedwait(&r->r_changed, &r->r_lock, &t) != ETIMEDOUT;
 }
 
-/* Waits under r_lock until `t' has ended or, with NULL, all threads have. Returns 1 then,
-   or -EDEADLK or -ETIMEDOUT. */
+/* Waits under r_lock until `t' has ended; if `t' is NULL, until all threads have ended.
+   Returns 1 on success, otherwise -EDEADLK or -ETIMEDOUT. */
 static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadline)
 {
 	unsigned seen = r->r_deadlocks;
@@ -214,7 +215,7 @@ static int wait_locked(struct uprocs *r, struct uproc_thread *t, int64_t deadlin
 static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 			int64_t deadline)
 {
-	/* This join counts as a hold, since the caller may wake threads after it. */
+	/* The caller may wake threads after this join, so the join counts as a hold. */
 	bool returns = t && deadline != INT64_MAX;
 	int rc;
 
@@ -249,8 +250,8 @@ static int report_stuck(struct uprocs *r)
 }
 
 /*
- * Does uproc__await() for a driven processor, which runs on the calling native thread
- * meanwhile.
+ * Does uproc__await() for a driven processor. The processor runs on the calling native
+ * thread meanwhile.
  */
 static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
 {

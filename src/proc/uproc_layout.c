@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* uproc_layout.c: the constant for readers from outside of a process: see layout.h. */
+/* uproc_layout.c: usched__layout, the constant that layout.h describes. */
 #include "../../arch/arch.h"
 #include "layout.h"
 #include "proc.h"
@@ -8,7 +8,7 @@
 /* The values of IDLE and WAKING in uwait.c. In other states a wait is not granted. */
 enum { UWAITER_IDLE = 0, UWAITER_WAKING = 2 };
 
-/* Bits of u_deep, a word of bit fields, as the ABIs of x86-64 and AArch64 place them. */
+/* Bits of u_deep, which has bit fields. The ABIs of x86-64 and AArch64 place them so. */
 enum { USTACK_CANCELLED = 1, USTACK_ATTACHED = 2, USTACK_OUTSIDE = 4 };
 
 /* The attribute "used" keeps the constant, which no code of the program reads. */

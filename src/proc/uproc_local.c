@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_local.c: whether a thread may leave its native thread. Compilers keep addresses
- * of errno and of other thread-local variables in frames, across calls that switch, since
- * a function of C has one native thread. So before a thread that has run moves, the live
- * frames of the thread, which have the registers as well, are searched for addresses
- * within what belongs to the native thread:
+ * of errno and of other thread-local variables in frames, across calls that switch,
+ * since a function of C has one native thread. A thread that has run is therefore
+ * searched before it moves. The search goes through its live frames, which have the
+ * registers as well, for addresses in these parts of the native thread:
  *
  *  - the static TLS of the program and of the libraries that were loaded with it;
  *  - the dynamic TLS of libraries that were loaded later, if the native thread has it;
  *  - the control block, which the thread pointer and pthread_self() point to.
  *
- * A word that only looks like such an address, or that the thread does not use any more,
- * keeps the thread on the processor until the next attempt to move it. Addresses in the
- * heap, and addresses to which the code adds a constant, are not found: doc/moving.md.
+ * Some words only look like such addresses, or are not used by the thread any more. They
+ * also keep the thread on the processor until the next attempt to move it. Addresses in
+ * the heap, and addresses to which the code adds a constant, are not found:
+ * doc/moving.md.
  *
  * In the child of a fork, libc's lock of the list of libraries may be locked for ever. If
  * there were schedulers before the fork, threads that have run stay where they are.
@@ -35,7 +36,7 @@ enum {
 #define __has_builtin(name) 0
 #endif
 
-/* Sanitizers do not check such a function, which reads frames of other functions. */
+/* For a function that reads frames of other functions: sanitizers do not check it. */
 #if defined __clang__
 #define UNCHECKED __attribute__((no_sanitize("address", "memory", "thread")))
 #else
@@ -58,8 +59,9 @@ static void widen(struct uproc_local *r, uintptr_t begin, uintptr_t end)
 	r->lo_end = end > r->lo_end ? end : r->lo_end;
 }
 
-/* Notes the TLS of a library for dl_iterate_phdr(): adds a range for dynamic TLS; widens
-   the first range for static TLS. Returns 1, to end the calls, if no range is left. */
+/* dl_iterate_phdr() calls this for each library. Notes the TLS of the library: adds a
+   range for dynamic TLS, or widens the first range for static TLS. If no range is left,
+   returns 1, which ends the calls. */
 static int note_tls(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct uproc_locals *l = (struct uproc_locals *)arg;

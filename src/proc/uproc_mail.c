@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_mail.c: mail: wakes, cancels and news of joins from other native threads, and
- * the end of threads that have mail. This file neither starts threads nor parks.
+ * uproc_mail.c: mail, and the end of threads that have mail. Mail is wakes, cancels and
+ * news of joins from other native threads. This file neither starts threads nor parks.
  *
  * Invariants
  *  - A thread is in an inbox if and only if its u_mail has bits that are mail.
  *    The sender that sets the first bit pushes the thread. The processor clears u_mail
- *    after it has read re_next. So a record is in at most one inbox, once.
+ *    after it has read re_next. So a record is in one inbox at most, and only once.
  *  - A thread that ends while in the inbox is settled when the processor takes the thread
  *    out: its joiner is told, or its record is freed. So no record in a list is freed.
  *    LIVE, a bit of u_mail, decides whether the end or the mail came first. The last step
  *    of a start sets LIVE, so a stale handle cannot change a thread that is half made.
- *  - A free record may become zeros at any time, when the memory goes back to the system.
- *    Zeros mean a thread that has ended, and that no thread may join. uimage_pool_keep()
- *    sees to it that KNOWN is set again.
+ *  - A free record may become zeros at any time, when the memory goes back to the
+ *    system. Zeros mean that the thread has ended, and that no thread may join it.
+ *    uimage_pool_keep() sees to it that KNOWN is set again.
  */
 #include "proc.h"
 
@@ -133,9 +133,9 @@ void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Returns whether `t', in the inbox of `p', moves here, or was started from elsewhere.
- * For a joining thread the same bit is UPROC_MAIL_JOINED, but r_moving never owns such a
- * thread.
+ * `t' is in the inbox of `p'. Returns whether `t' moves here or was started from
+ * elsewhere. If `t' joins a thread, the same bit is UPROC_MAIL_JOINED, but r_moving
+ * never owns such a `t'.
  */
 static bool is_moving(const struct uproc *p, struct uproc_thread *t)
 {
@@ -143,7 +143,7 @@ static bool is_moving(const struct uproc *p, struct uproc_thread *t)
 		&& uproc_of(&t->th_stack) == p->p_procs->r_moving && t->th_stack.u_func;
 }
 
-/* Delivers the mail of the threads in the inbox, the first that came first. */
+/* Delivers the mail of all threads in the inbox, in the order in which they came. */
 void uproc_drain(struct uproc *p)
 {
 	struct uproc_thread *t = SWAP(&p->p_inbox, NULL), *next, *oldest = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_move.c: threads that move to idle processors. doc/moving.md has the protocol, and
- * proves the protocol. The steps that comments name by numbers are those of that page.
+ * uproc_move.c: threads that move to idle processors. doc/moving.md has the protocol and
+ * its proof. The numbers of steps in comments are those of that page.
  *
  *	idle processor q                        busy processor p
  *	asks:     sets a bit of r_asking,       gives:    takes the bit, counts places,
@@ -10,13 +10,14 @@
  *	threads arrive: becomes the owner       p_ended:  counts them as gone
  *
  * A processor can also draw a thread that it wakes. The thread then moves by the same
- * steps, in which q is the waker's processor.
+ * steps; q is the waker's processor.
  *
- * A new thread may always leave. A thread that has run may leave unless c_stay, if the
- * stack is unshared, and takes the stack along. After the end of the thread the stack
- * goes back to its home, the processor where it was added, which would run out of stacks
- * otherwise. The stack is in p_foreign until a look for events, since the end of the
- * thread still runs on the stack. Then the stack is in p_returned of its home.
+ * A new thread may always leave. A thread that has run may leave if its stack is
+ * unshared and c_stay is not set. It takes the stack along. After the end of the thread
+ * the stack goes back to its home, the processor where the stack was added. Otherwise
+ * the home would run out of stacks. The stack is in p_foreign until a look for events,
+ * since the end of the thread still runs on the stack. Then the stack is in p_returned
+ * of its home.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* for pthread_condattr_setclock() */
@@ -102,7 +103,7 @@ void uproc__stop_asking(struct uproc *p, int64_t now)
 	policy_get(&p->p_load, now);
 }
 
-/* Counts a thread in p_passed if it begins, or has begun, `elsewhere'. */
+/* Counts a thread in p_passed if it began or will begin `elsewhere'. */
 static void pass(struct uproc *p, bool elsewhere)
 {
 	__atomic_store_n(&p->p_passed, p->p_passed + elsewhere, __ATOMIC_RELAXED);
@@ -135,7 +136,7 @@ static uint32_t count_asking(const struct uprocs *r)
 }
 
 /*
- * Returns whether the blocking thread yields, and so is the newest in the queue. If so
+ * Returns whether the blocking thread yields, and so is the newest in the queue. If so,
  * this thread stays, as its frames are in use. Otherwise the oldest thread stays, and
  * runs next.
  */
@@ -147,8 +148,8 @@ static bool yields(const struct uproc *p)
 }
 
 /*
- * Returns whether `t' may leave, and if so marks `t' by MOVED (step 5). With `as_new'
- * only a new thread may leave, otherwise only a thread that has run.
+ * Returns whether `t' may leave, and if so marks `t' by MOVED (step 5). If `as_new' is
+ * true, only a new thread may leave; otherwise only a thread that has run.
  */
 static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 		   struct uproc_locals *l)
@@ -183,8 +184,8 @@ static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t
 }
 
 /*
- * Gives up to `most' new threads, from the newer end of the queue, so that threads that
- * were started in a row stay together. Returns the number of threads given.
+ * Gives new threads to `q', at most `most' of them. They come from the newer end of the
+ * queue, so that threads which were started in a row stay together. Returns how many.
  */
 static uint32_t give_new(struct uproc *p, struct uproc *q, uint32_t most)
 {
@@ -204,7 +205,7 @@ static uint32_t give_new(struct uproc *p, struct uproc *q, uint32_t most)
 	return (uint32_t)(end - begin);
 }
 
-/* Closes the gaps among the first `scan' places of the queue, towards the newer end. */
+/* Closes gaps in the first `scan' places: moves threads towards the newer end. */
 static void close_gaps(struct uproc *p, size_t scan)
 {
 	size_t to = p->p_head + scan;
@@ -218,7 +219,7 @@ static void close_gaps(struct uproc *p, size_t scan)
 	__atomic_store_n(&p->p_head, to, __ATOMIC_RELAXED);
 }
 
-/* Gives up to `most' threads that have run, the oldest first. Returns how many. */
+/* Gives at most `most' threads that have run, the oldest first. Returns how many. */
 static uint32_t give_others(struct uproc *p, struct uproc *q, uint32_t most)
 {
 	size_t scan = p->p_tail - p->p_head;
@@ -300,9 +301,10 @@ void uproc__give(struct uproc *p)
 /* ---- Threads that follow others ---- */
 
 /*
- * Returns whether `p' draws a thread of `o' that is woken here. If the waker has just
- * moved here, `p' draws the first thread that it wakes, so a group follows a member that
- * was given away. Otherwise only some wakes draw a thread, in one direction only.
+ * A thread of `o' is woken here. Returns whether `p' draws that thread. If the waker has
+ * just moved here, `p' draws the first thread that the waker wakes. So a group follows a
+ * member that was given away. Otherwise only some wakes draw a thread, in one direction
+ * only.
  */
 static bool draws(struct uproc *p, const struct uproc *o)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_name.c: the names of threads. Few threads have a name, so names are in a hash
- * table beside the records. A bit in u_mail says that a thread is in the table, so that
- * the table is not searched at the end of a thread without a name.
+ * table beside the records. A bit in u_mail says that a thread is in the table. So at
+ * the end of a thread without a name the table is not searched.
  *
  * names_lock is taken last, and only libc's functions are called under the lock.
  */
@@ -13,7 +13,7 @@
 #include "proc.h"
 #include "../base/text.h"
 
-enum { RECORD_LINE = 64 };              /* bytes: less than between records */
+enum { RECORD_LINE = 64 };              /* bytes; records are further apart */
 
 static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 struct uproc_name *uproc__names[UPROC_NAME_LISTS];      /* under names_lock */

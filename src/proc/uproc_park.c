@@ -7,25 +7,25 @@
  * To park, a processor replaces its empty inbox by PARKED and sleeps. A push that finds
  * the mark unparks the processor. No mail is missed, because mail that comes before the
  * mark makes the compare-and-swap fail, and mail that comes later finds the mark. At the
- * end of a scheduler STOPPED in each inbox keeps the processors from parking, and parked
- * processors are unparked.
+ * end of a scheduler the mark STOPPED in each inbox keeps the processors from parking,
+ * and parked processors are unparked.
  *
  * Threads are stuck if all processors were parked at one time, no thread waited for an
  * event, and no native thread holds the scheduler. Inboxes are read one after the other,
- * and a processor that was seen parked may run again meanwhile. So r_parks counts the
- * marks that are set, and r_unparks the ends of sleeps. look_for_end()
+ * and a processor that was seen parked may run again meanwhile. So r_parks counts how
+ * often a mark was set, and r_unparks how often a sleep ended. look_for_end()
  *
  *  1. reads r_unparks, and goes on only if r_parks exceeds it by the number of
  *     processors;
  *  2. looks at each inbox, which must hold the mark;
  *  3. reads r_unparks again, which must be the same.
  *
- * The parks of a processor exceed the unparks by one at most. So step 1 shows that each
- * processor has counted a park, and not the end of that sleep. Step 3 shows that this is
- * still so: from 1 to 3 no processor ran or sent mail. Mail that was sent before step 1
- * has replaced the mark in an inbox, and step 2 finds that. Native threads may still send
- * mail, and announce that by uprocs_hold(). A thread that waits for an event is counted
- * by uevents_waited() until the thread runs.
+ * The parks of a processor exceed its unparks by one at most. So step 1 shows that each
+ * processor has counted its last park, and has not yet counted the end of that sleep.
+ * Step 3 shows that this is still so: from 1 to 3 no processor ran or sent mail. Mail
+ * that was sent before step 1 has replaced the mark in an inbox, and step 2 finds that.
+ * Native threads may still send mail, and announce that by uprocs_hold(). A thread that
+ * waits for an event is counted by uevents_waited() until the thread runs.
  *
  * A driven processor (c_embed, SINGLE_THREAD) has no native thread: the processor runs
  * inside a join or uprocs_run(), on the native thread of the caller.
@@ -45,7 +45,7 @@
 
 enum {
 	LOOKS       = 300,              /* looks at an inbox between two system calls */
-	LINGER      = 3000,             /* ns to linger: some times what mail costs */
+	LINGER      = 3000,             /* ns to linger: several times the cost of mail */
 	LINGER_REST = 64,               /* waits without lingering, after a failure */
 	QUICK       = 2,                /* an idle time < QUICK * r_patience is short */
 	QUICK_MAX   = 8,                /* the largest p_quick and p_linger */
@@ -84,10 +84,10 @@ static int map_alternates(struct uprocs *r)
 }
 
 /*
- * The upreempt__state_fn of processors. *progress is made of the switches, of looks for
- * events and of calls of s_next, since a thread that goes on as the next one makes no
- * switch. A waiting thread is s_current until the next thread is found, so u_tokens says
- * whether s_current runs.
+ * The upreempt__state_fn of processors. *progress is made of the numbers of switches,
+ * parks, looks for events and calls of s_next. The switches are not enough, since a
+ * thread that follows itself makes no switch. A waiting thread is s_current until the
+ * next thread is found, so u_tokens says whether s_current runs.
  */
 static enum upreempt_state state_of(const struct usched *s, uint64_t *progress)
 {
@@ -202,8 +202,9 @@ static bool look_for_end(struct uprocs *r)
 }
 
 /*
- * Threads must not move while they are reported. A native thread may wake one without a
- * call of uprocs_hold(). So an unparked processor waits in stand() while r_looking is 1.
+ * Threads must not move while they are reported. A native thread may wake a thread
+ * without a call of uprocs_hold(). So an unparked processor waits in stand() while
+ * r_looking is 1.
  */
 bool uproc__detect_end(struct uprocs *r)
 {
@@ -216,8 +217,8 @@ bool uproc__detect_end(struct uprocs *r)
 }
 
 /*
- * Has the waiting native threads call uproc__detect_end(). A processor does not call that
- * function, as the stack of a thread may have no room for a report.
+ * Makes the waiting native threads call uproc__detect_end(). A processor does not call
+ * that function itself, since the stack of a thread may have no room for a report.
  */
 static void suggest_end(struct uprocs *r)
 {
@@ -276,7 +277,7 @@ static void wait_unparked(struct uproc *p, int64_t until)
 	unlock(&p->p_lock);
 }
 
-/* Waits while threads are reported, which is done under r_lock. */
+/* Waits while threads are reported. Reports are made under r_lock. */
 static void stand(struct uprocs *r)
 {
 	if (LOAD(r->r_looking)) {
@@ -380,10 +381,10 @@ static void count_linger(struct uproc *p, bool gained)
 
 /*
  * Watches *word for LINGER ns if no thread is ready. Returns 1 as soon as *word is not
- * `value'. watch_inbox() would look for as long, so no thread is held up. Lingering is in
- * vain if the native thread that would change *word has no CPU. Then p_linger switches
- * lingering off for some waits. A successful call counts as a call of s_next, so each
- * p_interval-th wait blocks, and the processor looks for events.
+ * `value'. Instead of lingering, watch_inbox() would look for as long, so no thread is
+ * held up. Lingering is in vain if the native thread that would change *word has no CPU.
+ * Then p_linger switches lingering off for some waits. A successful call counts as a
+ * call of s_next, so each p_interval-th wait blocks, and the processor looks for events.
  */
 int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
 {
@@ -445,8 +446,8 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 	return t;
 }
 
-/* Returns whether the processor runs on the frames of a thread that might move. Then
-   usched_run() has to return, and run_native() calls it again on the native stack. */
+/* Returns whether the processor runs on top of the frames of a thread that might move. If
+   so, usched_run() must return, and run_native() calls it again on the native stack. */
 static bool is_in_the_way(const struct uproc *p)
 {
 	const struct ustack *self = p->p_sched.s_current;

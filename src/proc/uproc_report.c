@@ -42,7 +42,7 @@ struct report {
 	struct uprocs       *rp_procs;
 	unsigned             rp_waiting; /* threads that wait */
 	unsigned             rp_joining; /* how many of these join a thread */
-	struct uproc_thread *rp_told;   /* joins to be told, linked by re_next */
+	struct uproc_thread *rp_told;   /* joiners to be told, linked by re_next */
 	uintptr_t            rp_sought; /* what find_record() looks for */
 	const struct uproc_thread *rp_found;    /* what find_record() found, or NULL */
 };
@@ -102,7 +102,7 @@ static bool has_mail(const struct uproc_thread *t)
 	return LOAD(t->th_stack.u_mail) & ~(uint32_t)UPROC_MAIL_NONE;
 }
 
-/* Has the attachment of `t' describe the wait. Without one `t' waits for a wake. */
+/* Makes the attachment of `t' describe the wait. Without one the wait is for a wake. */
 static void ask_attachment(const struct uproc_thread *t, struct ustack_why *why)
 {
 	struct ustack_attachment *l = t->th_stack.u_attached
@@ -241,8 +241,8 @@ static void mail_joiner(void *record, void *arg)
 }
 
 /*
- * Threads that join are told before native threads, since the threads can go on, and then
- * perhaps what native threads wait for comes.
+ * Threads that join are told before native threads. The threads can then go on, and
+ * perhaps bring about what the native threads wait for.
  */
 bool uproc__report_stuck(struct uprocs *r)
 {

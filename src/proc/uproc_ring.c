@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uproc_ring.c: the containers of a processor: the ring of runnable threads, the records
- * of all threads, and the inbox; and what a process has once: the marks, the observer's
+ * of all threads, and the inbox. Also what a process has once: the marks, the observer's
  * table, the list of schedulers. This file puts threads in and takes threads out for
  * other modules: uproc_mail.c reads mail, uproc_join.c has the rules of re_joiner.
  *
@@ -158,7 +158,7 @@ static uint32_t seed(void)
 	return seed_value;
 }
 
-/* Exchanges the oldest thread in the queue with a random one: Marsaglia's xorshift. */
+/* Exchanges the oldest thread in the queue with one that Marsaglia's xorshift chooses. */
 void uproc__shuffle(struct uproc *p)
 {
 	static __thread uint32_t state;
@@ -243,8 +243,8 @@ void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
 }
 
 /*
- * Only `p' makes itself the owner of a thread. So if `t' is found to be live, and then to
- * have the owner `p', `t' still belongs to `p' afterwards.
+ * Only `p' makes itself the owner of a thread. So if `t' is live, and is then seen to
+ * have the owner `p', it still belongs to `p' afterwards.
  */
 bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
 {
@@ -280,7 +280,7 @@ bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t)
 	struct uproc_thread *joiner = NATIVE;
 	bool told;
 
-	if (uproc__is_driven(r)) {      /* has usched_run() return to drive() */
+	if (uproc__is_driven(r)) {      /* makes usched_run() return to drive() */
 		uproc_rest(t)->re_joiner = TAKEN;
 		r->r_stop = 1;
 		return true;

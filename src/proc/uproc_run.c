@@ -18,8 +18,8 @@ enum {
 /*
  * Decides when the next look for events is due. If each thread computed for a
  * millisecond, a timer could be late by UPROC_LOOK milliseconds. So the interval from
- * look to look, in dispatches, shrinks if the last one took longer than LOOK_TIME, and
- * doubles if not.
+ * look to look, in dispatches, shrinks if the last interval took longer than LOOK_TIME.
+ * Otherwise it doubles.
  */
 static void set_turn(struct uproc *p)
 {

@@ -2,7 +2,7 @@
 /*
  * uproc_stacks.c: the stacks of a processor, which its threads share. They are mapped in
  * steps, as launches need them, up to c_stacks. This file knows memory and the
- * dispatcher, and no threads. Own stacks (h_stack) are in uproc_alone.c.
+ * dispatcher, but no threads. Own stacks (h_stack) are in uproc_alone.c.
  */
 #include "proc.h"
 
@@ -59,7 +59,7 @@ void uproc__set_grow(struct uproc *p)
 	p->p_sched.s_grow = more ? grow : NULL;
 }
 
-/* The call-back s_grow: adds stacks, as a launch has found no vacant one. */
+/* The call-back s_grow: a launch has found no vacant stack, so this adds some. */
 static void grow(struct usched *s)
 {
 	struct uproc *p = uproc_from(s);

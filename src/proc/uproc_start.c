@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_start.c: the choice of a processor for a new thread, and the start. A start fails
- * before other threads can see the new one, or not at all. After the last step the thread
- * belongs to the processor, and this file does not touch the record any more.
+ * uproc_start.c: the choice of a processor for a new thread, and the start. A start
+ * fails before other threads can see the new thread, or not at all. After the last step
+ * the thread belongs to the processor, and this file does not touch the record any more.
  */
 #include <limits.h>
 #include <string.h>
@@ -14,14 +14,14 @@
 
 /* ---- Places ---- */
 
-/* r_place has the number of the processor of a run in the low half, and the number of
-   starts that are left in the run, times RUN_LEFT. */
+/* r_place is the number of the processor of a run, plus RUN_LEFT for each start that is
+   left in the run. */
 #define RUN_LEFT ((uint64_t)1 << 32)
 
 /*
- * Returns the number of threads in the queue of `p', or of threads that were started and
- * have not begun, whichever is larger, since new threads may be in the queue or on their
- * way. The number is an estimate, since the counters are read one after the other.
+ * Returns the larger of two numbers: how many threads are in the queue of `p', and how
+ * many were started and have not begun. New threads may be in the queue or on their way.
+ * The result is an estimate, since the counters are read one after the other.
  */
 static uint32_t work_of(const struct uproc *p)
 {
@@ -32,9 +32,9 @@ static uint32_t work_of(const struct uproc *p)
 }
 
 /*
- * Begins a run on that of the next two processors that has less to do. Returns r_place.
- * Two are enough: the longest queue of n processors grows as log n if the next processor
- * is taken, and as log log n with a choice of two.
+ * Begins a run. Of the next two processors, takes the one that has less to do. Returns
+ * r_place. A choice of two is enough: the longest queue of n processors then grows as
+ * log log n. Without a choice it grows as log n.
  */
 static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 {
@@ -85,7 +85,7 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned processor)
 
 /* ---- Starts ---- */
 
-/* Returns a record with a place in the ring of `p', and names it. NULL: no memory. */
+/* Returns a named record that has a place in the ring of `p'. NULL: no memory. */
 static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 {
 	struct uproc_thread *t = uproc__get_record(p);
@@ -102,8 +102,9 @@ static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 }
 
 /*
- * Returns the first owner of a new thread of `p': `p', if `p' is the caller. Otherwise
- * r_moving, as for a thread that moves, until `p' makes itself the owner.
+ * Returns the first owner of a new thread of `p'. This is `p' if `p' is the caller.
+ * Otherwise it is r_moving, as for a thread that moves, until `p' makes itself the
+ * owner.
  */
 static struct usched *first_owner(struct uproc *p)
 {
@@ -111,8 +112,8 @@ static struct usched *first_owner(struct uproc *p)
 }
 
 /*
- * Tells hooks of a new thread. u_pc is the place of creation meanwhile, since the thread
- * has no place to go on yet.
+ * Tells hooks that there is a new thread. Meanwhile u_pc is the place of creation, since
+ * the thread has no place yet at which to go on.
  */
 static void tell_created(struct uproc_thread *t, const void *where)
 {
@@ -127,8 +128,8 @@ static void tell_created(struct uproc_thread *t, const void *where)
 }
 
 /*
- * Fills the y_room bytes of a new record from `from'. If that is NULL, copies the bytes
- * of the starting thread, or stores zeros if no thread of `r' starts `t'.
+ * Fills the y_room bytes of a new record from `from'. If `from' is NULL, copies the
+ * bytes of the starting thread, or stores zeros if no thread of `r' starts `t'.
  */
 static void fill_room(const struct uprocs *r, struct uproc_thread *t, const void *from)
 {
@@ -166,7 +167,7 @@ static void start_thread(struct uproc_place place, struct uproc_thread *t,
 		fill_room(p->p_procs, t, how->h_room);
 	if (SIMULATED)
 		sim__started(t);
-	/* Mail by stale handles was refused until this store, which sets LIVE. */
+	/* This store sets LIVE. Mail by stale handles was refused until now. */
 	__atomic_store_n(&t->th_stack.u_mail, mail, __ATOMIC_RELEASE);
 	if (p == self)
 		uproc__make_runnable(p, t);

@@ -2,16 +2,16 @@
 /*
  * uproc_tidy.c: memory of processors that goes back to the system after a peak.
  *
- * Each processor gives back its stacks without frames, its caches, and the unused part of
- * its ring. Any processor gives back the pool's images and records: see uimage_trim.c. A
- * processor works in steps of some hundred microseconds, while parked, or in a tenth of
- * the time if threads are always ready. A step touches no thread, so the processor stays
- * parked, and deadlocks are found. The stacks are those in the dispatcher's lists,
- * wherever they were mapped.
+ * Each processor gives back its stacks without frames, its caches, and the unused part
+ * of its ring. Any processor gives back the pool's images and records: see
+ * uimage_trim.c. A processor works in steps of some hundred microseconds. It makes them
+ * while it is parked; if threads are always ready, it makes them in a tenth of the time.
+ * A step touches no thread, so the processor stays parked, and deadlocks are found. The
+ * stacks are those in the dispatcher's lists, wherever they were mapped.
  *
- * Memory that was not needed for a whole period goes back. So the memory of a peak is
- * back after two periods and the time of the steps. A processor that has nothing to give
- * back sleeps without a limit.
+ * Memory that was not needed for a whole period goes back. So the memory of a peak has
+ * gone back after two periods and the time of the steps. A processor that has nothing to
+ * give back sleeps without a limit.
  *
  *	p_tidy      the time of the next step, or USCHED_NEVER
  *	p_period    the end of the processor's period
@@ -54,7 +54,7 @@ int64_t uproc__tidy_time(struct uproc *p)
 	return p->p_tidy;
 }
 
-/* Gives back the memory of the ring outside of the queue. */
+/* Gives back the part of the ring that does not hold the queue. */
 static void drop_ring(const struct uproc *p)
 {
 	size_t size = p->p_mask + 1, tail = p->p_tail & p->p_mask;
@@ -91,8 +91,8 @@ static int drop_stack(void *low, size_t size, void *arg)
 }
 
 /*
- * Makes a step. Returns whether more steps are needed. Pages that have gone back, and
- * were not used since, take next to no time.
+ * Makes a step. Returns whether more steps are needed. Pages that have gone back
+ * already, and were not used since, cost hardly any time.
  */
 static bool tidy_step(struct uproc *p)
 {
@@ -108,7 +108,7 @@ static bool tidy_step(struct uproc *p)
 	return true;
 }
 
-/* Makes a step that is due. The next is due after `pause' times the time of the step. */
+/* Makes a step. The next one is due after `pause' times the time that this one took. */
 static void tidy(struct uproc *p, int64_t pause)
 {
 	struct uprocs *r = p->p_procs;

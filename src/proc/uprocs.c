@@ -47,7 +47,7 @@ enum { STALL_DEFAULT = 0 };             /* no stall is reported */
 #define SPAN_MAX ((int64_t)1 << 62)
 
 /* The length of a period, in ns. The memory of a peak has gone back after two periods and
-   some time for the steps, in less than 10 s. */
+   some time for the steps: that is less than 10 s. */
 #define UNUSED ((int64_t)3000000000)
 
 _Static_assert(FIRST_STACKS << (UPROC_STEPS - 1) == DEFAULT_STACKS, "each step doubles");
@@ -130,7 +130,7 @@ static void enlist_scheduler(struct uprocs *r)
 	unlock(&list_lock);
 }
 
-/* Takes `r' off the list, and waits until no inspection has pinned `r' any more. */
+/* Takes `r' off the list, and waits until no inspection pins `r' any more. */
 static void delist(struct uprocs *r)
 {
 	const struct timespec pause = { .tv_nsec = PINNED };
@@ -217,7 +217,7 @@ static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 	return rc;
 }
 
-/* Plans the first stacks of each processor. A `given' c_stacks is mapped at once. */
+/* Plans the first stacks of each processor. If c_stacks is `given', maps all at once. */
 static void plan_stacks(struct uprocs *r, bool given, bool moves)
 {
 	r->r_stacks = moves && r->r_conf.c_processors > 1 ? 2 * FIRST_STACKS
