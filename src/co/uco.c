@@ -2,12 +2,12 @@
 /*
  * uco.c: coroutines.
  *
- * THE IDEA. The dispatcher knows frames by a record (struct ustack), which describes
- * their top, their stack and their image. A coroutine has a record, too, co_frames, of
- * which only this description is used. A resume exchanges the descriptions in the records
- * of the thread and of the coroutine: afterwards the thread's record describes the frames
- * of the coroutine, and co_frames describes the frames of the resumer, which are
- * suspended. A yield exchanges the descriptions again, by the same function,
+ * THE IDEA. For frames the dispatcher has a record (struct ustack), which describes the
+ * top, the stack and the image of the frames. A coroutine has a record, too: co_frames.
+ * co_frames is used only for this description. A resume exchanges the descriptions in the
+ * records of the thread and of the coroutine: afterwards the thread's record describes
+ * the frames of the coroutine, and co_frames describes the frames of the resumer, which
+ * are suspended. A yield exchanges the descriptions again. Both do so in
  * uco__exchange_frames(). The table shows whose frames a record describes:
  *
  *	                  thread T     co_frames of A    of B
@@ -20,15 +20,15 @@
  * So the running thread is T throughout, and s_current does not change. The record of T
  * keeps the identity of T: function, tokens, attachment, whether T was cancelled. A wait
  * inside a coroutine blocks T: the wait saves the registers in the record of T, as
- * always, and that record describes the innermost frames. The scheduler, timers, queues
- * of locks and reports see nothing of coroutines.
+ * always, and that record describes the innermost frames. The scheduler, timers, reports
+ * and the queues of locks see nothing of coroutines.
  *
  * DIRECTLY. Nothing reads the descriptions before T blocks, and a generator seldom
  * blocks. So if the frames of both sides are in place, on two stacks, no descriptions are
  * exchanged: a resume saves the registers of the resumer in the thread's record, and a
  * yield saves the registers of the coroutine in co_frames. The record of a coroutine that
  * runs directly is s_inside, and has a mark (*) in place of a top: USCHED_DIRECT. While
- * no coroutine runs directly, s_inside is the last coroutine that did, or none.
+ * no coroutine runs directly, s_inside is the last coroutine that ran directly, or none.
  *
  *	                  thread T     co_frames of A    of B    s_inside
  *	A has yielded     T            A                B       A
@@ -38,53 +38,56 @@
  *	B blocks inside   B            T                A       none
  *
  * Before A resumes B, and before a block, settle_frames() exchanges the descriptions, so
- * that the records are true. So at most one coroutine runs directly, and the thread's
- * record then describes its resumer. Code that looks at the frames of the running thread
- * calls settle_frames() first, or usched__runs(), which returns the record in use:
+ * that the records are true. So at most one coroutine runs directly. The thread's record
+ * then describes the frames of the resumer. Code that looks at the frames of the running
+ * thread calls settle_frames() first, or usched__runs(), which returns the record in use:
  *
  *  - a block compares SP with the stack that the thread's record names (R4). SP is on
  *    another stack, so SP seems too deep, and make_room() settles. So threads without
- *    coroutines have not one instruction more, but a block may fail because the resumer's
- *    frames get no image. ustack_reserve() and visits call make_room(), too;
+ *    coroutines need no extra instruction. But a block fails if the resumer's frames get
+ *    no image. ustack_reserve() and visits call make_room(), too;
  *  - ustack_abort() of the running thread settles, without an image for the resumer, and
  *    so does the end of a coroutine;
  *  - the handler of stack overflows, usched__onstack() and dumps call usched__runs();
  *  - usched__fits() returns 0, so that a signal does not interrupt the thread. A region
- *    of ustack_preemptible() begins with ustack_reserve(), anyway;
- *  - usched__unused() needs neither, since the records of other resident threads are
- *    true, and it leaves out the stack that has SP.
+ *    of ustack_preemptible() begins with ustack_reserve(), which settles;
+ *  - usched__unused() needs neither call: the function leaves out the stack that has SP,
+ *    and the records of other resident threads are true.
  *
- * R4 must hold once frames may be evicted: the resumer's after settle_frames(), and a
- * coroutine's after a yield. For that, a yield with SP below co_low calls uco__leave().
+ * R4 must hold once frames may be evicted. The resumer's frames may be evicted after
+ * settle_frames(), and a coroutine's frames after a yield. So a yield with SP below
+ * co_low calls uco__leave(), which reserves an image.
  *
- * A direct switch is a statement (asm), as that of a hand-over (uswitch.h), which also
+ * A direct switch is a statement (asm), like a hand-over (uswitch.h). The statement also
  * passes the value. If co_thread is the running thread, that thread resumed the coroutine
- * last, so the inline functions look at u_top only: all else is in place. Otherwise they
- * call uco__enter() and uco__leave(). Machines without the statement go the long way
- * only, since direct switches by a function took as long.
+ * last. Then all is in place, and the inline functions look only at u_top and s_caught.
+ * Otherwise they call uco__enter() and uco__leave(). Machines without the statement go
+ * the long way only: on these a direct switch by a function took as long.
  *
  * THE LONG WAY. uco__exchange() exchanges the records in these cases:
  *
- *  - C++ exceptions are being handled, which stay with their side;
- *  - there are hooks, or the build looks at each switch: both know of exchanges only;
- *  - a side belongs where the other runs: on the native stack, or the same shared one;
- *  - a coroutine yields after it was settled.
+ *  - C++ exceptions are being handled: each side keeps its own;
+ *  - there are hooks, or the build watches switches: these know only of exchanges;
+ *  - the frames of both sides belong on one stack: the native stack or a shared stack;
+ *  - a coroutine yields after settle_frames().
  *
- * The k_resident of each stack changes with an exchange, and images go with the frames.
+ * An exchange changes the k_resident of each stack, and images go with the frames.
  *
  * A coroutine belongs to the dispatcher of the thread that made it, since its frames are
- * on a stack of that dispatcher. Stacks of coroutines, and of threads that make or resume
- * a coroutine, are marked in k_stays, so that these threads stay there, too.
+ * on a stack of that dispatcher. k_stays marks the stacks of coroutines, and the stacks
+ * of threads that make or resume coroutines, so that these threads stay with the
+ * dispatcher, too.
  *
- * THE CHAIN. The waiter of a thread that has run a coroutine has, in mr_inside, the
- * innermost coroutine that does not run directly. Each coroutine has the next outer one
- * in co_outer. A coroutine that runs directly is inside of all these. So uco_yield()
+ * THE CHAIN. If a thread has run a coroutine, the mr_inside of its waiter is the
+ * innermost coroutine that does not run directly. The co_outer of a coroutine is the next
+ * outer coroutine. A coroutine that runs directly is inside of all these. So uco_yield()
  * needs no argument, and abandon() finds the coroutines of an aborted thread. The
  * statement does not write co_status, so uco_status() looks at the mark.
  *
  * THE END. When the function of a coroutine returns, body() drops the frames, and the
  * resumer goes on. uco_close() resumes with co_closing set, so that yields fail and the
- * function returns. To drop the frames instead was rejected: what they own would be lost.
+ * function returns. Dropping the frames instead was rejected, since what the frames own
+ * would be lost.
  *
  * After a yield another thread may be running, so the thread is looked up again. Floating
  * point control words and errno belong to the thread.
@@ -154,13 +157,13 @@ enum uco_status uco_status(const struct uco *co)
 
 /* ---- The chain ---- */
 
-/* Sets co_thread, which a thread on another processor may compare with itself. */
+/* Sets co_thread. A thread on another processor may read co_thread at the same time. */
 static void set_thread(struct uco *co, struct ustack *u)
 {
 	__atomic_store_n(&co->co_thread, u, __ATOMIC_RELAXED);
 }
 
-/* Sets s_inside to no coroutine; with `co' other than NULL, only if s_inside is `co'. */
+/* If `co' is NULL or s_inside is `co', sets s_inside to no coroutine. */
 static void leave_coroutine(struct usched *s, struct uco *co)
 {
 	if (s->s_inside == DISPATCH_NONE || (co && s->s_inside != &co->co_frames))
@@ -184,7 +187,7 @@ static void set_inside(const struct ustack *u, struct uco *co)
 	w->w_more->mr_inside = co ? co : (struct uco *)(uintptr_t)&nothing;
 }
 
-/* Notes that `co' runs, inside of the innermost coroutine so far. pop() undoes that. */
+/* Notes that `co' is the innermost coroutine now, and runs. pop() undoes this. */
 static void push(struct usched *s, struct uco *co)
 {
 	co->co_outer = settled(s->s_current);
@@ -203,9 +206,9 @@ static void pop(struct usched *s, struct uco *co)
 }
 
 /*
- * Exchanges the descriptions of the running thread and of the coroutine that it runs
- * directly. If `fits', first reserves an image for the frames of the resumer, which may
- * be evicted from then on (R4). Returns 0, or an error of uco__fit_frames().
+ * Exchanges the descriptions in the records of the running thread and of the coroutine
+ * that runs directly. From then on the frames of the resumer may be evicted (R4). If
+ * `fits', first reserves an image for them. Returns 0, or an error of uco__fit_frames().
  */
 static int settle_frames(struct usched *s, int fits)
 {
@@ -222,9 +225,10 @@ static int settle_frames(struct usched *s, int fits)
 }
 
 /*
- * Drops the frames of coroutines when the thread `u', which runs them or has run them,
- * has ended. The record of `u' describes the frames of the innermost coroutine, which the
- * dispatcher drops. Each coroutine of the chain describes the frames of its resumer.
+ * Called when the thread `u' has ended. Ends the coroutines that `u' was running. The
+ * record of `u' describes the frames of the innermost coroutine; the dispatcher drops
+ * these. co_frames of each coroutine in the chain describes the frames of the resumer;
+ * this function drops these.
  */
 static void abandon(struct uco *inside, struct ustack *u)
 {
@@ -282,8 +286,8 @@ static int refuse_resume(const struct uco *co, const struct usched *s)
 	return status == UCO_NEW || status == UCO_SUSPENDED ? 0 : -EBUSY;
 }
 
-/* Brings the frames of `co' in place for a direct switch, on another stack than SP.
-   Returns 1, or 0 if that cannot be. */
+/* Prepares a direct switch: brings the frames of `co' in place, on another stack than SP.
+   Returns 1; 0: a direct switch is not possible. */
 static int is_in_place(struct usched *s, struct uco *co)
 {
 	if (!HAS_STATEMENT || usched__has_caught(s))
@@ -365,8 +369,8 @@ static int yield_long(struct usched *s, struct uco *co)
 	return rc;
 }
 
-/* Measures the depth at its own frame, which is below the frame of the statement that
-   compares SP with co_low. */
+/* Measures the depth at the frame of this function. The caller, whose frame is above, has
+   the statement that compares SP with co_low. */
 BY_THREADS int uco__leave(void *value)
 {
 	struct usched *s = usched__here();
@@ -460,7 +464,7 @@ int uco_close(struct uco *co)
 		return -EBUSY;
 	if (status == UCO_SUSPENDED) {
 		co->co_closing = 1;
-		set_thread(co, DISPATCH_NONE);          /* so uco__enter() is called */
+		set_thread(co, DISPATCH_NONE);          /* so that uco__enter() runs */
 		rc = uco__resume(co, NULL, NULL);
 		if (rc < 0) {
 			co->co_closing = 0;

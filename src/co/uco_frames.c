@@ -16,7 +16,7 @@ extern inline struct uco *uco__of(struct ustack *frames);
 extern inline int uco_resume(struct uco *co, void *value, void **result);
 extern inline int uco_yield(void *value, void **next);
 
-/* The address where new frames begin after a direct switch; NULL: there are none. */
+/* The address where new frames begin after a direct switch; NULL: no direct switches. */
 #ifdef USCHED__BEGINS
 #define BEGIN ((const void *)(uintptr_t)usched__begin)
 #else
@@ -61,8 +61,8 @@ void uco__drop_frames(struct ustack *c, struct ustack *u)
 
 /*
  * The record of the thread keeps its function, tokens and cancellation. Images are
- * exchanged, too. At most the first image of `c' is copied, since that of `u', which
- * runs, holds no frames.
+ * exchanged, too. At most the first image of `c' is copied. The thread `u' runs, so the
+ * image of `u' holds no frames.
  */
 void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
 {
@@ -100,7 +100,7 @@ UNWATCHED static void begin_watched(void *c)
 	((const struct ustack *)c)->u_func(c);
 }
 
-/* Returns the way to the frames that `u', the running thread, has now got from `c'. */
+/* Returns the way to the frames that the running thread `u' has just got from `c'. */
 static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c)
 {
 	struct usched_stack *k = u->u_stack;
@@ -174,7 +174,7 @@ void uco__leave_frames(struct ustack *c)
 
 /* ---- Directly ---- */
 
-/* Frames are copied only from and to stacks on which SP is not (R5). */
+/* Frames must not be copied from or to the stack that SP is on (R5). */
 int uco__bring(struct usched *s, struct ustack *c)
 {
 	struct usched_stack *k = c->u_stack;

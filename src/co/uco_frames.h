@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uco_frames.h: the functions of uco_frames.c, by which uco.c exchanges frames. Private.
- * uco.c says what a record describes, and when.
+ * uco_frames.h: the functions of uco_frames.c, with which uco.c exchanges frames.
+ * Private. uco.c says what a record describes, and when.
  */
 #ifndef USCHED_CO_FRAMES_H
 #define USCHED_CO_FRAMES_H
@@ -25,12 +25,12 @@ void uco__leave_frames(struct ustack *c);
 
 /*
  * Loads the frames of `c'. If `c' is new, gives `c' a stack, on which frames begin as if
- * they had been suspended. Returns 1; 0: the frames belong where the running thread is.
+ * they had been suspended. Returns 1; 0: the frames belong on the running thread's stack.
  */
 int uco__bring(struct usched *s, struct ustack *c);
 
-/* Reserves an image for the suspended frames of `c', down to `top' (R4). Returns 0;
-   -ENOMEM: no memory; -EFAULT: `top' is not on the stack of `c'. */
+/* Reserves an image for the suspended frames of `c', which reach down to `top' (R4).
+   Returns 0; -ENOMEM: no memory; -EFAULT: `top' is not on the stack of `c'. */
 int uco__fit_frames(struct usched *s, struct ustack *c, char *top);
 
 /* Drops the frames of `c', whose image may have been allocated for the thread `u'. */

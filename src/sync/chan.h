@@ -47,7 +47,7 @@ struct usync_chan {
 	char               ch_buffer[];
 };
 
-/* A place has all that its waiter needs after the grant: the channel may be gone then. */
+/* A place has all that its waiter needs after the grant, when the channel may be gone. */
 struct chan_place {
 	struct net_place   cp_place;    /* first */
 	_Alignas(8) const void *cp_chan; /* NULL: the case is for a descriptor. The
@@ -82,7 +82,7 @@ static inline struct uwait_queue *queue_of(struct usync_chan *c, enum usync_op o
 	return op == USYNC_SEND ? &c->ch_senders : &c->ch_receivers;
 }
 
-/* Returns the first place in the room of a waiter, which has one at least. */
+/* Returns the first place in the room of a waiter. There is at least one place. */
 static inline struct chan_place *first_place(const struct uwaiter *w)
 {
 	return (struct chan_place *)(void *)(w->w_more + 1);
@@ -102,14 +102,14 @@ static inline void fill_place(struct uwaiter *w, struct chan_place *p,
 		copy_value(p->cp_value, value, p->cp_size);
 }
 
-/* In debug builds, checks a value before it is sent: the receiver may follow a pointer in
-   the value, so no such pointer may be to a stack. */
+/* In debug builds, checks a value before it is sent: a pointer in the value must not
+   point to a stack, since the receiver may follow the pointer. */
 CHAN_PRIVATE void usync__check_value(const struct usync_chan *c, const void *value,
 				     const char *call, const void *where);
 
 /*
- * Sends or receives, if that needs no wait. The first attempt of a call sets `counts', so
- * that the budget counts the call.
+ * Sends or receives, if that needs no wait. If `counts', the budget counts the call; only
+ * the first attempt of a call sets `counts'.
  * Returns 0; -EPIPE: the channel is closed; SELECT_BUSY: the call has to wait, and
  * ch_lock is held; SELECT_TIRED, only if `counts': the thread must yield, and nothing was
  * tried.

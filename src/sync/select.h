@@ -21,7 +21,7 @@ enum {
 	SELECT_TIRED = 2,               /* other threads have to run first */
 };
 
-/* Results of a wait. Case i of a channel ends a wait with SELECT_RESULTS + i. */
+/* Results of a wait. If a channel ends the wait by case i: SELECT_RESULTS + i. */
 enum {
 	SELECT_READY   = 0,             /* a descriptor is ready */
 	SELECT_CLOSED  = 1,             /* a descriptor was closed */

@@ -4,10 +4,10 @@
  * are in usync_chan.c.
  *
  * Each object is a spin lock, a few words of state, and a queue of waiters. The thread
- * that releases an object changes the state for the first waiter: an unlock makes the
- * waiter the owner of the mutex, for example. So a thread that wakes up does not try
- * again. The exception is a waiter for a mutex on another processor: see "Mutex" below.
- * The order of a release is always
+ * that releases an object changes the state for the first waiter. An unlock, for example,
+ * makes the waiter the owner of the mutex. So a thread that wakes up does not try again.
+ * The exception is a mutex whose waiter is on another processor: see "Mutex" below. The
+ * order of a release is always
  *
  * 	lock; pop the first waiter that can be claimed; give; unlock; finish
  *
@@ -18,9 +18,9 @@
  * 	rc = uwait_queue_up(w, lock, queue);    unlocks, blocks
  *
  * After an error uwait_queue_up() takes the waiter out of the queue, and kd_left looks
- * whether the next waiter can go on. So a wait may fail for lack of memory, and no image
- * is reserved before. Only usync_cond_wait() reserves an image, since it has to take the
- * mutex again in any case.
+ * whether the next waiter can go on. So a wait may fail for lack of memory, and reserves
+ * no image first. Only usync_cond_wait() reserves an image, since this call has to take
+ * the mutex again in any case.
  */
 #include "../../usync.h"
 
@@ -35,7 +35,7 @@
 
 enum {
 	AGAIN       = 1,                /* result of a wait that again() goes on with */
-	BUSY        = 1,                /* result of take() in take_or_wait(): wait */
+	BUSY        = 1,                /* result of take(): the call has to wait */
 	MUTEX_LOOKS = 4,                /* times that m_owner is read before a wait */
 	MUTEX_GAP   = 1000,             /* ns between two of these reads */
 };
@@ -50,7 +50,7 @@ enum { COND_ROOM = 64 };
 enum { COND_ROOM = 512 };
 #endif
 
-/* Bits of m_owner, which are 0 in a name. Code that reads a kd_held object masks them. */
+/* Bits of m_owner. In a name they are 0. Code that reads a kd_held object masks them. */
 #define WAITED   ((uintptr_t)1)
 #define WOKEN    ((uintptr_t)2)
 #define BITS     (WAITED | WOKEN)
@@ -85,7 +85,8 @@ static inline bool arrive(struct usync_mutex *m, uintptr_t *owner, uintptr_t sel
 	return false;
 }
 
-/* Spins for MUTEX_GAP, since each read of m_owner takes the cache line from the owner. */
+/* Spins for MUTEX_GAP between two reads of m_owner. Each read takes the cache line from
+   the owner. */
 static void pass_time(void)
 {
 	int64_t end = uevents_now() + MUTEX_GAP;
@@ -167,7 +168,7 @@ static struct uwait_queue admit(struct usync_rwlock *l)
 	return admitted;
 }
 
-/* Finishes all waiters of a queue that only the caller uses, so without a lock. */
+/* Finishes all waiters of `q'. Needs no lock, since only the caller uses `q'. */
 static void finish_all(struct uwait_queue *q)
 {
 	struct uwait_node *n;
@@ -283,8 +284,9 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
 }
 
 /*
- * Mutex. m_owner is the name of the owner, or 0, with bits. m_owner changes by
- * compare-and-swap, or under m_lock by the owner. WAITED is set only under m_lock.
+ * Mutex. m_owner is the name of the owner or 0, plus bits. Threads change m_owner by
+ * compare-and-swap; the owner may also store a value under m_lock. WAITED is set only
+ * under m_lock.
  *
  *	name            held
  *	name | WAITED   held, there are waiters
@@ -293,10 +295,10 @@ static inline int mutex_wait(struct uwaiter *w, struct usync_mutex *m)
  *	KEPT            kept for the woken waiter, after USYNC_OVERTAKES overtakes
  *
  * WAITED may be set in each state. If the first waiter is on the caller's processor, an
- * unlock hands the mutex to the waiter, which cannot run before a thread there blocks. A
- * waiter on another processor is woken with AGAIN, and again() tries to take the mutex.
- * If the mutex is not free then, the waiter waits once more, first in the queue and with
- * w_tag set, so that the next unlock hands over the mutex.
+ * unlock hands the mutex to the waiter, since the waiter cannot run before a thread there
+ * blocks. A waiter on another processor is woken with AGAIN, and again() tries to take
+ * the mutex. If the mutex is not free then, the waiter waits once more, first in the
+ * queue and with w_tag set, so that the next unlock hands over the mutex.
  */
 
 /* Takes `m' if `m' is free. Returns 0; -EDEADLK: the caller has `m'; -ETIMEDOUT: `m' is
@@ -400,7 +402,7 @@ int usync_mutex_unlock(struct usync_mutex *m)
 
 /*
  * Calls take(object, how) under the lock, and waits in the queue if take() returns BUSY.
- * The thread that ends the wait has taken the object for the waiter. `how' is true for a
+ * The thread that ends the wait takes the object for the waiter. `how' is true for a
  * writer, and is in w_tag during the wait. Inlined, so that the wait is in the frame of
  * the public call.
  */
@@ -503,7 +505,7 @@ static struct uwait_queue pop_all(struct uwait_queue *q)
 	return popped;
 }
 
-/* Takes the mutex after a wait for a condition, whatever happens, and returns rc. */
+/* Takes the mutex in any case after a wait for a condition. Returns `rc'. */
 APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 {
 	uintptr_t owner = 0;

@@ -189,8 +189,8 @@ APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 	return block_one(w, c, value);
 }
 
-/* Does the rest of a call whose first usync__try() returned `rc', which is SELECT_TIRED,
-   or SELECT_BUSY with ch_lock held. */
+/* Does the rest of a call. `rc' is the result of the first usync__try(): SELECT_TIRED, or
+   SELECT_BUSY, and then the caller holds ch_lock. */
 APART static int select_one(struct usync_chan *c, enum usync_op op, void *value,
 		      int64_t deadline, const void *where, int rc)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync_scope.c: the tree of scopes, and threads that are started in a scope.
- * uwait_scope.c has how a scope ends the waits of its threads.
+ * usync_scope.c: the tree of scopes, and the start of threads in a scope. See
+ * uwait_scope.c for the way in which a scope ends the waits of its threads.
  *
- * A scope has no timer. A wait in a scope has a timer, which is set to the scope's
- * deadline if that is earlier than the wait's. So a scope costs nothing until a thread in
- * the scope waits, and a scope belongs to no processor.
+ * A scope has no timer. But waits in a scope have timers, for the deadline of the wait or
+ * of the scope, whichever is earlier. So a scope costs nothing until a thread in the
+ * scope waits, and a scope belongs to no processor.
  *
  * When a scope ends, the scopes within end, too, without recursion. The caller that sets
  * ws_ended of a scope ends the waits of the scope's members. Then the caller takes the
- * scopes within out of sc_inner, sets their ws_ended, and puts them on a list (sc_work)
- * of scopes to be treated in the same way, except those that had ended before. At most
- * one lock is held at a time, for at most TOLD_AT_ONCE members. A thread that enters
- * later, or a scope created within later, sees ws_ended set, since each of these takes
- * ws_lock after the caller has taken it.
+ * scopes within out of sc_inner. If such a scope has not ended, the caller sets its
+ * ws_ended, and puts the scope on a list (sc_work), to treat the scope in the same way.
+ * At most one lock is held at a time, for at most TOLD_AT_ONCE members. A thread that
+ * later enters the scope, or creates a scope within, takes ws_lock after the caller, and
+ * so finds ws_ended set.
  */
 #include "../../usync.h"
 
@@ -34,7 +34,7 @@ struct usync_scope {
 					   reports name the scope */
 	struct uwait_scope  sc_waits;   /* ws_lock is also the lock of sc_inner */
 	uint32_t            sc_holds;   /* atomic; at 0 the scope is freed */
-	int32_t             sc_error;   /* atomic: given to usync_scope_cancel(); or 0 */
+	int32_t             sc_error;   /* atomic: error of usync_scope_cancel(); or 0 */
 	struct usync_scope *sc_outer;   /* the scope around, held; or NULL */
 	struct uwait_node   sc_node;    /* in sc_inner of sc_outer */
 	struct uwait_queue  sc_inner;   /* the scopes within that have not ended */
@@ -44,10 +44,10 @@ struct usync_scope {
 	struct usync_sem    sc_room;    /* if sc_limited: how many more may start */
 };
 
-/* A thread in a scope. From mb_wrap on, all is for threads that the scope has started. */
+/* A thread in a scope. From mb_wrap on: only for threads that the scope starts. */
 struct scope_member {
 	struct uwait_member mb_base;    /* first */
-	struct usched__wrap mb_wrap;    /* wr_begin is NULL if the thread entered */
+	struct usched__wrap mb_wrap;    /* wr_begin is NULL after usync_scope_enter() */
 	int               (*mb_func)(void *arg);
 	/* Called in place of mb_func, if not NULL. */
 	void              (*mb_serve)(int fd, void *arg);
@@ -160,7 +160,7 @@ int usync_scope_leave(void)
 }
 
 /* Ends `c' at the time `when'. Returns false if `c' had ended before, or if the deadline
-   has come: then the timer of each wait ends the wait. */
+   of `c' has come. After the deadline the timers of the waits end the waits. */
 static bool end_scope(struct usync_scope *c, int64_t when)
 {
 	int64_t never = USCHED_NEVER;
@@ -182,7 +182,7 @@ static bool hold_live(struct usync_scope *c)
 	return false;
 }
 
-/* Takes a scope out of sc_inner of `c', and returns it, held. NULL: sc_inner is empty. */
+/* Takes a scope out of sc_inner of `c', holds and returns it. NULL: sc_inner is empty. */
 static struct usync_scope *take_inner(struct usync_scope *c)
 {
 	struct usync_scope *inner = NULL;
@@ -198,8 +198,8 @@ static struct usync_scope *take_inner(struct usync_scope *c)
 	return inner;
 }
 
-/* Ends the waits in `c', which the caller has ended, and ends the scopes within. Releases
-   `c', which the caller holds. */
+/* The caller has ended `c', and holds `c'. Ends the waits in `c' and the scopes within,
+   and releases `c'. */
 static void spread_end(struct usync_scope *c, int64_t when)
 {
 	struct usync_scope *work, *inner;

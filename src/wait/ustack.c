@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ustack.c: the calls of ustack.h. A call finds the dispatcher of the calling thread, or
- * of the thread that is passed, and calls a call-back of its scheduler. If the scheduler
- * has no such call-back, the call returns -ENOTSUP. Joins, which use waiters, are in
+ * of the thread that is passed, and calls a call-back of the dispatcher's scheduler. If
+ * there is no such call-back, the call returns -ENOTSUP. Joins, which use waiters, are in
  * ustack_join.c.
  */
 #ifndef _GNU_SOURCE
@@ -122,7 +122,7 @@ int ustack_cancel(struct ustack *u)
 
 	CALLED(__func__);
 	return s->s_calls.s_cancel ? s->s_calls.s_cancel(s, u)
-		: s == usched__gone() ? -ESRCH  /* the record's memory has gone back */
+		: s == usched__gone() ? -ESRCH  /* the record's memory was given back */
 		: -ENOTSUP;
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ustack_join.c: joins. The scheduler blocks the thread that joins, in s_join. If there
- * is a deadline, or the thread is in a scope or was cancelled, the thread's waiter waits,
- * too, so that the timer, the end of the scope or the cancel can interrupt the join.
+ * ustack_join.c: joins. The scheduler's s_join blocks the thread that joins. If there is
+ * a deadline, or the thread is in a scope or was cancelled, the join also uses the
+ * thread's waiter, so that the timer, the end of the scope or the cancel can interrupt
+ * the join.
  */
 #include "../core/dispatch.h"
 #include "budget.h"
@@ -36,8 +37,8 @@ APART static int join_until(struct ustack *u, void **value, int64_t deadline)
 	return rc;
 }
 
-/* Returns the error of a call for which `s' has no call-back: -ENOTSUP, or `ended' if the
-   memory of the thread has gone back. */
+/* Returns the error of a call that `s' has no call-back for: `ended' if the memory of the
+   thread was given back, otherwise -ENOTSUP. */
 static int refuse_thread(const struct usched *s, int ended)
 {
 	return s == usched__gone() ? ended : -ENOTSUP;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait.c: waiters. These are their states, WAIT_IDLE and so on in wait.h, with the calls
- * that change them, and who makes the calls:
+ * uwait.c: waiters. A waiter has these states (in wait.h: WAIT_IDLE and so on). An arrow
+ * has the call that changes the state; below is who makes the call:
  *
  *	IDLE --uwait_begin()--> WAITING --uwait_claim()--> WAKING --uwait_finish()--> IDLE
  *	       the waiter        |   ^   one granter                that granter
  *	                        LOOKED   describe()
  *
- * A waiter that may not have to block is AWAKE at first, and looks at w_state:
+ * If there may be no need to block, the waiter is AWAKE first, and looks at w_state:
  *
  *	IDLE --uwait__begin_awake()--> AWAKE --claim--> GIVING --finish--> IDLE
  *	                              AWAKE --uwait__linger()--> WAITING
@@ -16,23 +16,24 @@
  * other thread uses the waiter.
  *
  * Invariants
- *  - A waiter is granted under the lock of a queue that has the waiter, or, by a deadline
- *    or a cancel, on the native thread of the waiter. So no grant is for a wait that is
- *    over.
+ *  - A waiter is granted under the lock of a queue that has the waiter. A deadline or a
+ *    cancel grants the waiter on the waiter's native thread. So no grant is for a wait
+ *    that is over.
  *  - A grant sends one wake. If another wake has ended the block, the thread blocks again
  *    and later gives back the token of that wake. So a program may use wakes, too. If a
- *    thread has no memory to block and is granted, no block takes the grant's wake: the
- *    wake is counted in w_owed for the next wait.
+ *    thread has no memory to block, and is granted all the same, no block takes the wake
+ *    of the grant. Then w_owed counts the wake for the next wait.
  *  - No wake is sent to a waiter that was AWAKE when claimed, since its thread does not
- *    block. Only dispatches take in cancels and timers, so neither comes meanwhile.
- *  - Most of the memory of a blocked thread is its frames. So callers end in a jump to
- *    this file where they can, and keep little across the block. The unusual cases are in
+ *    block. Cancels and timers are taken in only by dispatches, so none comes while a
+ *    waiter is AWAKE.
+ *  - Most of the memory of a blocked thread is its frames. So, if possible, callers end
+ *    in a jump to this file, and keep little during the block. The unusual cases are in
  *    settle_wait(), which is also reached by a jump.
- *  - The timer stays armed when a wait ends, since the next deadline is likely to be
- *    later, so that the next wait need not arm it. A timer that expires too early is
+ *  - When a wait ends, the timer stays armed. The next deadline is likely to be later,
+ *    and then the next wait need not arm the timer. A timer that expires too early is
  *    armed again.
- *  - An object may be freed once a wait for it was granted. So describe() sets the state
- *    to LOOKED while it reads the object, and a claim waits until the state is WAITING.
+ *  - An object may be freed once a wait for it was granted. So while describe() reads the
+ *    object the state is LOOKED, and a claim waits until the state is WAITING again.
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
  *    The timer, a cancel and the end of a scope end the join by s_interrupt;
  *    uwait__end_of() and w_late tell these causes apart.
@@ -51,7 +52,7 @@
 #include "wait.h"
 
 enum {
-	ALIGN = 16,                     /* bytes: the unit of rooms in a waiter */
+	ALIGN = 16,                     /* bytes: rooms are multiples of this */
 	FEW   = 8,                      /* waiters among which a simulation chooses */
 	ROUNDS = 4,                     /* rounds of destructors of keys, as POSIX asks */
 };
@@ -93,7 +94,7 @@ static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_
 }
 
 /* Returns the result of a wait that is over. `q' is the queue in which uwait_queue_up()
-   waited, or NULL. */
+   has put `w', or NULL. */
 int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
 	if (w->w_result < 0)
@@ -212,8 +213,8 @@ static void disarm(struct uwaiter *w)
 }
 
 /*
- * Has the waiter leave this dispatcher with the thread: disarms the timer, and ends the
- * count of a wait that was granted and is not over yet. Returns 1; 0: the thread still
+ * Called when the thread is to leave this dispatcher. Disarms the timer, and no longer
+ * counts a wait that was granted but is not over yet. Returns 1; 0: the thread still
  * waits, and nothing was done.
  */
 static int move_on(struct ustack_attachment *l)
@@ -252,7 +253,7 @@ static void free_waiter(struct ustack_attachment *l)
 	s->s_calls.s_free(s, w->w_thread, w, w->w_size);
 }
 
-/* Describes the wait, except a join, which the scheduler describes. */
+/* Describes the wait, unless this is a join: the scheduler describes joins. */
 static void describe(struct ustack_attachment *l, struct ustack_why *why)
 {
 	struct uwaiter *w = waiter_of(l);
@@ -288,7 +289,7 @@ const struct ustack_attachment_ops uwait__ops = {
 	.ao_free = free_waiter, .ao_describe = describe,
 };
 
-/* Makes a waiter in memory from s_alloc, which goes back to the system. */
+/* Makes a waiter. Its memory is from s_alloc, and goes back to the system. */
 static struct uwaiter *new_waiter(void)
 {
 	struct ustack *u = ustack_self();
@@ -316,8 +317,8 @@ struct uwaiter *uwait_self(void)
 	return u->u_attached ? waiter_of(u->u_attachment) : new_waiter();
 }
 
-/* Returns the spell of the running thread (budget.h), a new one after a switch; NULL: no
-   thread runs. */
+/* Returns the spell of the running thread (budget.h). After a switch this is a new spell.
+   NULL: no thread runs. */
 static struct usched_spell *spell_now(void)
 {
 	struct usched *s = usched__here();
@@ -335,7 +336,7 @@ static struct usched_spell *spell_now(void)
 
 /*
  * Looks at the clock. Returns the ns since the last look in this spell; 0: this is the
- * first look; BUDGET_SPELL_OVER: the thread is to yield.
+ * first look; BUDGET_SPELL_OVER: the thread has to yield.
  */
 static int32_t look_at_clock(struct usched_spell *l)
 {
@@ -515,8 +516,8 @@ int uwait__events(struct uwaiter *w, struct uevents **e)
 
 void uwait_begin(struct uwaiter *w)
 {
-	/* The release is for threads that end scopes: these do not take the queue's lock,
-	   as granters do. */
+	/* Granters take the queue's lock. Threads that end scopes do not, so they need
+	   the release. */
 	__atomic_store_n(&w->w_state, WAIT_WAITING, __ATOMIC_RELEASE);
 }
 
@@ -601,8 +602,8 @@ static void arm(struct uwaiter *w)
 }
 
 /*
- * Before a block: if w_counts, arms the timer and has uevents_count() count the wait. If
- * a scope of `w' has ended, ends the wait.
+ * Called before a block. If w_counts, arms the timer, and counts the wait
+ * (uevents_count()). If a scope of `w' has ended, ends the wait.
  */
 APART void uwait__expect(struct uwaiter *w)
 {
@@ -623,7 +624,7 @@ bool uwait_withdraw(struct uwaiter *w)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-/* Ends a wait whose first block returned `rc', in all cases except the usual one. */
+/* Ends a wait after its first block has returned `rc', in all but the usual case. */
 APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 			     struct uwait_queue *q)
 {
@@ -632,7 +633,7 @@ APART static int settle_wait(struct uwaiter *w, int rc, struct uwait_lock *lock,
 
 	for (;; rc = ustack_wait()) {
 		blocks += !rc;
-		/* An error comes only if no image was reserved, or a smaller one: R4. */
+		/* Errors come only if no image or too small an image was reserved: R4. */
 		if (rc && uwait_withdraw(w)) {
 			w->w_result = rc;
 			blocks++;               /* no wake will come for this block */

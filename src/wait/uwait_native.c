@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uwait_native.c: the waiters of native threads. A native thread has a waiter from its
- * first wait to its end, as the value of a key. The thread sleeps by the condition
- * wn_granted or, if wn_polls is set, in the poller of wn_events. A granter sets w_state
- * to WAIT_IDLE under wn_lock, and ends that sleep.
+ * uwait_native.c: the waiters of native threads. From its first wait to its end a native
+ * thread has a waiter, which is the value of a key. The thread waits for the condition
+ * wn_granted or, if wn_polls is set, sleeps in the poller of wn_events. A granter sets
+ * w_state to WAIT_IDLE under wn_lock, and wakes the thread.
  */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
@@ -35,8 +35,8 @@ static void free_native(void *native)
 	free(n);
 }
 
-/* Makes the key, unless it was made. Returns false if the process has no key left; then
-   the next caller tries again. */
+/* Makes the key, unless the key exists. Returns false if the process has no key left.
+   Then the next caller tries again. */
 static bool make_key(void)
 {
 	bool made;
@@ -98,7 +98,7 @@ static bool sleep_native(struct uwait_native *n, int64_t deadline)
 	return pthread_cond_timedwait(&n->wn_granted, &n->wn_lock, &t) != ETIMEDOUT;
 }
 
-/* Blocks until a granter has set w_state to WAIT_IDLE, under wn_lock. */
+/* Blocks until a granter, under wn_lock, sets w_state to WAIT_IDLE, or the deadline. */
 int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
 			struct uwait_queue *q)
 {

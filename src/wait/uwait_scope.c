@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uwait_scope.c: how scopes end waits. usync_scope.c has the tree of scopes, and the
- * calls of programs.
+ * calls for programs.
  *
  * A scope has a queue of the threads in the scope, and ends their waits under the lock of
- * the queue. The thread that ends a scope first writes ws_ended and then reads w_state; a
- * waiter in scopes first writes w_state and then reads ws_ended. So at least one of the
+ * the queue. A thread that ends a scope writes ws_ended first, and then reads w_state. A
+ * waiter in scopes writes w_state first, and then reads ws_ended. So at least one of the
  * two sees what the other wrote. A waiter that is AWAKE reads ws_ended before the thread
  * blocks.
  *
  * A thread may be in several scopes, and may be cancelled, too. Waits of the thread
- * return the earliest of these causes.
+ * return the error of what came first.
  */
 #include "wait.h"
 
@@ -24,8 +24,8 @@ static int64_t end_of_scope(const struct uwait_scope *p)
 	return ended;
 }
 
-/* Returns the error of waits of `w' after a cancel or the end of a scope: that of what
-   came first. Returns 0 if `w' may wait. */
+/* If `w' was cancelled or scopes of `w' have ended, returns the error for waits: the
+   error of what came first. Returns 0 if `w' may wait. */
 int uwait__end_of(const struct uwaiter *w)
 {
 	const struct uwait_member *m = w->w_scoped ? w->w_more->mr_inner : NULL;
@@ -47,8 +47,8 @@ int uwait__end_of(const struct uwaiter *w)
 }
 
 /*
- * Called before a wait of `w', which was cancelled or is in scopes. Returns the error of
- * the wait; 0: the wait may begin, with w_deadline no later than a scope's deadline.
+ * Called before a wait if `w' was cancelled or is in scopes. Returns the error of the
+ * wait; 0: the wait may begin, and the deadline of a scope may now be in w_deadline.
  */
 int uwait__look_around(struct uwaiter *w)
 {
@@ -101,7 +101,7 @@ int uwait__enter(struct uwait_scope *p, struct uwait_member *m)
 	return 0;
 }
 
-/* Has the running thread of `w' leave the scope that was entered last. */
+/* The running thread, whose waiter is `w', leaves the scope that was entered last. */
 static void leave_scope(struct uwaiter *w)
 {
 	struct uwait_member *m = w->w_more->mr_inner;
@@ -137,8 +137,8 @@ void uwait__leave_scopes(struct uwaiter *w)
 
 /*
  * Ends the wait of `w', if there is one. The caller holds ws_lock of a scope of `w', so
- * that the waiter is not freed meanwhile. A wait that begins later, or is AWAKE, reads
- * ws_ended before the thread blocks.
+ * that the waiter is not freed meanwhile. If the wait begins later, or `w' is AWAKE, the
+ * thread reads ws_ended before a block.
  */
 static void end_wait(struct uwaiter *w)
 {

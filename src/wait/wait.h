@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait.h: what the files of src/wait/ share, and what only primitives of the library need
- * of these files. Private. The states are drawn in uwait.c.
+ * wait.h: what the files of src/wait/ share with each other, and with those primitives
+ * that are part of the library. Private. The states are drawn in uwait.c.
  */
 #ifndef USCHED_PRIVATE_WAIT_H
 #define USCHED_PRIVATE_WAIT_H
@@ -17,7 +17,7 @@
 
 enum { WAIT_IDLE, WAIT_WAITING, WAIT_WAKING, WAIT_AWAKE, WAIT_GIVING, WAIT_LOOKED };
 
-enum { WAIT_SPINS = 100 };              /* calls of relax() for one sched_yield() */
+enum { WAIT_SPINS = 100 };              /* one sched_yield() in so many relax() calls */
 
 /* Waits a moment for another thread; in a simulation, until that thread has run. */
 static inline void relax(unsigned *spins)
@@ -45,7 +45,7 @@ static inline void uncount(struct uwaiter *w)
 }
 
 /*
- * Begins a wait that another processor is likely to end soon, in place of uwait_begin().
+ * Called in place of uwait_begin() if another processor is likely to end the wait soon.
  * After the unlock the caller calls uwait__linger().
  */
 WAIT_PRIVATE void uwait__begin_awake(struct uwaiter *w);
@@ -58,17 +58,17 @@ WAIT_PRIVATE void uwait__begin_awake(struct uwaiter *w);
  */
 WAIT_PRIVATE bool uwait__linger(struct uwaiter *w);
 
-/* Returns whether the thread of `w', which the caller has claimed, is on another
-   processor, or is a native thread. */
+/* The caller has claimed `w'. Returns whether the thread of `w' is on another processor
+   or is a native thread. */
 WAIT_PRIVATE bool uwait__is_far(const struct uwaiter *w);
 
 /* As uwait_pop(), for a queue of places. Returns the place, or NULL. */
 WAIT_PRIVATE struct uwait_place *uwait__pop_place(struct uwait_queue *q);
 
 /*
- * Sets *e to the events that will end a wait which was prepared with `outside'. A thread
- * uses the events of the dispatcher; a native thread has events of its own, which its
- * first such wait makes. Returns 0; -ENOMEM: no memory.
+ * Sets *e to the events that will end a wait. `outside' was set in uwait_prepare(). A
+ * thread uses the events of the dispatcher. A native thread has events of its own, which
+ * the first such wait makes. Returns 0; -ENOMEM: no memory.
  */
 WAIT_PRIVATE int uwait__events(struct uwaiter *w, struct uevents **e);
 
@@ -86,8 +86,8 @@ static inline struct uwait_native *native_of(struct uwaiter *w)
 	return (struct uwait_native *)(void *)w;
 }
 
-/* Returns the waiter of the calling native thread, which the first call makes; NULL: no
-   memory. */
+/* Returns the waiter of the calling native thread. The first call makes the waiter. NULL:
+   no memory. */
 WAIT_PRIVATE struct uwaiter *uwait__native(void);
 
 WAIT_PRIVATE int uwait__block_natively(struct uwaiter *w, struct uwait_lock *lock,
@@ -113,23 +113,23 @@ struct uwait_member {
 	struct uwait_node    wm_node;   /* first; in ws_members */
 	struct uwait_scope  *wm_scope;
 	struct uwaiter      *wm_waiter;
-	struct uwait_member *wm_outer;  /* member of the scope entered before; or NULL */
-	int64_t              wm_deadline;       /* the earliest, with outer scopes */
+	struct uwait_member *wm_outer;  /* for the scope entered before; or NULL */
+	int64_t              wm_deadline;       /* earliest of this and outer scopes */
 	bool                 wm_shield; /* under ws_lock: the thread is shielded */
 };
 
 /*
- * Has the caller enter `p' as `m'. Returns 0; -ENOMEM: no memory; -ENOTSUP: `p' has a
+ * The caller enters `p' as `m'. Returns 0; -ENOMEM: no memory; -ENOTSUP: `p' has a
  * deadline and the scheduler has no timers.
  */
 WAIT_PRIVATE int uwait__enter(struct uwait_scope *p, struct uwait_member *m);
 
-/* Has the caller leave the scope entered last. Returns 0; -EPERM: there is no scope. */
+/* The caller leaves the scope entered last. Returns 0; -EPERM: there is no scope. */
 WAIT_PRIVATE int uwait__leave(void);
 
 /*
- * Ends the waits of up to `n' members, after the caller has set ws_ended. Returns whether
- * there may be more members.
+ * The caller has set ws_ended. Ends the waits of up to `n' members. Returns whether there
+ * may be more members.
  */
 WAIT_PRIVATE bool uwait__end_some(struct uwait_scope *p, unsigned n);
 
