@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ll.h: a local scheduler. Threads that work together form a group. A group lives on one
- * processor, and its threads never run at the same time: what they do to each other
- * takes no lock and no atomic instruction, and a thread that is woken on its own
- * processor runs next, while what they share is in the cache.
+ * processor, so its threads never run at the same time. What they do to each other takes
+ * no lock and no atomic instruction. If a thread is woken on its own processor, it runs
+ * next, while the data that the two threads share is in the cache.
  *
  *	struct uprocs *ll;
  *	struct ll_group *group;
@@ -19,12 +19,12 @@
  * runs the thread that has waited longest in its queue. So no thread starves: the n-th
  * thread in the queue runs after n * LL_BOUND dispatches at most. These threads go to the
  * end of the queue: threads that are started, or yield; threads that are woken by another
- * native thread, by time or by a descriptor; and a thread that was to run next when
- * another thread takes its place. A thread that is handed a lock or a value of usync.h
- * runs next, too.
+ * native thread, by a timer or by a descriptor; and a thread that was to run next, if
+ * another thread takes its place. If a thread gets a lock or a value of usync.h from
+ * another thread, it runs next, too.
  *
- * What threads do, and what is done to them, is in ustack.h. Deadlocks, embedding,
- * memory and SINGLE_THREAD are as in rr.h.
+ * The calls of threads, and those that act on threads, are in ustack.h. Deadlocks,
+ * embedding, memory and SINGLE_THREAD are as with rr.
  */
 #ifndef USCHED_LL_H
 #define USCHED_LL_H
@@ -42,8 +42,8 @@ struct ll_group;
 
 /*
  * One switch to a thread that is out of the cache takes as long as many switches to
- * threads in the cache. If each dispatch is work of a microsecond, the bound is half a
- * millisecond; Go lets threads that run next share a slice of ten milliseconds.
+ * threads in the cache. If threads work for a microsecond per dispatch, the bound is half
+ * a millisecond. In Go, threads that run next share a slice of ten milliseconds.
  */
 enum { LL_BOUND = 512 };
 
@@ -55,17 +55,17 @@ enum { LL_BOUND = 512 };
 int ll_create(const struct uprocs_conf *conf, struct uprocs **ll);
 
 /*
- * Returns a group of `ll', which exists as long as `ll'. `processor' is as h_processor
- * (ustack.h); with 0 the processors take turns, and the call cannot fail. Groups may
- * share a processor. USCHED_BESIDE returns the group of the calling thread. NULL: there
- * is no such processor, or the caller is no thread of `ll'. From a thread, or from
- * any native thread. Does not switch.
+ * Returns a group of `ll'. The group exists as long as `ll'. `processor' is as for
+ * h_processor (ustack.h). With 0 the processors take turns, and the call cannot fail.
+ * Groups may share a processor. With USCHED_BESIDE the result is the group of the calling
+ * thread. NULL: there is no such processor, or the caller is no thread of `ll'. From a
+ * thread, or from any native thread. Does not switch.
  */
 struct ll_group *ll_group(struct uprocs *ll, unsigned processor);
 
 /*
- * Starts a thread of `group' that runs func(arg). ustack_start() starts one of the
- * caller's group. `thread' is as in rr_start().
+ * Starts a thread of `group' that runs func(arg). `thread' is as in rr_start(). To start
+ * a thread of its own group, a thread may also call ustack_start().
  * Returns what rr_start() returns.
  * From a thread, or from any native thread. Does not switch.
  */
@@ -73,8 +73,8 @@ int ll_start(struct ll_group *group, void (*func)(void *), void *arg,
 	     struct ustack **thread);
 
 /*
- * As ll_start(), for a thread with the properties in `how' (ustack.h); h_processor is 0,
- * since the group has its processor.
+ * As ll_start(), for a thread with the properties in `how' (ustack.h). h_processor must
+ * be 0, since the group has its processor.
  * 0; an error of rr_start() or ustack_start_with().
  * From a thread, or from any native thread. Does not switch.
  */

@@ -4,35 +4,35 @@
  * threads; usched.h is for authors of schedulers. Locks, channels and time are in
  * usync.h, sockets in unet.h, files in uoffload.h.
  *
- * Threads that share stacks have one rule. While a thread is blocked, the addresses of
- * its locals may hold the locals of another thread. The thread itself may always follow a
- * pointer into its stack. Other threads and the kernel may not while the thread is
- * blocked. What threads share belongs on the heap.
+ * There is one rule for threads that share stacks. While a thread is blocked, the
+ * addresses of its locals may hold the locals of another thread. The thread itself may
+ * always follow a pointer into its stack. While the thread is blocked, other threads and
+ * the kernel may not. What threads share belongs on the heap.
  *
- * A thread ends when its function returns, or at ustack_exit(). A detached thread is
- * freed at once; any other thread when it is joined or its scheduler is destroyed. The
- * handle (struct ustack *) is valid until then. To use a handle later is a mistake: the
- * call returns an error (-ESRCH, or -EINVAL from join and detach), or finds the next
- * thread that has the record. The call touches no other thread, and no freed memory while
- * the scheduler exists.
+ * A thread ends when its function returns, or at ustack_exit(). At the end a detached
+ * thread is freed. Any other thread is freed when it is joined or its scheduler is
+ * destroyed. Until then the handle (struct ustack *) is valid. It is a mistake to use the
+ * handle later: the call returns an error (-ESRCH, or -EINVAL from join and detach), or
+ * finds the next thread that has the same record. The call touches no other thread. While
+ * the scheduler exists, the call touches no freed memory.
  *
- * Waits and wakes go by tokens. A wake gives a thread one token; a wait takes one token,
- * and blocks until there is one. So no wake before the wait is lost, and each wake
- * counts, up to 2^31 - 1.
+ * Waits and wakes go by tokens. A wake gives a thread one token. A wait takes one token;
+ * if there is none, the wait blocks until there is one. So a wake that comes before the
+ * wait is not lost, and each wake counts, up to 2^31 - 1.
  *
- * A cancelled thread is asked to end. For the rest of the thread, calls of usync.h,
- * unet.h and uoffload.h with a deadline return -ECANCELED if they have to wait;
- * ustack_yield() and ustack_join() return it always. The call in which the thread waits
- * ends, too, except ustack_wait(). Nothing is dropped or unwound: the thread cleans up as
- * after any error, and returns from its function. Native threads are never cancelled.
+ * A cancelled thread is asked to end. If a call of usync.h, unet.h or uoffload.h has a
+ * deadline and would wait, it returns -ECANCELED from then on; ustack_yield() and
+ * ustack_join() always do. If the thread is waiting in a call, that ends, too, unless it
+ * is ustack_wait(). Nothing is dropped or unwound: the thread cleans up as after any
+ * error, and returns from its function. Native threads are never cancelled.
  *
- * A deadline is a time of CLOCK_MONOTONIC, in ns, which usync_after() computes, and is
- * the last argument. USCHED_NEVER is no deadline; with 0 a call does not wait at all.
+ * A deadline is a time of CLOCK_MONOTONIC, in ns. It is the last argument of a call, and
+ * usync_after() computes it. USCHED_NEVER is no deadline; with 0 a call does not wait.
  *
- * Functions return 0 or a negative errno value, of which ustack_error() has the text;
- * errno itself says nothing, and may have changed. Calls that switch threads say so.
- * Unless the comment says otherwise, a function may be called from any native thread, in
- * a thread or not, but not from a signal handler.
+ * Functions return 0 or a negative errno value; ustack_error() returns its text. errno
+ * itself says nothing, and may have changed. If a call switches threads, its comment says
+ * so. Unless the comment says otherwise, threads and all native threads may call a
+ * function, but signal handlers may not.
  */
 #ifndef USCHED_USTACK_H
 #define USCHED_USTACK_H
@@ -47,7 +47,7 @@
 extern "C" {
 #endif
 
-/* Private: gives back what a wait took that has failed. Returns rc. */
+/* Private: a wait has failed: gives back what the wait took. Returns rc. */
 int usched__stay(int rc);
 
 /*
@@ -58,10 +58,10 @@ int usched__stay(int rc);
 struct ustack *ustack_self(void);
 
 /*
- * Takes a token of the calling thread, and blocks until there is one. A cancel does not
+ * Takes a token of the calling thread. If there is none, blocks first. A cancel does not
  * end this wait. After an error the thread has not blocked, and has all its tokens.
- * 0; -EPERM: the caller is no thread: start one, or wait by a call of usync.h, which
- * native threads may make, too; -ENOMEM, -EFAULT as ustack_block().
+ * 0; -EPERM: the caller is no thread. Start a thread; or use usync.h, where native
+ * threads may wait, too; -ENOMEM, -EFAULT as ustack_block().
  * Switches.
  */
 USCHED_SWITCHES int ustack_wait(void)
@@ -95,11 +95,11 @@ USCHED_SWITCHES int ustack_wait(void)
 }
 
 /*
- * Gives `u' a token, which wakes a thread that waits for one.
- * 0; -ESRCH: `u' has ended; -EOVERFLOW: the token was dropped, as `u' has 2^31 - 1
- * tokens, or got 2^27 - 1 in a join, or other native threads have sent 2^24 - 1 that the
- * processor of `u' has not taken in; -ENOTSUP: the scheduler has no s_wake. Does not
- * switch.
+ * Gives `u' a token. If `u' waits for a token, `u' wakes.
+ * 0; -ESRCH: `u' has ended; -EOVERFLOW, and the token was dropped: `u' has 2^31 - 1
+ * tokens, or got 2^27 - 1 tokens during a join, or the processor of `u' has not yet taken
+ * in 2^24 - 1 tokens that other native threads have sent; -ENOTSUP: the scheduler has no
+ * s_wake. Does not switch.
  */
 USCHED_INLINE int ustack_wake(struct ustack *u)
 {
@@ -127,9 +127,9 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
 }
 
 /*
- * Runs all threads that are ready on this processor before the caller goes on. Then
- * looks at timers and descriptors, unless the last look is less than half a millisecond
- * ago; threads that these wake run after the caller.
+ * Lets all other threads run that are ready on this processor. Then looks at timers and
+ * descriptors, unless the last look is less than half a millisecond ago. Threads that
+ * timers and descriptors wake run after the caller.
  * 0; -EPERM: the caller is no thread; -ECANCELED: the caller was cancelled; -ENOMEM,
  * -EFAULT as ustack_block(); -ENOTSUP: the scheduler has no s_yield.
  * Switches.
@@ -138,10 +138,10 @@ int ustack_yield(void);
 
 /*
  * Starts a thread that calls func(arg), on the scheduler of the caller: with rr on any
- * processor, with ll in the caller's group. Sets *thread, which must be joined or
- * detached; if `thread' is NULL, the new thread is detached.
+ * processor, with ll in the caller's group. Sets *thread to the new thread, which must be
+ * joined or detached. If `thread' is NULL, the new thread is detached.
  * 0; -ENOMEM: no memory, and no thread was started; -EINVAL: `func' is NULL; -EPERM: the
- * caller is no thread: call rr_start() or ll_start(), which name the scheduler; -ENOTSUP:
+ * caller is no thread. Call rr_start() or ll_start(), which name the scheduler; -ENOTSUP:
  * the scheduler has no s_start.
  * Does not switch.
  */
@@ -149,21 +149,21 @@ int ustack_start(void (*func)(void *), void *arg, struct ustack **thread);
 
 /* How a thread is started. Zeros are the defaults. */
 struct ustack_how {
-	/* Bytes of an own stack; USTACK_OWN: as many as the scheduler's stacks have; 0:
-	   the thread uses those stacks. No other thread uses an own stack before this
-	   thread has ended, so other threads may follow pointers into the stack at any
-	   time, as with native threads. The library needs some of the bytes. The start
-	   uses a vacant own stack, or maps one, in two mappings, with a guard of 64 KiB
-	   below. The stack takes the memory that the thread touches. After the end of the
-	   thread the stack is kept for some seconds. A thread with an own stack stays on
-	   the processor on which it has begun; a thread on an unshared stack (uprocs.h)
-	   may move. */
+	/* Bytes of an own stack. USTACK_OWN: as many as the scheduler's stacks have. 0:
+	   no own stack; the thread uses the scheduler's stacks. Until the thread has
+	   ended, no other thread uses its own stack. So other threads may follow pointers
+	   into the stack at any time, as with native threads. The library needs some of
+	   the bytes. The start uses a vacant own stack. If there is none, a stack is
+	   mapped, in two mappings, with a guard of 64 KiB below. The stack takes the
+	   memory that the thread touches. After the thread has ended, the stack is kept
+	   for some seconds. A thread with an own stack stays on the processor where it
+	   has begun; a thread on an unshared stack (uprocs.h) may move. */
 	size_t      h_stack;
 
 	/* The processor on which the thread runs and stays, as after ustack_stay().
-	   USCHED_ON(n): processor n, from 0 on; USCHED_BESIDE: the processor of the
-	   caller; 0: the scheduler chooses, and may choose anew. Threads that work
-	   together wake each other fastest on one processor. */
+	   USCHED_ON(n): processor n; the first is 0. USCHED_BESIDE: the processor of the
+	   caller. 0: the scheduler chooses, and may later choose another. If threads work
+	   together, they wake each other fastest on one processor. */
 	unsigned    h_processor;
 
 	/* 1: the thread is detached, though the caller gets its handle. */
@@ -173,14 +173,15 @@ struct ustack_how {
 	const char *h_name;
 
 	/* If `func' is NULL, the thread calls h_serve(h_fd, arg) instead, for example to
-	   serve a connection. The thread closes the descriptor; after an error of the
-	   start, the caller does. */
+	   serve a connection. The thread closes the descriptor. If the start fails, the
+	   caller closes the descriptor. */
 	void      (*h_serve)(int fd, void *arg);
 	int         h_fd;
 
-	/* What a scheduler of the program keeps for each thread (uproc_room()), such as a
-	   priority. The bytes are copied. NULL: the bytes of the calling thread, if the
-	   caller is a thread of the scheduler; else zeros. rr and ll keep nothing. */
+	/* What the program's own scheduler keeps for each thread (uproc_room()), such as
+	   a priority. The bytes are copied. If h_room is NULL, and the caller is a thread
+	   of the scheduler, the caller's bytes are copied. If h_room is NULL, and the
+	   caller is no such thread, the bytes are zeros. rr and ll keep nothing. */
 	const void *h_room;
 };
 
@@ -192,21 +193,21 @@ struct ustack_how {
 /*
  * Starts a thread as ustack_start() does, with the properties in `how'; NULL stands for
  * zeros.
- * 0; -EAGAIN: c_alone threads (uprocs.h) have own stacks; a thread that was joined does
- * not count; -EINVAL: `func' is NULL, and h_serve is, too, or neither is; h_stack is
- * below USCHED_STACK_MIN or above USCHED_STACK_MAX; there is no such processor; h_fd is
- * negative or INT_MAX; -ENOTSUP: the scheduler has no s_start; or the thread is to have
- * an own stack, and threads run on native stacks: the portable switch, USCHED_NATIVE;
+ * 0; -EAGAIN: as many threads as c_alone allows (uprocs.h) have own stacks, not counting
+ * threads that were joined; -EINVAL: both of `func' and h_serve are NULL, or neither is;
+ * or h_stack is below USCHED_STACK_MIN or above USCHED_STACK_MAX; or there is no such
+ * processor; or h_fd is negative or INT_MAX; -ENOTSUP: the scheduler has no s_start; or
+ * h_stack is not 0, and threads run on native stacks: the portable switch, USCHED_NATIVE;
  * -ENOMEM, -EPERM as ustack_start(). Does not switch.
  */
 int ustack_start_with(const struct ustack_how *how, void (*func)(void *), void *arg,
 		      struct ustack **thread);
 
 /*
- * Waits until `u' has ended, and frees `u'. Sets *value, unless `value' is NULL, to the
- * argument of ustack_exit(), or to NULL if the function of `u' has returned. Tokens that
- * the caller gets meanwhile stay. One thread or native thread may join a thread, once.
- * After an error `u' is as it was.
+ * Waits until `u' has ended, and frees `u'. If `value' is not NULL, sets *value to the
+ * argument of ustack_exit(), or to NULL if the function of `u' has returned. The caller
+ * keeps tokens that arrive meanwhile. A thread may be joined only once, by one thread or
+ * native thread. After an error `u' is as it was.
  * 0, or
  *
  *   -EINVAL     `u' is detached, or joined already.
@@ -220,22 +221,23 @@ int ustack_start_with(const struct ustack_how *how, void (*func)(void *), void *
  *   -ENOMEM, -EFAULT  As ustack_block(); with a deadline, as calls of usync.h.
  *   -ENOTSUP    The scheduler has no s_join; or the caller is a thread of another kind
  *               of scheduler.
- *   -EBUSY, -EINVAL  As usched_run(), where this call runs the threads: c_embed,
- *                    SINGLE_THREAD.
+ *   -EBUSY, -EINVAL  As usched_run(). Only with c_embed or SINGLE_THREAD, where this
+ *                    call runs the threads.
  *
- * Switches if the caller is a thread; with deadline 0, only if the thread has run for a
- * millisecond without a wait, as calls of usync.h. Blocks any other native thread, and is
- * no cancellation point there; with c_embed only the native thread of the loop may call.
+ * Switches if the caller is a thread. If the deadline is 0, switches only if the thread
+ * has run for a millisecond without a wait, as calls of usync.h do. If the caller is no
+ * thread, blocks the native thread, and is no cancellation point. With c_embed the only
+ * native thread that may call is that of the loop.
  */
 int ustack_join(struct ustack *u, void **value, int64_t deadline);
 
 /*
  * Ends the calling thread here, at any depth of calls, with a value for ustack_join().
  * Destructors of keys run and scopes are left (usync.h), as at the end of the thread's
- * function. The functions that are being called do not return, so nothing in them is
- * cleaned up: C++ destructors do not run, memory is not freed, and locks stay locked for
- * ever. The coroutine (uco.h) in which the call is made ends, and all coroutines around
- * end. A thread of usync_scope_start() ends as if its function had returned 0.
+ * function. Functions that have not returned never do, so nothing in them is cleaned up:
+ * C++ destructors do not run, memory is not freed, and locks stay locked for ever. If the
+ * call is made in a coroutine (uco.h), that coroutine and all around it end, too. A
+ * thread of usync_scope_start() ends as if its function had returned 0.
  * Destructors of keys may not make this call.
  * -EPERM: the caller is no thread, or is in a region of ustack_preemptible(); nothing
  * was done.
@@ -244,7 +246,7 @@ int ustack_join(struct ustack *u, void **value, int64_t deadline);
 int ustack_exit(void *value);
 
 /*
- * Has `u' freed when the thread ends, or at once if it has ended.
+ * Lets `u' be freed when the thread ends. If `u' has ended, frees `u' at once.
  * 0; -EINVAL: `u' is detached, or joined already; -ENOTSUP: the scheduler has no
  * s_detach.
  * Does not switch.
@@ -252,23 +254,23 @@ int ustack_exit(void *value);
 int ustack_detach(struct ustack *u);
 
 /*
- * Cancels `u' for the rest of the thread. usync_scope_cancel() cancels the waits of a
- * part of a thread.
+ * Cancels `u' until the thread ends. To cancel only the waits in a part of a thread, call
+ * usync_scope_cancel().
  * 0; -ESRCH: `u' has ended; -ENOTSUP: the scheduler has no s_cancel.
  * Does not switch.
  */
 int ustack_cancel(struct ustack *u);
 
 /*
- * Returns 1 if the calling thread was cancelled, shielded or not; else 0. Does not
+ * Returns 1 if the calling thread was cancelled, even if it is shielded; else 0. Does not
  * switch.
  */
 int ustack_cancelled(void);
 
 /*
  * With 1, the calling thread waits as if it were neither cancelled nor in scopes
- * (usync.h), for example to clean up; 0 ends that. Native threads, which are never
- * cancelled, may be in scopes, too. In uwait.c.
+ * (usync.h), for example to clean up. With 0, that ends. Native threads may call, too:
+ * they are never cancelled, but may be in scopes. In uwait.c.
  * Returns the value before; -ENOMEM: no memory, and nothing was changed.
  * Does not switch.
  */
@@ -277,13 +279,13 @@ int ustack_shield(int on);
 /*
  * With 1, gives the calling thread floating point control words of its own (rounding,
  * exceptions, denormals, precision): call this before fesetround(3) and the like. The
- * other threads of a processor share the control words, as they share the locale. The own
- * words begin with the values of the shared ones. With 0, the thread shares the words
- * again. A change clears the sticky exception flags. A switch to or from a thread with
- * own words takes longer; all other switches take as long as before. With c_control each
- * thread of the scheduler has own words, and 0 sets these to the values of the native
- * thread. If a thread has changed the shared words, libusched-check reports that when the
- * thread blocks or ends, and aborts.
+ * other threads of a processor share the control words, as they share the locale. At
+ * first the own words have the values of the shared words. With 0, the thread shares the
+ * words again. If `own' changes, the sticky exception flags are cleared. A switch to or
+ * from a thread with own words takes longer; all other switches take as long as before.
+ * With c_control each thread of the scheduler has own words. Then 0 sets these to the
+ * values of the native thread. libusched-check aborts the program, with a report, if a
+ * thread has changed the shared words, and then blocks or ends.
  * Returns the value before; -EPERM: the caller is no thread.
  * Does not switch.
  */
@@ -303,13 +305,13 @@ int ustack_stay(int on);
 int usched__give_way(void);
 
 /*
- * Yields, as ustack_yield(), if the thread has run for longer than its slice (c_slice)
- * and the scheduler has noticed; otherwise this is a load and a test. For loops that
- * compute. Where the scheduler has no monitor (without c_slice, with c_embed,
- * SINGLE_THREAD, the portable switch, ThreadSanitizer), a call reads the clock now and
- * then; without c_slice a slice is 1 ms. With the program's own scheduler nothing is done
- * until the scheduler sets s_over. Nothing is done either from a native thread, or in a
- * region of ustack_preemptible().
+ * For loops that compute. If the thread has run for longer than its slice (c_slice), and
+ * the scheduler has noticed, yields as ustack_yield() does. Otherwise the call is a load
+ * and a test. If the scheduler has no monitor (without c_slice; or with c_embed,
+ * SINGLE_THREAD, the portable switch or ThreadSanitizer), some of the calls read the
+ * clock. Without c_slice a slice is 1 ms. With the program's own scheduler, nothing is
+ * done until the scheduler sets s_over. If the caller is no thread, or is in a region of
+ * ustack_preemptible(), nothing is done.
  * 0; an error of ustack_yield().
  * Switches if it yields.
  */
@@ -334,51 +336,51 @@ USCHED_INLINE int ustack_check(void)
  * The code between the two calls is a region. All registers, the control words and errno
  * are kept. A region is plain computation: it calls nothing of usched except this
  * function and ustack_check(), holds no lock, does not return from the thread's function,
- * and calls no library function with a call-back into the region. Other calls of usched
- * find that the caller is no thread, and libusched-check names such calls. The region may
- * call functions of shared libraries: the signal interrupts only the program's own code,
- * and comes again a slice later. Code of static libraries counts as the program's, so
- * such code must not hold locks. System calls may return EINTR, except those that
- * SA_RESTART covers. Threads in regions interrupt each other as native threads would, so
- * what they share needs atomic operations.
+ * and calls no library function that calls back into the region. In other calls of usched
+ * the caller seems to be no thread, and libusched-check names such calls. The region may
+ * call functions of shared libraries: only the program's own code is interrupted, and in
+ * a library the signal comes again a slice later. Code of static libraries counts as the
+ * program's, so such code must not hold locks. System calls may return EINTR, unless
+ * SA_RESTART covers them. Threads in regions interrupt each other as native threads
+ * would, so what they share needs atomic operations.
  *
  * The frame of the signal, 3 KiB with AVX-512, is one of the thread's frames. The image
- * has room for 2 KiB of frames below the caller's; deeper functions are interrupted only
- * after a call of ustack_reserve(). A signal handler of the program may be interrupted in
- * a region, too, if it leaves the signal mask unchanged. Protection keys (pkeys(7)) are
- * not kept. A thread that was interrupted stays on its processor at least until it blocks
- * by a call. In upreempt_region.c.
+ * has room for 2 KiB of frames below the caller's frame. If functions are deeper, they
+ * are interrupted only after a call of ustack_reserve(). In a region a signal handler of
+ * the program may be interrupted, too, if it leaves the signal mask unchanged. Protection
+ * keys (pkeys(7)) are not kept. If a thread was interrupted, it stays on its processor at
+ * least until it blocks by a call. In upreempt_region.c.
  *
  * Returns the value before; -ENOTSUP: the scheduler has no slices (c_slice), or cannot
  * interrupt threads here: c_embed, SINGLE_THREAD, the portable switch, static programs,
  * ThreadSanitizer, sanitizers of clang, Valgrind; -EPERM: the caller is no thread;
  * -ENOMEM, -EFAULT as ustack_reserve().
- * Switches, with 0, if the slice is over; with 1 it does not.
+ * Switches with 0, if the slice is over. With 1 the call does not switch.
  */
 int ustack_preemptible(int on);
 
 enum { USTACK_NAME_MAX = 32 };          /* bytes, with the final 0 */
 
 /*
- * Names `u', for reports; NULL or "" takes the name away. The text is copied, up to
- * USTACK_NAME_MAX, and cut after a whole character. A '?' replaces each control
- * character, and each byte that is no UTF-8. 0; -ENOMEM: no memory; -ESRCH: `u' has
- * ended; -ENOTSUP: `u' is not on a processor (uproc.h). Does not switch.
+ * Names `u', for reports; NULL or "" takes the name away. The text is copied. If the text
+ * does not fit USTACK_NAME_MAX, it is cut after a whole character. A '?' replaces each
+ * control character, and each byte that is not UTF-8. 0; -ENOMEM: no memory; -ESRCH: `u'
+ * has ended; -ENOTSUP: `u' is not on a processor (uproc.h). Does not switch.
  */
 int ustack_name(struct ustack *u, const char *name);
 
 /*
  * Copies the name of `u' to `buffer', at most size - 1 bytes and a 0.
- * 0; -ENOENT: `u' has no name: the text is empty, if there is room for the 0;
+ * 0; -ENOENT: `u' has no name. If `buffer' has room for the 0, the text is empty;
  * -ENOTSUP: as ustack_name().
  * Does not switch.
  */
 int ustack_get_name(const struct ustack *u, char *buffer, size_t size);
 
 /*
- * Returns the text of an error of the library, such as "the deadline has passed"; for any
- * other number the text of strerror_r(3). Numbers of 0 and above are no error. If an
- * error has several causes the text names all of them; the comment of each call says
+ * Returns the text of an error of the library, such as "the deadline has passed". For any
+ * other number the text is that of strerror_r(3). Numbers of 0 and above are no error. If
+ * an error has several causes, the text names all of them; the comment of a call says
  * which apply. The text is constant, and no memory is allocated. Does not switch.
  */
 const char *ustack_error(int rc);
