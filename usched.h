@@ -188,7 +188,7 @@ struct usched_calls {
  * stores 0; the thread that s_pick returned, now s->s_chosen, is to run next again.
  * s_ready makes `u', which waited, runnable.
  *
- * s_slot is for schedulers that run the thread next that was woken last. usched_init()
+ * s_slot is for schedulers whose next thread is the one woken last. usched_init()
  * stores USCHED_CLOSED there: no slot. If s_slot is NULL, ustack_wake() puts the thread
  * there, and does not call s_ready. ustack_wait() runs the thread in the slot, and does
  * not call s_pick. But if *s_mail is not NULL, or st_switches (usched_stats()) has

@@ -127,7 +127,7 @@ USCHED_INLINE int ustack_wake(struct ustack *u)
 }
 
 /*
- * Lets all other threads run that are ready on this processor. Then looks at timers and
+ * Lets all threads that are ready on this processor run. Then looks at timers and
  * descriptors, unless the last look is less than half a millisecond ago. Threads that
  * timers and descriptors wake run after the caller.
  * 0; -EPERM: the caller is no thread; -ECANCELED: the caller was cancelled; -ENOMEM,
