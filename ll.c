@@ -10,9 +10,9 @@
 #include "ll.h"
 #include "uproc.h"
 
-/* After so many intervals between looks for events the queue has its turn. An interval
-   has UPROC_LOOK dispatches at most. So at most LL_BOUND dispatches in a row are from the
-   slot. */
+/* The queue has its turn after so many intervals, each from one look for events to the
+   next. An interval has UPROC_LOOK dispatches at most. So at most LL_BOUND dispatches in
+   a row are from the slot. */
 enum { GROUP_LOOKS = (int)LL_BOUND / UPROC_LOOK - 1 };
 
 struct ll_group {

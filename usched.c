@@ -143,7 +143,7 @@ _Static_assert(sizeof(void *) != 8 || WATCHED
 _Static_assert(sizeof(void *) != 8 || WATCHED || offsetof(struct ustack, u_image) == 64,
 	       "a hand-over touches one cache line of a record");
 
-#define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: an address beyond is on another stack */
+#define NATIVE_MAX ((uint32_t)64 << 20) /* bytes: the native stack counts as no deeper */
 
 const struct ustack usched__none = { .u_top = NULL };
 

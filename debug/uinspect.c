@@ -72,7 +72,7 @@ static struct {
 	bool            i_made;         /* under i_lock: the native thread exists */
 	sem_t           i_posted;
 	pthread_t       i_native;       /* atomic: the native thread asked last */
-	int             i_sent;         /* atomic: signals of dumps, not yet handled */
+	int             i_sent;         /* atomic: number of signals not yet handled */
 	struct uinspect_snap i_snap;    /* under i_lock, so one dump at a time asks */
 } inspector = { .i_lock = PTHREAD_MUTEX_INITIALIZER };
 

@@ -10,7 +10,7 @@
  * on its native thread, so the addresses of its variables stay the same, too.
  *
  *	uposix__choose()    chooses an object that is named; called at the first thread
- *	uposix__own()       makes a thread that begins the owner of the blocks
+ *	uposix__own()       called by a new thread, which owns the blocks from then on
  *	exchange()          is a hook that is called when another thread is about to run
  *	uposix__disown()    is called when the thread ends
  *
@@ -32,8 +32,8 @@
 extern void *__tls_get_addr(size_t *index);
 
 /*
- * A function of libc: makes libc call func(object) when the native thread ends, and keeps
- * the shared object `dso' loaded until then.
+ * A function of libc. After the call, libc calls func(object) when the native thread
+ * ends, and keeps the shared object `dso' loaded until then.
  */
 extern int __cxa_thread_atexit_impl(void (*func)(void *), void *object, void *dso);
 

@@ -256,8 +256,9 @@ enum { APART_NOTHING, APART_CANCEL, APART_HANDLER };
  * gets a new native thread, so that no such call waits for another. With APART_CANCEL the
  * call is a cancellation point, and pthread_cancel() is passed on to the native thread.
  * With APART_HANDLER a handler without SA_RESTART ends the call, too, with -EINTR. If the
- * call returns before the cancel, its result is returned, and the thread ends at the next
- * cancellation point. So no descriptor, child or lock is lost.
+ * call completes before the cancel reaches it, the result of the call is returned, and
+ * the thread ends at the next cancellation point. So no descriptor, child or lock is
+ * lost.
  */
 void uposix__apart(struct uposix_job *job, size_t size, int ends) HIDDEN;
 

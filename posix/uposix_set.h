@@ -130,8 +130,8 @@ struct uposix_thread {
 	struct ustack       *p_thread;  /* NULL before the thread begins; under p_lock */
 	struct uwaiter      *p_waiter;  /* uwait_self(), by which the child of a fork
 					   ends the wait of this thread */
-	struct usched__wrap  p_wrap;    /* function that starts the thread, and p_func
-					   and the creator for reports */
+	struct usched__wrap  p_wrap;    /* the function that starts the thread; for
+					   reports, also p_func and the creator */
 	void              *(*p_func)(void *);
 	void                *p_arg;
 	void                *p_result;

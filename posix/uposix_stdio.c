@@ -635,8 +635,8 @@ static int scan_wide(FILE *file, const wchar_t *format, va_list list,
 }
 
 /*
- * Returns true if a wide call is for a stream of ours that fwide() has not made a byte
- * stream.
+ * Returns true if a wide call may use the stream: if the stream is ours, and fwide() has
+ * not set it to bytes.
  */
 static bool is_wide(const struct stream *s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uposix_tls.c: finds loaded objects that several threads on one processor may disturb.
- * These are objects with thread-local variables, since these belong to the native thread,
- * and memory allocators, since no other thread may run during their calls. The first
+ * Such an object has thread-local variables, which all threads of a native thread share;
+ * or it is a memory allocator, during whose calls no other thread may run. The first
  * pthread_create() looks for such objects. Each later load of an object looks again
  * before the object's constructors run: an object first calls __gmon_start__(), a
  * function of profilers that uposix_load.c defines for this purpose. Objects without that

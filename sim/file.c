@@ -400,7 +400,8 @@ static void settle(struct name *n, bool lasts)
 	refer(lasts ? &n->n_synced : &n->n_file, lasts ? n->n_file : n->n_synced);
 }
 
-/* Makes changes of names permanent: all names of file `f', or in directory `f'. */
+/* Makes changes of names permanent: of the names in `f' if `f' is a directory, otherwise
+   of the names of `f'. */
 static void sync_names(const struct file *f)
 {
 	const struct sim_host *host = f->f_host;        /* f may be freed below */

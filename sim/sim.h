@@ -229,8 +229,8 @@ struct sim_faults {
 	unsigned f_no_answer;           /* connect() fails with ETIMEDOUT, after 127
 					   seconds */
 	unsigned f_slow;                /* a connection is 100 times slower */
-	unsigned f_partition;           /* when data is sent, then for 1 to 10 seconds
-					   nothing passes between the two hosts */
+	unsigned f_partition;           /* after data was sent, nothing passes between
+					   sender and receiver for 1 to 10 seconds */
 
 	/* The time that sending takes. */
 	int64_t  f_latency_ns;          /* shortest latency; 0: 50 us */

@@ -118,7 +118,7 @@ void ulinear_destroy(struct ulinear *h);
 
 /*
  * Records that the client calls the operation, which is copied. The number of the client
- * is for reports: a client may have several open operations.
+ * appears only in reports, so a client may have several open operations.
  * Returns an id, of at least 0, for use in one of the next three calls; -ENOMEM: no
  * memory, and nothing is recorded.
  */

@@ -24,8 +24,8 @@ enum { SIMULATED = 0 };
 
 #define SIM_PRIVATE __attribute__((visibility("hidden")))
 
-/* The first returns the time in ns of a clock that the program reads, the second that of
-   the monotonic clock. */
+/* sim__time() returns the time in ns of a clock that the program reads, and sim__now()
+   the time of the monotonic clock. */
 SIM_PRIVATE int64_t sim__time(clockid_t clock);
 SIM_PRIVATE int64_t sim__now(void);
 

@@ -294,7 +294,7 @@ static void poll_events(struct uevents *e, int64_t until)
 		expire(v);
 }
 
-/* Is e_interrupt of the events. Any native thread may call this. */
+/* This function is the e_interrupt of the events. From any native thread. */
 static void interrupt_sleep(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;

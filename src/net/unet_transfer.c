@@ -2,10 +2,10 @@
 /*
  * unet_transfer.c: reads and writes.
  *
- * Most calls pass to net_perform() a function that makes the system call. But most
- * threads block in unet_read() and unet_write(), so these two have loops of their own,
- * which have the smallest frames. Calls that move all bytes have loops, too, and keep the
- * turn from part to part.
+ * Most functions here call net_perform() with a call-back that makes the system call. But
+ * most threads block in unet_read() and unet_write(), so these two have loops of their
+ * own, which have the smallest frames. Calls that move all bytes have loops, too, and
+ * keep the turn from part to part.
  */
 
 #include <signal.h>

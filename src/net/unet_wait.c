@@ -347,7 +347,7 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 	uwait_unlock(&d->d_lock);
 }
 
-/* Is called under d_lock when a turn or a wait has ended. If `is_useful', gives the turn
+/* Called under d_lock when a turn or a wait has ended. If `is_useful', gives the turn
    to the next waiter. */
 static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 		      struct told *told)

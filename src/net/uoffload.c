@@ -31,7 +31,7 @@
 
 enum {
 	IDLE_SECONDS = 10,              /* seconds until an idle native thread ends */
-	MOMENT       = 1000000,         /* ns between two looks whether all ended */
+	MOMENT       = 1000000,         /* ns between two checks if all have ended */
 	BLOCK_ROOM   = 256,             /* bytes that uwait_block() needs, at -O0 */
 };
 
@@ -280,7 +280,7 @@ int uoffload__name(void (*func)(void *argument), void *argument, size_t size)
 	return offload_as(OFFLOAD_NAMES, func, NULL, argument, size, USCHED_NEVER);
 }
 
-/* Makes idle native threads look whether they must end. Called under o_lock. */
+/* Wakes idle native threads, which then check if they must end. Called under o_lock. */
 static void wake_all(void)
 {
 	for (int i = 0; i < OFFLOAD_CLASSES; i++)
