@@ -154,7 +154,7 @@ enum { UPROC_STEPS = 5 };
 /* Private: a processor remembers at most so many of the threads that moved to it. */
 enum { UPROC_NEW = 16 };
 
-/* What a processor has measured: its own load, and what threads that moved there did. */
+/* What a processor has measured: its load, and how threads behaved that moved to it. */
 struct uproc_load {
 	int64_t     ld_from;            /* ns: start of a span; see policy_measure() */
 	int64_t     ld_idle;            /* ns of idle time in the span */

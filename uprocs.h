@@ -153,7 +153,8 @@ void uprocs_hold(struct uprocs *r, int on);
 int uprocs_run(struct uprocs *r);
 
 /*
- * Adds up the counters of all processors in *out. st_deepest is the largest of them.
+ * Sets *out to the counters of all processors, added up; but st_deepest is the largest
+ * st_deepest of a processor.
  * From any native thread. Does not switch.
  */
 void uprocs_stats(struct uprocs *r, struct usched_stats *out);

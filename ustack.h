@@ -60,9 +60,8 @@ struct ustack *ustack_self(void);
 /*
  * Takes a token of the calling thread. If there is none, blocks first. A cancel does not
  * end this wait. After an error the thread has not blocked, and has all its tokens.
- * 0; -EPERM: the caller is no thread. Start a thread; or use usync.h, where native
- * threads may wait, too; -ENOMEM, -EFAULT as ustack_block().
- * Switches.
+ * 0; -EPERM: the caller is no thread; -ENOMEM, -EFAULT as ustack_block().
+ * Switches. Native threads can wait, too, by usync.h.
  */
 USCHED_SWITCHES int ustack_wait(void)
 {
@@ -355,7 +354,7 @@ USCHED_INLINE int ustack_check(void)
  * interrupt threads here: c_embed, SINGLE_THREAD, the portable switch, static programs,
  * ThreadSanitizer, sanitizers of clang, Valgrind; -EPERM: the caller is no thread;
  * -ENOMEM, -EFAULT as ustack_reserve().
- * Switches with 0, if the slice is over. With 1 the call does not switch.
+ * ustack_preemptible(0) switches if the slice is over. ustack_preemptible(1) does not.
  */
 int ustack_preemptible(int on);
 

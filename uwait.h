@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * uwait.h: waiters, on which usync.c and unet.c are built, and primitives of your own may
- * be. A waiter is a thread of any scheduler, or a native thread. Its wait can be ended by
- * a thread of the same processor, another one, or another scheduler, or a native thread.
+ * be. A waiter is a thread of any scheduler, or a native thread. Any
+ * thread can end the wait of a waiter, whatever its processor or scheduler, and so can a
+ * native thread.
  *
  * A struct uwaiter is made when a thread or native thread waits for the first time. In a
  * wait the waiter pushes nodes to queues, under their locks, and blocks. The wait ends,
@@ -161,7 +162,7 @@ struct uwaiter {
 	/* Written by the granter. */
 	uint8_t             w_state;    /* atomic: enum in wait.h */
 
-	/* Not bit fields, since other threads read these while members beside change. */
+	/* Not bit fields, since other threads read a member while others change. */
 	bool                w_outside;  /* the waiter of a native thread; constant */
 	bool                w_tag;      /* for the primitive; under its lock */
 	bool                w_joins;    /* atomic: the thread is in a join */
@@ -226,7 +227,7 @@ uintptr_t uwait_name(void);
  * the wait. Then the thread is not taken for deadlocked, and the wait needs events even
  * without a deadline. No image is reserved, so uwait_block() may fail with -ENOMEM. If
  * that does more harm than a deadline would, call ustack_reserve() next.
- * Returns the caller's waiter, or an error that uwait_error() tells from a waiter;
+ * Returns the caller's waiter, or an error, which uwait_error() recognizes;
  * -ENOMEM: no memory for a waiter; -ECANCELED: the thread was cancelled, and is not
  * shielded; -ETIMEDOUT: the deadline is 0 or less, so the caller does not want to wait;
  * -ENOTSUP: the wait needs events, and the scheduler has none.

@@ -18,7 +18,7 @@
  * first. 0x... is an address in memory. Behind it come the address in the file, for
  * addr2line(1), and the function if the file has a symbol table. The address of a call is
  * that of its last byte. Processor 0.1 is the second processor of the first scheduler.
- * The holder is the thread with the address behind "held by". If the dump has no such
+ * The holder is the thread whose address follows "held by". If the dump has no such
  * thread, the holder is a native thread, a thread of another dispatcher, or a thread that
  * has ended. The state of a thread is
  *

@@ -2675,7 +2675,7 @@ static void *await_shared(void *unused)
 	return unused;
 }
 
-/* A cancel ends the wait even if main(), in place of another process, has the mutex. */
+/* A cancel ends the wait for a shared mutex. Here main() is the process that has it. */
 static void shares_cancelled(void **state)
 {
 	pthread_t t;

@@ -92,7 +92,7 @@
  * After a yield another thread may be running, so the thread is looked up again. Floating
  * point control words and errno belong to the thread.
  */
-#define USCHED_INLINE_SWITCH    /* so uco__resume() and uco__yield() use the statement */
+#define USCHED_INLINE_SWITCH    /* for uco__resume() and uco__yield() */
 #include "../../uco.h"
 
 #include <stdbool.h>

@@ -23,7 +23,8 @@ enum {
 	POLICY_LOOKS  = 16,     /* processors that a search for threads looks at */
 	POLICY_PLACES = 16,     /* the most threads in a gift of threads that ran */
 	POLICY_AGAIN  = 10000,  /* ns from search to search while idle and awake */
-	POLICY_NOTICE = 64,     /* wakes of threads elsewhere until a measurement */
+	POLICY_NOTICE = 64,     /* after so many wakes of threads of other
+				   processors there is a measurement */
 	POLICY_SPAN   = 50000,  /* ns: the shortest span of a measurement */
 	POLICY_HOP    = 500,    /* ns: about what a wake on another processor takes */
 	POLICY_LIGHT  = 240,    /* 256ths of a processor's time: threads that take less
