@@ -135,9 +135,9 @@ struct usync_rwlock {
 
 /*
  * Lock `l' to read or to write. There may be several readers at a time, but a writer is
- * alone. A thread that has locked `l' to read must not lock `l' again: to write, the
- * thread would wait for itself; to read, the thread would wait for itself if a writer
- * waits.
+ * alone. A thread that has locked `l' to read must not lock `l' again. If that lock is to
+ * write, the thread waits for itself; if it is to read, the thread waits for itself when
+ * a writer waits.
  * 0, or an error as above; -EDEADLK: the caller has locked `l' to write; -EOVERFLOW:
  * there are 2^32 - 1 readers.
  */

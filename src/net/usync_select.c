@@ -129,10 +129,10 @@ static inline size_t any(size_t n)
 }
 
 /*
- * Does a case that can be done at once. If `counts' is set, the call
- * counts for the budget, once, when the first case is tried. Returns 0 if case *done was
- * done; SELECT_BUSY if all cases have to wait; SELECT_TIRED if the thread has to yield
- * first; MIXED if the next case to try, *done, is for a descriptor.
+ * Does a case that can be done at once. If `counts' is set, the call counts for the
+ * budget, once, when the first case is tried. Returns 0 if case *done was done;
+ * SELECT_BUSY if all cases have to wait; SELECT_TIRED if the thread has to yield first;
+ * MIXED if the next case to try, *done, is for a descriptor.
  */
 static int try_all(struct usync_case *cases, size_t n, bool counts, int *done)
 {
