@@ -67,8 +67,10 @@
 	.cfi_offset d15, -FRAME + 152
 .endm
 
-/* Has unwinders take the thread that has blocked for the caller. Register `reg' has the
-   record of that thread. */
+/*
+ * Has unwinders take the thread that has blocked for the caller. Register `reg' has the
+ * record of that thread.
+ */
 .macro	caller_of_record reg
 	.cfi_escape 0x10, 30, 2, 0x70 + \reg, U_PC
 	.cfi_escape 0x10, 29, 2, 0x70 + \reg, U_FP

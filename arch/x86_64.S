@@ -51,8 +51,10 @@
 	.endr
 .endm
 
-/* Has unwinders take the thread that has blocked for the caller. DWARF's register `reg'
-   has the record of that thread. */
+/*
+ * Has unwinders take the thread that has blocked for the caller. DWARF's register `reg'
+ * has the record of that thread.
+ */
 .macro	caller_of_record reg
 	.cfi_escape 0x10, 16, 2, 0x70 + \reg, U_PC
 	.cfi_escape 0x10, 6, 2, 0x70 + \reg, U_FP
