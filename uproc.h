@@ -541,6 +541,7 @@ UPROC_PRIVATE void uproc__shuffle(struct uproc *p);
 enum {
 	UPROC_AHEAD  = 8,               /* dispatches between the prefetch of a record and
 					   the use */
+	UPROC_NEAR   = 4,               /* the same for the image from s_alloc */
 	UPROC_CACHED = 256,             /* so many threads stay in the cache */
 	UPROC_LOOK   = 64,              /* dispatches between looks for events, at most */
 };
@@ -553,7 +554,7 @@ enum {
 static inline struct uproc_thread *uproc_pop(struct uproc *p)
 {
 	size_t ready = p->p_tail - p->p_head;
-	struct uproc_thread *t;
+	struct uproc_thread *t, *near;
 	uintptr_t ahead;
 
 	if (ready == 0)
@@ -565,6 +566,8 @@ static inline struct uproc_thread *uproc_pop(struct uproc *p)
 		__builtin_prefetch((const void *)ahead);
 		__builtin_prefetch((const void *)(ahead + 64));
 		__builtin_prefetch((const void *)(ahead + 128));
+		near = p->p_queue[(p->p_head + UPROC_NEAR) & p->p_mask];
+		usched__prefetch(&p->p_sched, &near->th_stack);
 	}
 	t = p->p_queue[p->p_head & p->p_mask];
 	UPROC_COUNT(p->p_head, 1);

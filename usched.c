@@ -316,7 +316,7 @@ void usched__count_depth(struct usched *s, size_t deep)
 size_t usched__capacity(const struct usched *s, const struct ustack *u)
 {
 	if (u->u_outside)
-		return u->u_image.i_size;
+		return usched__near_room(s) + u->u_image.i_size;
 	return DISPATCH_STRESS(s) ? 0 : s->s_room;
 }
 
@@ -342,7 +342,9 @@ APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack 
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			  size_t deep)
 {
-	size_t need = watch_image(deep), size = need + SLACK;
+	const size_t need = watch_image(deep), near = usched__near_room(s);
+	const size_t least = SLACK + (need > near ? need - near : 1);
+	size_t size = least;
 	void *image;
 
 	if (need <= s->s_room && !DISPATCH_STRESS(s)) {
@@ -352,8 +354,7 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 	image = s->s_calls.s_alloc(s, whose, &size);
 	if (!image)
 		return -ENOMEM;
-	if (size < need + SLACK
-	    || size > USCHED_IMAGE_MAX) { /* the scheduler broke its contract */
+	if (size < least || size > USCHED_IMAGE_MAX) { /* the scheduler broke a rule */
 		s->s_calls.s_free(s, whose, image, size);
 		return -ENOMEM;
 	}
@@ -443,6 +444,30 @@ static inline void copy(char *to, const char *from, size_t n)
 		memcpy(to, from, n);
 }
 
+/*
+ * Copy the frames of `u', which has an image from s_alloc, to record and image, and back.
+ * On the stack the frames are `deep' bytes, from the address `low' on.
+ */
+APART static void evict_parts(const struct usched *s, const struct ustack *u,
+			      const char *low, size_t deep)
+{
+	size_t near = usched__near_room(s);
+
+	near = near < deep ? near : deep;
+	copy(usched__near(u), low, near);
+	copy((char *)u->u_image.i_frames, low + near, deep - near);
+}
+
+APART static void load_parts(const struct usched *s, const struct ustack *u, char *low,
+			     size_t deep)
+{
+	size_t near = usched__near_room(s);
+
+	near = near < deep ? near : deep;
+	copy(low, usched__near(u), near);
+	copy(low + near, (const char *)u->u_image.i_frames, deep - near);
+}
+
 void usched__evict(struct usched *s, struct usched_stack *k)
 {
 	struct ustack *u = k->k_resident;
@@ -458,7 +483,10 @@ void usched__evict(struct usched *s, struct usched_stack *k)
 	DISPATCH_ADD(s->s_stats.st_evictions, 1);
 	DISPATCH_ADD(s->s_stats.st_bytes, deep);
 	watch_evict(u);
-	copy(usched__image(u), stack_low(k->k_bottom, u->u_top), deep);
+	if (u->u_outside)
+		evict_parts(s, u, stack_low(k->k_bottom, u->u_top), deep);
+	else
+		copy(usched__first_image(u), stack_low(k->k_bottom, u->u_top), deep);
 	u->u_top += DISPATCH_AWAY;
 }
 
@@ -480,7 +508,11 @@ void usched__load_frames(struct usched *s, struct ustack *u)
 	occupy(u->u_stack, u);
 	DISPATCH_ADD(s->s_stats.st_loads, 1);
 	DISPATCH_ADD(s->s_stats.st_bytes, deep);
-	copy(stack_low(u->u_stack->k_bottom, u->u_top), usched__image(u), deep); /* R1 */
+	if (u->u_outside)
+		load_parts(s, u, stack_low(u->u_stack->k_bottom, u->u_top), deep);
+	else
+		copy(stack_low(u->u_stack->k_bottom, u->u_top), usched__first_image(u),
+		     deep);                                             /* R1 */
 	watch_loaded(u);
 }
 

@@ -252,11 +252,22 @@ struct ustack_attachment_ops {
 	void (*ao_describe)(struct ustack_attachment *a, struct ustack_why *why);
 };
 
-/* An image from s_alloc. */
+/*
+ * An image from s_alloc. The frames are in two parts then: the first bytes, from the top
+ * on, are in the record behind this struct, as many as have room; i_frames has the rest.
+ * So a thread takes less memory, and a switch touches fewer cache lines.
+ */
 struct usched_image {
 	void  *i_frames;
 	size_t i_size;
 };
+
+/* 1: the frames are in two parts. 0 for the sanitizers, which need them in one. */
+#if defined(USCHED_ASAN) || defined(USCHED_TSAN)
+enum { USCHED_NEAR = 0 };
+#else
+enum { USCHED_NEAR = 1 };
+#endif
 
 /* How a new thread begins. */
 struct usched_begin {
@@ -352,14 +363,48 @@ static inline char *usched__top(const struct ustack *u)
 	return (char *)((uintptr_t)u->u_top & ~(uintptr_t)1);
 }
 
-/* Returns the image of a launched thread. */
-static inline char *usched__image(const struct ustack *u)
+/* Returns the first image of a launched thread. Compilers must not think that the image
+   ends with u_image. */
+static inline char *usched__first_image(const struct ustack *u)
 {
 	const struct usched_image *image = &u->u_image;
 
-	/* Compilers must not think that the image ends where u_image ends. */
 	__asm__("" : "+r"(image));
-	return u->u_outside ? (char *)image->i_frames : (char *)(uintptr_t)image;
+	return (char *)(uintptr_t)image;
+}
+
+/* Returns the image of a launched thread. */
+static inline char *usched__image(const struct ustack *u)
+{
+	return u->u_outside ? (char *)u->u_image.i_frames : usched__first_image(u);
+}
+
+/*
+ * For a thread with an image from s_alloc: usched__near() returns where in the record the
+ * first bytes of the frames are, and usched__near_room() how many bytes have room there.
+ */
+static inline char *usched__near(const struct ustack *u)
+{
+	return usched__first_image(u) + sizeof(struct usched_image);
+}
+
+static inline size_t usched__near_room(const struct usched *s)
+{
+	return USCHED_NEAR ? (s->s_room - sizeof(struct usched_image)) & -(size_t)8 : 0;
+}
+
+/*
+ * Prefetches the image from s_alloc of `u', a thread of `s' with a record that is in the
+ * cache. Later bytes of a deep image come by themselves: they are copied in order.
+ */
+static inline void usched__prefetch(const struct usched *s, const struct ustack *u)
+{
+	const char *image = (const char *)u->u_image.i_frames;
+	size_t deep = u->u_deep < 1024 ? u->u_deep : 1024;
+
+	if (u->u_outside)
+		for (size_t at = usched__near_room(s); at < deep; at += 64, image += 64)
+			__builtin_prefetch(image);
 }
 
 /*

@@ -25,7 +25,7 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 	const struct usched *s = ustack_sched(u);
 	const struct usched_stack *k = u->u_stack;
 	const char *top = usched__top(u);
-	size_t deep, offset;
+	size_t deep, offset, near;
 	char *low;
 
 	if (!u->u_func || k == &s->s_new)
@@ -35,7 +35,13 @@ static inline int usched__frames(const struct ustack *u, uintptr_t address, size
 	offset = address - (uintptr_t)low;
 	if (offset > deep || n > deep - offset)
 		return -EFAULT;
-	*at = (k->k_resident == u ? low : usched__image(u)) + offset;
+	near = u->u_outside ? usched__near_room(s) : 0;
+	if (k->k_resident == u)
+		*at = low + offset;
+	else if (offset < near)
+		*at = usched__near(u) + offset;
+	else
+		*at = usched__image(u) + (offset - near);
 	return 0;
 }
 

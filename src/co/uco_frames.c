@@ -61,23 +61,25 @@ void uco__drop_frames(struct ustack *c, struct ustack *u)
 
 /*
  * The record of the thread keeps its function, tokens and cancellation. Images are
- * exchanged, too. At most the first image of `c' is copied. The thread `u' runs, so the
- * image of `u' holds no frames.
+ * exchanged, too. Only what the record of `c' has of the frames is copied. The thread `u'
+ * runs, so the image of `u' holds no frames.
  */
 void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
 {
 	struct usched_stack *k = c->u_stack;
 	bool in_place = k->k_resident == c;
-	bool away = k != &s->s_new && !in_place && !c->u_outside;
-	size_t bytes = away ? watch_image(usched__depth(c)) : 0;
-	const char *frames = usched__image(c);
+	const bool away = k != &s->s_new && !in_place, outside = c->u_outside;
+	const size_t deep = away ? watch_image(usched__depth(c)) : 0;
+	const size_t near = usched__near_room(s);
+	const size_t bytes = outside && deep > near ? near : deep;
+	const char *frames = outside ? usched__near(c) : usched__image(c);
 	struct usched_image image = u->u_image;
 	const bool has_image = u->u_outside;
 	const uint32_t deep8 = u->u_deep8;
 
 	u->u_image = c->u_image;
 	u->u_outside = c->u_outside;
-	memcpy(usched__image(u), frames, bytes);
+	memcpy(outside ? usched__near(u) : usched__image(u), frames, bytes);
 	c->u_image = image;
 	c->u_outside = has_image;
 	u->u_deep8 = c->u_deep8;

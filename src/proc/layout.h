@@ -29,10 +29,13 @@
  * registers are at that SP, as unwinding information says; but if *l_return_at is -1,
  * they are in a jmp_buf, and at that SP is a pointer to the jmp_buf. The frames of the
  * thread are the bytes from that SP up to k_bottom of u_stack. If k_resident of u_stack
- * is the thread, the frames are in place. Otherwise they are at u_image or, with
- * USTACK_OUTSIDE in u_deep, at i_frames. A processor is parked if its p_inbox is
- * l_parked. A thread's attachment is a struct uwaiter if w_thread is that thread. Names
- * are linked by nm_next, in UPROC_NAME_LISTS lists, whose first pointers are at l_names.
+ * is the thread, the frames are in place. Otherwise, without USTACK_OUTSIDE in u_deep,
+ * they are at u_image. With USTACK_OUTSIDE they are at i_frames, unless USCHED_NEAR is 1.
+ * Then the first bytes of the frames are behind i_size, up to the end of the s_room bytes
+ * from u_image on, rounded down to 8 bytes, and only the rest is at i_frames. A processor
+ * is parked if its p_inbox is l_parked. A thread's attachment is a struct uwaiter if
+ * w_thread is that thread. Names are linked by nm_next, in UPROC_NAME_LISTS lists, whose
+ * first pointers are at l_names.
  *
  * l_trace points to a pointer. In programs without debug/utrace.c that pointer is NULL;
  * otherwise it points to a struct usched__trace_layout: 8 bytes for a pointer to the

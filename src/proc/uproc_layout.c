@@ -40,7 +40,7 @@ const struct usched__layout usched__layout = {
 		MEMBER(uproc, p_inbox), MEMBER(uproc, p_ring),
 
 		SIZE(usched),
-		MEMBER(usched, s_home), MEMBER(usched, s_current),
+		MEMBER(usched, s_home), MEMBER(usched, s_current), MEMBER(usched, s_room),
 		MEMBER(usched, s_native), MEMBER(usched, s_new),
 
 		MEMBER(usched_stack, k_bottom), MEMBER(usched_stack, k_resident),
@@ -53,6 +53,7 @@ const struct usched__layout usched__layout = {
 		PART(ustack, "i_frames", u_image.i_frames),
 		PART(ustack, "i_size", u_image.i_size),
 		NUMBER(USTACK_CANCELLED), NUMBER(USTACK_ATTACHED), NUMBER(USTACK_OUTSIDE),
+		NUMBER(USCHED_NEAR),
 		NUMBER(UPROC_WAITING), NUMBER(UPROC_JOINING), NUMBER(UPROC_NEWS),
 
 		SIZE(uwaiter),

@@ -234,6 +234,51 @@ TEST(first_image_is_used_again)
 	mini_fini(&plain);
 }
 
+static __attribute__((noinline)) void block_full(size_t size)
+{
+	volatile unsigned char frame[size];
+
+	for (size_t i = 0; i < size; i++)
+		frame[i] = (unsigned char)(i * 7 + i / 256);
+	TEST_EQUAL(ustack_block(), 0);
+	for (size_t i = 0; i < size; i++)
+		TEST_EQUAL(frame[i], (unsigned char)(i * 7 + i / 256));
+}
+
+/* With an image from s_alloc, the record keeps a part of the frames, and no byte more. */
+static void around_the_room(void *unused)
+{
+	const struct ustack *self = ustack_self();
+	const size_t near = usched__near_room(&plain.p_sched);
+
+	(void)unused;
+	for (size_t size = WIDE_ROOM - 768; size < WIDE_ROOM + 256; size += 8) {
+		block_full(size);
+		if (self->u_outside && near > 0)
+			TEST_TRUE(self->u_image.i_size + near < WIDE_ROOM + 1024);
+		outside += self->u_outside;
+	}
+	block_full(WIDE_ROOM / 2);              /* all in the record */
+	TEST_EQUAL(self->u_outside, 1);
+}
+
+TEST(record_keeps_a_part)
+{
+	rounds = 256;
+	outside = 0;
+	setup(0, 0, NULL);
+	plain.p_sched.s_room = WIDE_ROOM;
+	memset(wide[0].w_canary, MINI_CANARY, MINI_CANARIES);
+	mini_start(&plain, &wide[0].w_thread, around_the_room, NULL);
+	mini_start(&plain, &wide[1].w_thread, blocker, NULL);
+	run();
+	assert_int_equal(plain.p_dones, 2);
+	assert_in_range(outside, 1, test_is_stressed() ? 128 : 127);
+	for (int k = 0; k < MINI_CANARIES; k++)
+		assert_int_equal(wide[0].w_canary[k], MINI_CANARY);
+	mini_fini(&plain);
+}
+
 static size_t size_deep, size_shallow;
 
 static void deep_then_shallow(void *unused)

@@ -128,11 +128,11 @@ class Stub:
 
     def _blocked(self, thread, functions):
         top, bottom = thread.sp, thread.stack.bottom
-        image = None if thread.in_place else thread.image_at
+        image = None if thread.in_place else thread.saved
 
         def read(address, size):
             if image is not None and top <= address < bottom:
-                return self.target.read(image + address - top, min(size, bottom - address))
+                return image(address - top, min(size, bottom - address))
             return self.target.read(address, size)
 
         where = "" if thread.in_place else ", evicted"
@@ -163,8 +163,8 @@ class Stub:
         found = b""
         while size > 0:
             if thread.start <= address < thread.end:
-                data = self.target.read(thread.image + address - thread.start,
-                                        min(size, thread.end - address))
+                data = thread.image(address - thread.start,
+                                    min(size, thread.end - address))
             elif thread.floor <= address < thread.start:
                 data = b""
             else:

@@ -116,7 +116,8 @@ class Processor:
         self.read()
 
     def read(self):
-        self.current = self.layout.get("usched", self.address, "s_current")["s_current"]
+        values = self.layout.get("usched", self.address, "s_current", "s_room")
+        self.current, self.room = values["s_current"], values["s_room"]
 
 
 class Stack:
@@ -187,10 +188,21 @@ class Thread:
     def in_place(self):
         return self.stack.resident == self.address
 
-    @property
-    def image_at(self):
-        return self.frames_at if self.outside else \
-            self.address + self.view.layout.offset("ustack.u_image")
+    def saved(self, at, size):
+        """Bytes of the frames that are in the image, from the offset `at' on."""
+        view, near = self.view, 0
+        image = self.address + view.layout.offset("ustack.u_image")
+        if not self.outside:
+            return view.target.read(image + at, size)
+        if view.near and self.stack.processor:
+            near = (self.stack.processor.room - view.near) & ~7
+        data = b""
+        if at < near:
+            data = view.target.read(image + view.near + at, min(size, near - at))
+        if at + len(data) >= near and len(data) < size:
+            data += view.target.read(self.frames_at + at + len(data) - near,
+                                     size - len(data))
+        return data
 
     @property
     def function(self):
@@ -217,6 +229,9 @@ class View:
         self.ATTACHED, self.OUTSIDE = number("USTACK_ATTACHED"), number("USTACK_OUTSIDE")
         self.WAITING, self.JOINING = number("UPROC_WAITING"), number("UPROC_JOINING")
         self.NEWS = number("UPROC_NEWS")
+        # Bytes from u_image to the frames behind it, if an image from s_alloc has the rest.
+        self.near = number("USCHED_NEAR") and \
+            layout.offset("ustack.i_size") + 8 - layout.offset("ustack.u_image")
         self.granted = number("UWAITER_IDLE"), number("UWAITER_WAKING")
         self.chunk, self.head = number("UIMAGE_CHUNK"), number("UIMAGE_HEAD")
         self.record_form, self.record_order = layout.fields("ustack", self.MEMBERS)
@@ -553,7 +568,8 @@ class Reader:
         depth = thread.depth
         if not 0 < depth <= max(thread.stack.size, 1):
             return None
-        data = self.target.read(thread.sp if thread.in_place else thread.image_at, depth)
+        data = self.target.read(thread.sp, depth) if thread.in_place else \
+            thread.saved(0, depth)
         return data if len(data) == depth else None
 
     def _running(self, thread):
