@@ -52,8 +52,13 @@ int main(int argc, char **argv)
 
 	conf.c_processors = wrong ? 2 : 1;
 	check(rr_create(&conf, &rr));
-	for (int i = 0; i < 2; i++)
-		check(rr_start(rr, thread, (void *)(uintptr_t)&by[i], &writer[i]));
+	for (unsigned i = 0; i < 2; i++) {
+		/* On one processor, a thread in meet() would wait for ever. */
+		struct ustack_how how = { .h_processor = USCHED_ON(wrong ? i : 0) };
+
+		check(rr_start_with(rr, &how, thread, (void *)(uintptr_t)&by[i],
+				    &writer[i]));
+	}
 	for (int i = 0; i < 2; i++)
 		check(rr_start(rr, bystander, NULL, &beside[i]));
 	for (int i = 0; i < 2; i++) {
