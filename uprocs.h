@@ -42,9 +42,9 @@ struct uprocs_conf {
 	/* Bytes of the image in each record, at most 64 KiB; a record has 64 bytes more.
 	   0: enough for a plain wait in a shallow function: 96 on x86, 160 on 32-bit ARM,
 	   192 on AArch64, 256 on RISC-V. If a thread blocks with larger frames, it gets
-	   an image elsewhere, and the image in its record is not used. If such a thread
-	   has blocked with more than 1 KiB of frames, and is later evicted with less than
-	   a quarter of that, it gets a smaller image. */
+	   another image, for what has no room in the record. If such a thread has blocked
+	   with more than 1 KiB of frames, and is later evicted with less than a quarter
+	   of that, it gets a smaller image. */
 	size_t   c_image;
 
 	/* 1: each thread has floating point control words of its own; see
