@@ -451,9 +451,8 @@ static inline void copy(char *to, const char *from, size_t n)
 APART static void evict_parts(const struct usched *s, const struct ustack *u,
 			      const char *low, size_t deep)
 {
-	size_t near = usched__near_room(s);
+	size_t near = usched__near_part(s, deep);
 
-	near = near < deep ? near : deep;
 	copy(usched__near(u), low, near);
 	copy((char *)u->u_image.i_frames, low + near, deep - near);
 }
@@ -461,9 +460,8 @@ APART static void evict_parts(const struct usched *s, const struct ustack *u,
 APART static void load_parts(const struct usched *s, const struct ustack *u, char *low,
 			     size_t deep)
 {
-	size_t near = usched__near_room(s);
+	size_t near = usched__near_part(s, deep);
 
-	near = near < deep ? near : deep;
 	copy(low, usched__near(u), near);
 	copy(low + near, (const char *)u->u_image.i_frames, deep - near);
 }

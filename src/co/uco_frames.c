@@ -70,8 +70,7 @@ void uco__exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
 	bool in_place = k->k_resident == c;
 	const bool away = k != &s->s_new && !in_place, outside = c->u_outside;
 	const size_t deep = away ? watch_image(usched__depth(c)) : 0;
-	const size_t near = usched__near_room(s);
-	const size_t bytes = outside && deep > near ? near : deep;
+	const size_t bytes = outside ? usched__near_part(s, deep) : deep;
 	const char *frames = outside ? usched__near(c) : usched__image(c);
 	struct usched_image image = u->u_image;
 	const bool has_image = u->u_outside;

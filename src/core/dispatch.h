@@ -68,6 +68,15 @@ static inline size_t usched__depth(const struct ustack *u)
 	return stack_depth(u->u_stack->k_bottom, usched__top(u));
 }
 
+/* Returns how many of `deep' bytes of frames are in the record of a thread with an image
+   from s_alloc. */
+static inline size_t usched__near_part(const struct usched *s, size_t deep)
+{
+	size_t room = usched__near_room(s);
+
+	return room < deep ? room : deep;
+}
+
 /* Sets u_deep of `u'. If `u' blocks no deeper than that, nothing is checked. */
 static inline void usched__set_deep(struct ustack *u, size_t deep)
 {
