@@ -11,7 +11,8 @@
  *
  * Memory that was not needed for a whole period goes back. So the memory of a peak has
  * gone back after two periods and the time of the steps. A processor that has nothing to
- * give back sleeps without a limit.
+ * give back sleeps without a limit, even if native threads join threads meanwhile. The
+ * memory of those threads goes back after the next start.
  *
  *	p_tidy      the time of the next step, or USCHED_NEVER
  *	p_period    the end of the processor's period
