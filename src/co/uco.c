@@ -46,8 +46,7 @@
  *    another stack, so SP seems too deep, and make_room() settles. So threads without
  *    coroutines need no extra instruction. But a block fails if the resumer's frames get
  *    no image. ustack_reserve() and visits call make_room(), too;
- *  - ustack_abort() of the running thread settles, without an image for the resumer, and
- *    so does the end of a coroutine;
+ *  - ustack_abort() of the running thread settles, without an image for the resumer;
  *  - the handler of stack overflows, usched__onstack() and dumps call usched__runs();
  *  - usched__fits() returns 0, so that a signal does not interrupt the thread. A region
  *    of ustack_preemptible() begins with ustack_reserve(), which settles;
@@ -85,9 +84,10 @@
  * statement does not write co_status, so uco_status() looks at the mark.
  *
  * THE END. When the function of a coroutine returns, body() drops the frames, and the
- * resumer goes on. uco_close() resumes with co_closing set, so that yields fail and the
- * function returns. Dropping the frames instead was rejected, since what the frames own
- * would be lost.
+ * resumer goes on. After a direct switch the thread's record describes the resumer's
+ * frames, so nothing is exchanged. uco_close() resumes with co_closing set, so that yields
+ * fail and the function returns. Dropping the frames instead was rejected, since what the
+ * frames own would be lost.
  *
  * After a yield another thread may be running, so the thread is looked up again. Floating
  * point control words and errno belong to the thread.
@@ -421,8 +421,9 @@ static void body(void *frames)
 
 	co->co_value = value;
 	if (is_direct(s->s_inside))
-		settle_frames(s, 0);
-	pop(s, co);
+		leave_coroutine(s, co);
+	else
+		pop(s, co);
 	co->co_status = UCO_ENDED;
 	uco__leave_frames(&co->co_frames);
 }

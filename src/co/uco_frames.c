@@ -156,14 +156,19 @@ BY_THREADS int uco__exchange(struct ustack *c)
 	return rc;
 }
 
-/* Drops the frames of a coroutine that has ended, and goes on with the resumer. */
+/* Drops the frames of a coroutine that has ended, and goes on with the resumer. After a
+   direct switch the record of the running thread describes the resumer's frames. */
 static struct arch_jump leave_frames(char *top, void *arg)
 {
 	struct usched *s = usched__current;
 	struct ustack *u = s->s_current, *c = (struct ustack *)arg;
 
-	u->u_top = top;
-	uco__exchange_frames(s, u, c);
+	if (c->u_top == USCHED_DIRECT) {
+		c->u_top = top;
+	} else {
+		u->u_top = top;
+		uco__exchange_frames(s, u, c);
+	}
 	uco__drop_frames(c, u);
 	return go_on(s, u, c);
 }
