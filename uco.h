@@ -69,7 +69,7 @@ enum uco_status {
 struct uco {
 	void          *co_value;        /* the value that is being given */
 	uint8_t        co_status;       /* enum uco_status; see uco_status() */
-	uint8_t        co_closing;
+	uint8_t        co_open;         /* 0: uco_close() resumes the coroutine; else 1 */
 	char          *co_low;          /* a yield with SP below calls uco__leave() */
 	struct ustack *co_thread;       /* last resumer; DISPATCH_NONE if not s_inside */
 	struct uco    *co_outer;        /* the coroutine that has resumed this, or NULL */
@@ -154,7 +154,7 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 #ifdef USCHED__CHANGE
 	const struct usched *s = usched__here();
 	struct ustack *from = s->s_current, *to;
-	uintptr_t by = 1;
+	uintptr_t by = co->co_open;
 	int rc = 1;
 	char *sp;
 
@@ -166,7 +166,6 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 		rc = uco__enter(co, value);
 		if (rc < 0)
 			return rc;
-		by = !co->co_closing;
 		sp = to->u_top;
 	}
 	if (__builtin_expect(rc == 1, 1)) {

@@ -85,7 +85,7 @@
  *
  * THE END. When the function of a coroutine returns, body() drops the frames, and the
  * resumer goes on. After a direct switch the thread's record describes the resumer's
- * frames, so nothing is exchanged. uco_close() resumes with co_closing set, so that yields
+ * frames, so nothing is exchanged. uco_close() resumes with co_open 0, so that yields
  * fail and the function returns. Dropping the frames instead was rejected, since what the
  * frames own would be lost.
  *
@@ -331,7 +331,7 @@ BY_THREADS int uco__enter(struct uco *co, void *value)
 	if (!is_in_place(s, co))
 		return resume_long(s, co);
 	enter_coroutine(s, co);
-	co->co_low = co->co_closing ? ALWAYS : low_of(co);
+	co->co_low = co->co_open ? low_of(co) : ALWAYS;
 	co->co_status = UCO_SUSPENDED;
 	return 1;
 }
@@ -379,7 +379,7 @@ BY_THREADS int uco__leave(void *value)
 
 	if (!co)
 		return -EPERM;
-	if (co->co_closing)
+	if (!co->co_open)
 		return -ECANCELED;
 	co->co_value = value;
 	if (!is_direct(s->s_inside) || usched__has_caught(s))
@@ -396,7 +396,7 @@ int uco__yielded(void **next)
 
 	if (next)
 		*next = co->co_value;
-	return co->co_closing ? -ECANCELED : 0;
+	return co->co_open ? 0 : -ECANCELED;
 }
 
 int uco__yield(void *value, void **next)
@@ -448,7 +448,7 @@ int uco_create(uco_fn *func, void *arg, struct uco **co)
 	made->co_func = func;
 	made->co_arg = arg;
 	made->co_status = UCO_NEW;
-	made->co_closing = 0;
+	made->co_open = 1;
 	ustack_init(s, &made->co_frames, body, NULL);
 	made->co_frames.u_tokens = DISPATCH_COROUTINE;
 	enlist_coroutines();
@@ -464,11 +464,11 @@ int uco_close(struct uco *co)
 	if (status == UCO_RUNNING || status == UCO_RESUMING)
 		return -EBUSY;
 	if (status == UCO_SUSPENDED) {
-		co->co_closing = 1;
-		set_thread(co, DISPATCH_NONE);          /* so that uco__enter() runs */
-		rc = uco__resume(co, NULL, NULL);
+		co->co_open = 0;
+		co->co_low = ALWAYS;                    /* for a direct switch */
+		rc = uco_resume(co, NULL, NULL);
 		if (rc < 0) {
-			co->co_closing = 0;
+			co->co_open = 1;
 			return rc;
 		}
 	}
