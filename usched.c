@@ -1209,6 +1209,8 @@ int usched_fini(struct usched *s)
 			return -EBUSY;
 	for (k = s->s_victim; k; k = usched__next_stack(s, k))
 		watch_stack_end(k);
+	if (s->s_coroutines)
+		s->s_coroutines->cc_end(s);
 	return 0;
 }
 

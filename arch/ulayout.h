@@ -73,6 +73,9 @@ struct usched_coroutines {
 	/* Ends the coroutines of `u', which has ended. `inside' is the innermost of the
 	   coroutines that `u' did not run directly. */
 	void (*cc_abandon)(struct uco *inside, struct ustack *u);
+
+	/* Frees s_spare, at the end of `s'. */
+	void (*cc_end)(struct usched *s);
 };
 
 /* A stack; struct ustack is a thread. */
@@ -200,6 +203,8 @@ struct usched {
 	   the other threads share. s_first has the words at the call of usched_run(). */
 	uint64_t             s_control;
 	uint64_t             s_first;
+
+	struct uco          *s_spare;   /* memory of a closed coroutine; or NULL */
 
 	/* s_fiber is the fiber of the native thread. s_followed is the running fiber, or
 	   NULL if its thread has ended. Then s_ended is the handle of the ended fiber. */

@@ -245,7 +245,13 @@ static void abandon(struct uco *inside, struct ustack *u)
 	}
 }
 
-static const struct usched_coroutines coroutines = { settle_frames, abandon };
+static void free_spare(struct usched *s)
+{
+	free(s->s_spare);
+	s->s_spare = NULL;
+}
+
+static const struct usched_coroutines coroutines = { settle_frames, abandon, free_spare };
 
 /* Notes that the running thread uses coroutines from now on, and has to stay. */
 static void enlist_coroutines(void)
@@ -440,7 +446,11 @@ int uco_create(uco_fn *func, void *arg, struct uco **co)
 	if (!func)
 		return -EINVAL;
 	s = ustack_sched(u);
-	made = (struct uco *)malloc(offsetof(struct uco, co_frames.u_image) + s->s_room);
+	made = s->s_spare;
+	s->s_spare = NULL;
+	if (!made)
+		made = (struct uco *)malloc(offsetof(struct uco, co_frames.u_image)
+					    + s->s_room);
 	if (!made)
 		return -ENOMEM;
 	made->co_outer = NULL;
@@ -454,6 +464,18 @@ int uco_create(uco_fn *func, void *arg, struct uco **co)
 	enlist_coroutines();
 	*co = made;
 	return 0;
+}
+
+/* Keeps the memory of `co', which is closed, for the next coroutine of this dispatcher.
+   Frees the memory if there is no use for it, and in builds that look for later uses. */
+static void keep(struct uco *co)
+{
+	struct usched *s = usched__here();
+
+	if (WATCHED || IS_CHECKED || s->s_spare || ustack_sched(&co->co_frames) != s)
+		free(co);
+	else
+		s->s_spare = co;
 }
 
 int uco_close(struct uco *co)
@@ -472,6 +494,6 @@ int uco_close(struct uco *co)
 			return rc;
 		}
 	}
-	free(co);
+	keep(co);
 	return 0;
 }

@@ -404,6 +404,90 @@ TEST(test_ways)
 	run_on_each(3, all);
 }
 
+/* ---- The memory of a closed coroutine, which the next coroutine may get ---- */
+
+static struct uco *foreign;
+
+static void *give_numbers(void *unused, void *value)
+{
+	for (uintptr_t i = 0; i < PAIRS; i++)
+		TEST_EQUAL(uco_yield(word(i), &value), 0);
+	return unused;
+}
+
+/* Closes a coroutine after 0, 1, ... resumes, until after its end. The next coroutine is
+   not affected. */
+static void close_and_create(void *unused)
+{
+	(void)unused;
+	for (int resumes = 0; resumes < 2 * PAIRS + 3; resumes++) {
+		struct uco *co;
+
+		TEST_EQUAL(uco_create(go_deeper, NULL, &co), 0);
+		for (int i = 0; i < resumes; i++)
+			TEST_TRUE(uco_resume(co, NULL, NULL) >= 0);
+		TEST_EQUAL(uco_close(co), 0);
+		TEST_EQUAL(uco_create(give_numbers, NULL, &co), 0);
+		TEST_EQUAL(uco_status(co), UCO_NEW);
+		for (uintptr_t i = 0; i < PAIRS; i++)
+			TEST_TRUE(resume_once(co) == word(i));
+		TEST_EQUAL(uco_resume(co, NULL, NULL), 1);
+		TEST_EQUAL(uco_status(co), UCO_ENDED);
+		TEST_TRUE(!uco_self());
+		TEST_EQUAL(uco_close(co), 0);
+	}
+}
+
+TEST(test_reuse)
+{
+	void (*const both[])(void *) = { close_and_create, close_and_create };
+
+	run_on_each(2, both);
+}
+
+static void leave_ended(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(uco_create(give_numbers, NULL, &foreign), 0);
+	while (uco_resume(foreign, NULL, NULL) == 0)
+		;
+}
+
+static void close_foreign(void *unused)
+{
+	uintptr_t before = (uintptr_t)foreign;
+	struct uco *co;
+
+	(void)unused;
+	TEST_EQUAL(uco_close(foreign), 0);
+	TEST_EQUAL(uco_create(give_numbers, NULL, &co), 0);
+	TEST_TRUE((uintptr_t)co != before);
+	TEST_EQUAL(uco_close(co), 0);
+}
+
+/* The records of the second dispatcher are larger. */
+TEST(test_foreign)
+{
+	static struct mini other;
+	static struct {
+		struct ustack b_thread;
+		char          b_image[2048];
+	} big;
+	struct usched_calls calls = mini_calls;
+	struct ustack plain;
+
+	calls.s_record = sizeof big;
+	mini_init(&other, 0, 0);
+	mini_init(&mini, 0, 0);
+	TEST_EQUAL(usched_init(&mini.p_sched, &calls), 0);
+	mini_start(&other, &plain, leave_ended, NULL);
+	TEST_EQUAL(usched_run(&other.p_sched), 0);
+	mini_start(&mini, &big.b_thread, close_foreign, NULL);
+	TEST_EQUAL(usched_run(&mini.p_sched), 0);
+	mini_fini(&mini);
+	mini_fini(&other);
+}
+
 /* ---- Places ---- */
 
 static const void *above;
