@@ -108,6 +108,11 @@ enum {
 	DEEP_RATIO   = 4,               /* and only images so many times too large */
 	RESERVE_MORE = 128,             /* bytes: calls that block may have deeper frames
 					   than ustack_reserve() */
+#ifdef __OPTIMIZE__
+	RESERVE_LESS = 32,              /* the same for usched__reserve() */
+#else
+	RESERVE_LESS = 512,
+#endif
 	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
 	VACATED      = 0xdb,            /* with s_stress: overwrites vacated frames */
 
@@ -848,20 +853,17 @@ BY_THREADS int ustack_block(void)
 	return self ? usched__handover(NULL, self, s) : -EPERM;
 }
 
-BY_THREADS int ustack_reserve(size_t room)
+/* Reserves an image for `room' bytes of frames below `here', and for a switch. */
+static int reserve(char *here, size_t room)
 {
 	struct usched *s = usched__current;
 	const struct ustack *u = s->s_current;
-	char *here = (char *)__builtin_frame_address(0);
 	size_t deep;
 	int error, rc;
 
-	CALLED(__func__);
 	if (!u)
 		return -EPERM;
-	if (room > USCHED_STACK_MAX)
-		return -ENOMEM;
-	room += RESERVE_MORE + usched__frame + (usched__has_caught(s) ? CAUGHT_FRAME : 0);
+	room += usched__frame + (usched__has_caught(s) ? CAUGHT_FRAME : 0);
 	/* If SP is on another stack or above the bottom, `deep' is too large. */
 	deep = stack_depth(u->u_stack->k_bottom, here);
 	if (deep <= u->u_deep && deep + room <= u->u_deep)
@@ -870,6 +872,19 @@ BY_THREADS int ustack_reserve(size_t room)
 	rc = make_room(s, here, room);
 	*s->s_errno = error;
 	return rc;
+}
+
+BY_THREADS int ustack_reserve(size_t room)
+{
+	CALLED(__func__);
+	if (room > USCHED_STACK_MAX && usched__current->s_current)
+		return -ENOMEM;
+	return reserve((char *)__builtin_frame_address(0), room + RESERVE_MORE);
+}
+
+BY_THREADS int usched__reserve(void)
+{
+	return reserve((char *)__builtin_frame_address(0), RESERVE_LESS);
 }
 
 /* ---- Visit ---- */

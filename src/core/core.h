@@ -58,6 +58,16 @@ struct usched__wrap *usched__wrap_of(const struct ustack *u);
  */
 int usched__attach(struct ustack_attachment *l);
 
+/* ---- Images ---- */
+
+/*
+ * Does what ustack_reserve() does, for functions of the library that block next, and
+ * whose frames are small. After that, a block of the caller or of a small function that
+ * the caller calls cannot fail (R4). An image that is as small as possible has room.
+ * Returns what ustack_reserve(0) returns. Does not switch.
+ */
+int usched__reserve(void);
+
 /* ---- Stacks ---- */
 
 /*

@@ -128,7 +128,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 {
 	int32_t *tokens = &me->th_stack.u_tokens, had, news;
 	struct uproc_thread *joiner;
-	int rc = ustack_reserve(0);
+	int rc = usched__reserve();
 	struct uproc *p;
 	bool gave_up;
 

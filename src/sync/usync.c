@@ -32,6 +32,7 @@
 #include "../wait/budget.h"
 #include "../wait/wait.h"
 #include "../base/check.h"
+#include "../core/core.h"
 
 enum {
 	AGAIN       = 1,                /* result of a wait that again() goes on with */
@@ -42,13 +43,6 @@ enum {
 
 /* Not inlined, so that the callers' frames are small. */
 #define APART __attribute__((noinline))
-
-/* Bytes of the frames of retake(), beyond what ustack_reserve() adds. */
-#ifdef __OPTIMIZE__
-enum { COND_ROOM = 64 };
-#else
-enum { COND_ROOM = 512 };
-#endif
 
 /* Bits of m_owner. In a name they are 0. Code that reads a kd_held object masks them. */
 #define WAITED   ((uintptr_t)1)
@@ -505,12 +499,21 @@ static struct uwait_queue pop_all(struct uwait_queue *q)
 	return popped;
 }
 
-/* Takes the mutex in any case after a wait for a condition. Returns `rc'. */
-APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
+/*
+ * Waits for `c', and then takes `m' in any case. The second wait is not deeper than the
+ * first: both are in uwait_queue_up(), called from here. So the image that is reserved
+ * before the unlock is enough for both.
+ */
+APART static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex *m)
 {
+	int rc = w->w_outside ? 0 : usched__reserve(), shield;
 	uintptr_t owner = 0;
-	int shield;
 
+	if (rc)
+		return rc;
+	uwait_lock(&c->cv_lock);
+	usync_mutex_unlock(m);
+	rc = uwait_queue_up(w, &c->cv_lock, &c->cv_queue);
 	if (__atomic_compare_exchange_n(&m->m_owner, &owner, w->w_name, 0,
 					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return rc;
@@ -524,19 +527,8 @@ APART static int retake(struct uwaiter *w, struct usync_mutex *m, int rc)
 	return rc;
 }
 
-APART static int cond_wait(struct uwaiter *w, struct usync_cond *c, struct usync_mutex *m)
-{
-	uwait_lock(&c->cv_lock);
-	usync_mutex_unlock(m);
-	return retake(w, m, uwait_queue_up(w, &c->cv_lock, &c->cv_queue));
-}
-
 /* Condition. */
 
-/*
- * Reserves an image with room for the frames of retake(), so that retake() cannot fail
- * for lack of memory: R4 in usched.c.
- */
 UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 			       int64_t deadline)
 {
@@ -549,8 +541,6 @@ UWAIT_CALL int usync_cond_wait(struct usync_cond *c, struct usync_mutex *m,
 		return -EPERM;
 	w = uwait_prepare(deadline, false);
 	rc = uwait_error(w);
-	if (rc == 0 && !w->w_outside)
-		rc = ustack_reserve(COND_ROOM);
 	if (rc)
 		return rc;
 	uwait_note(w, &cond, c, __builtin_return_address(0));

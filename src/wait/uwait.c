@@ -52,7 +52,7 @@
 #include "wait.h"
 
 enum {
-	ALIGN = 16,                     /* bytes: rooms are multiples of this */
+	ALIGN = 8,                      /* bytes: rooms are multiples of this */
 	FEW   = 8,                      /* waiters among which a simulation chooses */
 	ROUNDS = 4,                     /* rounds of destructors of keys, as POSIX asks */
 };
