@@ -14,11 +14,13 @@
  *   cycle_processors(p, r)                     the number of processors to ask for
  *   cycle_stats(out)                           the scheduler's counters
  *
- * Threads are created, and block once, before the clock starts: the last to arrive wakes
- * the conductor, which reads the clock. The cycles are as many shares as there are
- * processors, each of cycles that were created in a row. The conductor starts the first
- * of each share, and each cycle two more of its own, so soon all run at a time. The last
- * message to come back wakes the conductor again.
+ * Threads are created, and run one round more than M, before the clock starts: by then
+ * all processors are awake, and threads that wake each other are together. The last
+ * thread to arrive, and to come back from that round, wakes the conductor, which then
+ * reads the clock. The cycles are as many shares as there are processors, each of cycles
+ * that were created in a row. The conductor starts the first of each share, and each
+ * cycle two more of its own, so soon all run at a time. The last message to come back
+ * wakes the conductor again.
  *
  * The only standard output is the seconds. Three environment variables change the run:
  * USCHED_STACKS sets the number of stacks of a processor ("native" for the native stack
@@ -51,7 +53,8 @@ static struct {
 
 static struct ustack **thread;          /* the i-th of cycle c is at [c * n + i] */
 static struct ustack *conductor;
-static size_t arrived;                  /* threads. Atomic, like the next two */
+static bool   warm;                     /* the clock runs */
+static size_t arrived;                  /* threads, twice. Atomic, like the next two */
 static size_t finished;                 /* shares */
 static struct share {
 	size_t cycles;                  /* finished */
@@ -143,13 +146,22 @@ static void start_others(size_t cycle)
 		__builtin_prefetch(thread[later * arg.n]);
 }
 
+static APART void relay(uint32_t index);
+
+/* Runs the first round anew. A loop in relay() would keep more while the thread waits. */
+static APART void relay_again(uint32_t index)
+{
+	relay(index);
+}
+
+/* The first round, twice: once before the clock starts. */
 static APART void relay(uint32_t index)
 {
 	const uint32_t n = (uint32_t)arg.n, i = index % n;
 	struct ustack *right;
 
 	thread[index] = ustack_self();
-	if (count(&arrived) == arg.n * arg.r)
+	if (count(&arrived) % (arg.n * arg.r) == 0)
 		ustack_wake(conductor);
 	wait_message();                         /* i == 0: to start */
 	right = thread[i + 1 < n ? index + 1 : index - i];
@@ -158,7 +170,10 @@ static APART void relay(uint32_t index)
 	ustack_wake(right);
 	if (i == 0)
 		wait_message();
-	pass_on(index, i > 0 ? i - 1 : n - 1, right);
+	if (warm)
+		pass_on(index, i > 0 ? i - 1 : n - 1, right);
+	else
+		relay_again(index);
 }
 
 /* Relays with arg.d bytes in its frame, and checks them afterwards. */
@@ -191,15 +206,22 @@ static uint64_t count_resumes(void)
 	return s.st_switches - s.st_launches;
 }
 
+static void start_shares(void)
+{
+	for (size_t k = 0; k < count_shares(); k++)
+		ustack_wake(thread[first_of(k) * arg.n]);
+	wait_message();
+}
+
 static void conduct(void *unused)
 {
 	(void)unused;
 	wait_message();
+	start_shares();
+	warm = true;
 	blocks = count_resumes();
 	seconds = now();
-	for (size_t k = 0; k < count_shares(); k++)
-		ustack_wake(thread[first_of(k) * arg.n]);
-	wait_message();
+	start_shares();
 	seconds = now() - seconds;
 	blocks = count_resumes() - blocks;
 	blocks -= arg.n * arg.r + 1;            /* the first block of each thread */

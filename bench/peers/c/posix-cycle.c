@@ -24,8 +24,18 @@ static struct {
 } arg;
 
 static struct member *member;
-static size_t arrived, finished;        /* threads; cycles. Atomic */
+static size_t arrived, finished;        /* threads, twice; cycles. Atomic */
 static sem_t conductor;
+
+static void run_first(struct member *me, struct member *right, size_t i)
+{
+	if (__atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL) % (arg.n * arg.r) == 0)
+		up(&conductor);
+	down(&me->messages);            /* i == 0: to start */
+	up(&right->messages);
+	if (i == 0)
+		down(&me->messages);
+}
 
 static void *relay(void *self)
 {
@@ -33,12 +43,8 @@ static void *relay(void *self)
 	size_t i = me->index % arg.n, turn = 1 % arg.n;
 
 	right = &member[me->index - i + (i + 1) % arg.n];
-	if (__atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL) == arg.n * arg.r)
-		up(&conductor);
-	down(&me->messages);            /* i == 0: to start */
-	up(&right->messages);
-	if (i == 0)
-		down(&me->messages);
+	run_first(me, right, i);        /* before the clock starts */
+	run_first(me, right, i);
 	for (size_t left = arg.m - 1; left > 0; left--) {
 		if (turn == i) {
 			up(&right->messages);
@@ -81,6 +87,14 @@ static void start(size_t threads)
 		      "pthread_create");
 }
 
+/* Waits until all threads have run their first round, or all cycles have finished. */
+static void start_cycles(void)
+{
+	for (size_t c = 0; c < arg.r; c++)
+		up(&member[c * arg.n].messages);
+	down(&conductor);
+}
+
 int main(int argc, char **argv)
 {
 	static const char names[] = "N R M P";
@@ -95,11 +109,10 @@ int main(int argc, char **argv)
 	threads = cycle_threads(arg.n, arg.r, THREAD_BYTES);
 	start(threads);
 	down(&conductor);               /* until all have arrived */
+	start_cycles();
 	blocks = switches();
 	seconds = now();
-	for (size_t c = 0; c < arg.r; c++)
-		up(&member[c * arg.n].messages);
-	down(&conductor);               /* until all cycles have finished */
+	start_cycles();
 	seconds = now() - seconds;
 	blocks = switches() - blocks;
 	for (size_t i = 0; i < threads; i++)

@@ -23,7 +23,7 @@ const mostProcs = 1024
 
 var (
 	n, r, m  int
-	start    = make(chan message) // closed to start all cycles
+	start    = [...]chan message{make(chan message), make(chan message)} // closed to start all cycles
 	arrived  sync.WaitGroup       // threads
 	finished sync.WaitGroup       // cycles
 	counting = os.Getenv("BLOCKS") == "1"
@@ -31,8 +31,21 @@ var (
 	counted  sync.WaitGroup // threads, if counting
 )
 
-// relay is the i-th goroutine of a cycle.
+// relay is the i-th goroutine of a cycle. It runs a round before the clock starts.
 func relay(i int, in <-chan message, right chan<- message) {
+	run(i, 1, start[0], in, right)
+	blocked := run(i, m, start[1], in, right)
+	if i == (m-1)%n {
+		finished.Done()
+	}
+	if counting {
+		atomic.AddInt64(&blocks, int64(blocked))
+		counted.Done()
+	}
+}
+
+// run returns how often the goroutine has blocked, if counting.
+func run(i, rounds int, start, in <-chan message, right chan<- message) int {
 	blocked := 0
 	arrived.Done()
 	if i == 0 {
@@ -40,7 +53,7 @@ func relay(i int, in <-chan message, right chan<- message) {
 		blocked = 1
 	}
 	turn := 0
-	for left := m; left > 0; left-- {
+	for left := rounds; left > 0; left-- {
 		if turn == i {
 			right <- message{}
 		}
@@ -55,13 +68,7 @@ func relay(i int, in <-chan message, right chan<- message) {
 			turn = 0
 		}
 	}
-	if i == (m-1)%n {
-		finished.Done()
-	}
-	if counting {
-		atomic.AddInt64(&blocks, int64(blocked))
-		counted.Done()
-	}
+	return blocked
 }
 
 func createCycles() {
@@ -97,10 +104,13 @@ func cycle() {
 	}
 	createCycles()
 	arrived.Wait()
+	arrived.Add(threads)
+	close(start[0])
+	arrived.Wait()
 	runtime.GC() // keeps garbage of the creation out of the time
 
 	began := time.Now()
-	close(start)
+	close(start[1])
 	finished.Wait()
 	took := time.Since(began)
 
