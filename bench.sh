@@ -47,7 +47,7 @@ usage() {
 
 	Results: DIR/WORKLOAD.csv, what is printed; DIR/machine.txt, where and how it
 	was measured; DIR/failures.txt, the messages of programs that failed; DIR/short.txt,
-	all times of runs of the quick cycle under 0.2 s, of which the median counts.
+	all times of cells that were run several times.
 
 	A row has the parameters; of workloads with columns that use several processors P,
 	their number; the machine; and the cells. A cell is the seconds (memory: bytes per
@@ -443,31 +443,10 @@ measure() {		# COLUMN ARGUMENT...
 	esac
 }
 
-# The quick cycle is run once, and short runs vary much. So a short run is repeated, and
-# the median of three goes to `cell'. A failure is kept.
-measure_short() {	# COLUMN ARGUMENT...
-	measure "$@"
-	case $workload.$quick.$cell in
-	cycle.yes.0.[01]*) ;;
-	*) return 0 ;;
-	esac
-	times=$cell
-	for _ in 2 3; do
-		measure "$@"
-		times="$times $cell"
-		case $cell in
-		fail:*) return 0 ;;
-		esac
-	done
-	echo "$workload: $column $size: $times" >>"$dir/short.txt"
-	# shellcheck disable=SC2086 # a line for each time
-	cell=$(printf '%s\n' $times | sort -n | sed -n 2p)
-}
-
 # Sets `arguments', the last one limited to the largest for the system.
 shrink() {		# ARGUMENT...
 	arguments=$* shrunk=
-	most=$(most_of "$workload" "$column")
+	most=$(most_of "$workload" "$column" "$@")
 	last=${arguments##* }
 	[ -n "$most" ] && [ "$most" -lt "$last" ] || return 0
 	arguments="${arguments%"$last"}$most" shrunk=@$most
@@ -562,18 +541,54 @@ describe() {		# ARGUMENT...
 	[ "$PROCS" = "$(procs_of "$workload")" ] || size="$size P=$PROCS"
 }
 
+# Has a column enough times? Short runs differ much: those of less than 0.2 s are done five
+# times and until they have taken 50 ms in all, but 31 times at most. The number is odd.
+enough() {		# FILE
+	awk '{ all += $1 } /fail/ { failed = 1 }
+		END { exit !(failed || NR % 2 &&
+			(NR == 31 || all >= (NR < 5 ? 0.2 : 0.05))) }' "$1"
+}
+
+# Runs columns in turns until each has enough times, in $tmp/times, which has a file for
+# each column.
+take_turns() {		# ARGUMENT...
+	todo=$chosen
+	while [ -n "$todo" ]; do
+		rest=
+		for column in $todo; do
+			cell=fail:interrupted
+			[ -n "$stopped" ] || {
+				progress
+				measure "$column" "$@"
+			}
+			echo "$cell" >>"$tmp/times/$column"
+			if enough "$tmp/times/$column"; then
+				done=$((done + 1))
+			else
+				rest="$rest $column"
+			fi
+		done
+		todo=$rest
+	done
+}
+
+# Sets `cell' to the failure of a column, or to the median of its times.
+choose_cell() {		# FILE
+	count=$(wc -l <"$1")
+	cell=$(grep fail "$1") || cell=$(sort -n "$1" | sed -n $(((count + 1) / 2))p)
+	[ "$count" -eq 1 ] ||
+		echo "$workload: $column $size: $(tr '\n' ' ' <"$1")" >>"$dir/short.txt"
+}
+
 # Measures a row. Writes nothing if it was interrupted before the first result.
 row() {			# ARGUMENT...
 	row='' some=no
 	describe "$@"
+	rm -rf "$tmp/times"
+	mkdir "$tmp/times"
+	take_turns "$@"
 	for column in $chosen; do
-		if [ -n "$stopped" ]; then
-			cell=fail:interrupted
-		else
-			progress
-			measure_short "$column" "$@"
-			done=$((done + 1))
-		fi
+		choose_cell "$tmp/times/$column"
 		[ "$cell" = fail:interrupted ] || some=yes
 		row="$row $cell"
 	done

@@ -17,8 +17,9 @@ after the parameters. Only runs with equal parameters, P and machine are average
 Cycle: the mean over the runs of the rate N*R*M / seconds, in millions of operations
 per second, for each implementation and each number of threads N*R, or `-' if there is
 none. Drawn as lines, with bars from the lowest rate to the highest, and a step of the
-x axis for each number of threads. Each N has a table, and a part of each picture. What
-runs on all processors and on one, as U and U1T, has one colour, solid and dashed.
+x axis for each number of threads. A cell NUMBER@SIZE was measured with M = SIZE. Each N
+has a table, and a part of each picture. What runs on all processors and on one, as U
+and U1T, has one colour, solid and dashed.
 
 Threads, depth and stacks: the median over the runs of the time of a message, in
 nanoseconds, against the number of threads N*R, the bytes D that each holds on its
@@ -248,7 +249,7 @@ def measurement(name, cell, workload, sizes):
     if cell.startswith("fail:"):
         return Cell(None, cell[len("fail:"):], sizes[-1])
     number, at, size = cell.partition("@")
-    if not NUMBER.fullmatch(number) or at and kind.curve:
+    if not NUMBER.fullmatch(number) or at and kind.curve and kind.parameters[-1] != "M":
         raise Bad(f"column {name}: '{cell}' is neither a number nor fail:reason")
     if at:
         sizes = sizes[:-1] + (count(f"column {name}: the size", size),)

@@ -68,38 +68,35 @@ columns_of() {		# WORKLOAD
 }
 
 # The sizes of a sweep, a line each. In cycle, R cycles of N threads send a fixed number
-# of messages in all, but each cycle makes a least number of rounds, and sends at most
-# 500,000 messages: with few threads on several processors a message can take 1 us. The
-# largest of the quick sweep, 800,000 threads, fits a small machine. threads, depth and
-# stacks do the work of cycle, with one growing parameter. In depth 8 threads have a stack
-# each, and most of 4000 do not. In stacks 100 and 1000 threads have one, once there are
-# as many.
+# of messages in all, but each cycle makes a least number of rounds. The largest of the
+# quick sweep, 800,000 threads, fits a small machine. threads, depth and stacks do the work
+# of cycle, with one growing parameter. In depth 8 threads have a stack each, and most of
+# 4000 do not. In stacks 100 and 1000 threads have one, once there are as many.
 points_of() {		# WORKLOAD
 	case $1.$quick in
-	cycle.no)	cycle_points '2 8' 8000000 500000 10 1 2 4 8 16 50 100 500 1000 \
+	cycle.no)	cycle_points '2 8' 8000000 10 1 2 4 8 16 50 100 500 1000 \
 				5000 10000 50000 100000 500000 1000000 ;;
-	cycle.yes)	cycle_points 2 2000000 500000 10 1 2 4 100 5000 100000
-			cycle_points 8 2000000 500000 10 4 16 100 5000 100000 ;;
+	cycle.yes)	cycle_points 2 2000000 10 1 2 4 100 5000 100000
+			cycle_points 8 4000000 10 4 16 100 5000 100000 ;;
 	ring.no)	echo 5000000 ;;
-	ring.yes)	echo 500000 ;;
+	ring.yes)	echo 2000000 ;;
 	counters.no)	echo 20000 300 ;;
-	counters.yes)	echo 20000 30 ;;
+	counters.yes)	echo 20000 100 ;;
 	pingpong.no)	echo 10000000 ;;
-	pingpong.yes)	echo 1000000 ;;
+	pingpong.yes)	echo 3000000 ;;
 	create.no)	echo 1000000 ;;
-	create.yes)	echo 100000 ;;
-	walk.no) echo 1000000 ;;
-	walk.yes) echo 100000 ;;
+	create.yes)	echo 500000 ;;
+	walk.*)		echo 1000000 ;;
 	alternate.no)	printf '%s\n' '10000 3' '1 1000000' ;;
-	alternate.yes)	printf '%s\n' '1000 3' '1 100000' ;;
+	alternate.yes)	printf '%s\n' '20000 3' '1 500000' ;;
 	memory.no)	echo 1000000 ;;
 	memory.yes)	echo 100000 ;;
 	blocks.no)	printf '%s\n' '2 1000 1000' '8 1000 1000' ;;
 	blocks.yes)	printf '%s\n' '2 1000 100' '8 1000 100' ;;
-	threads.no)	cycle_points 2 8000000 8000000 40 5 10 20 50 100 200 500 1000 2000 \
+	threads.no)	cycle_points 2 8000000 40 5 10 20 50 100 200 500 1000 2000 \
 				5000 10000 20000 50000 100000 200000 500000 1000000 \
 				2000000 4000000 ;;
-	threads.yes)	cycle_points 2 2000000 2000000 10 5 50 500 5000 50000 200000 ;;
+	threads.yes)	cycle_points 2 2000000 10 5 50 500 5000 50000 200000 ;;
 	depth.no)	growing_points '2.4.1000000 2.2000.100' \
 				0 50 100 200 500 1000 2000 5000 10000 20000 50000 \
 				102400 ;;
@@ -119,13 +116,12 @@ points_of() {		# WORKLOAD
 	esac
 }
 
-cycle_points() {	# NS MESSAGES MOST-OF-A-CYCLE ROUNDS R...
-	ns=$1 all=$2 most=$3 least=$4
-	shift 4
+cycle_points() {	# NS MESSAGES ROUNDS R...
+	ns=$1 all=$2 least=$3
+	shift 3
 	for n in $ns; do
 		for r; do
-			each=$((all / r < most ? all / r : most))
-			echo "$n $r $((each / n + least))"
+			echo "$n $r $((all / r / n + least))"
 		done
 	done
 }
@@ -140,7 +136,7 @@ growing_points() {	# 'N.R.M ...' LAST...
 	done | tr . ' '
 }
 
-# The number of runs of a sweep.
+# The number of runs of a sweep. In each, bench.sh runs what is short several times.
 runs_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.* | blocks.*) echo 1 ;;
@@ -151,9 +147,10 @@ runs_of() {		# WORKLOAD
 }
 
 # The largest last parameter of a system that would take very long, or cannot have as many
-# threads.
-most_of() {		# WORKLOAD COLUMN
+# threads. A message of POSIX takes a us and more.
+most_of() {		# WORKLOAD COLUMN ARGUMENT...
 	case $1.$2 in
+	cycle.POSIX*)	echo $((500000 / ($3 * $4) + 10)) ;;
 	ring.POSIX | ring.POSIX-SEM) echo 500000 ;;
 	ring.MACROS-WORST)	echo 500000 ;;
 	memory.POSIX)	echo $((natives < 30000 ? natives : 30000)) ;;
