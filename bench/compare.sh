@@ -271,6 +271,28 @@ part_depth() {
 		END
 		aim "U1TS with 10,000 bytes of stack / without, at $point" 1.2 deep U1TS
 	done
+	point='2 100000 20'
+	series "depth $point" <<-END
+	$(for bytes in 0 10 100 300 1000 10000; do
+		echo "U1T-$bytes rmain $point $bytes 1"
+		echo "UL1T-$bytes lmain $point $bytes 1"
+	done)
+	END
+	while read -r column bytes at_most; do
+		aim "$column with $bytes bytes of stack / without, at $point" "$at_most" \
+			"$column-$bytes" "$column-0"
+	done <<-END
+	U1T 10 1.3
+	U1T 100 2.5
+	U1T 300 3.5
+	U1T 1000 8
+	U1T 10000 60
+	UL1T 10 1.3
+	UL1T 100 1.3
+	UL1T 300 1.5
+	UL1T 1000 3
+	UL1T 10000 12
+	END
 }
 
 # Few threads that talk: a second processor should gain where it can, and cost little where

@@ -70,8 +70,9 @@ columns_of() {		# WORKLOAD
 # The sizes of a sweep, a line each. In cycle, R cycles of N threads send a fixed number
 # of messages in all, but each cycle makes a least number of rounds. The largest of the
 # quick sweep, 800,000 threads, fits a small machine. threads, depth and stacks do the work
-# of cycle, with one growing parameter. In depth 8 threads have a stack each, and most of
-# 4000 do not. In stacks 100 and 1000 threads have one, once there are as many.
+# of cycle, with one growing parameter. In depth 8 threads have a stack each, most of 4000
+# do not, and 200,000 do not fit a cache. In stacks 100 and 1000 threads have one, once
+# there are as many.
 points_of() {		# WORKLOAD
 	case $1.$quick in
 	cycle.no)	cycle_points '2 8' 8000000 10 1 2 4 8 16 50 100 500 1000 \
@@ -97,10 +98,11 @@ points_of() {		# WORKLOAD
 				5000 10000 20000 50000 100000 200000 500000 1000000 \
 				2000000 4000000 ;;
 	threads.yes)	cycle_points 2 2000000 10 5 50 500 5000 50000 200000 ;;
-	depth.no)	growing_points '2.4.1000000 2.2000.100' \
-				0 50 100 200 500 1000 2000 5000 10000 20000 50000 \
-				102400 ;;
-	depth.yes)	growing_points '2.4.100000 2.2000.20' 0 200 2000 20000 102400 ;;
+	depth.no)	growing_points '2.4.1000000 2.2000.200' \
+				0 10 30 100 300 1000 3000 10000 30000 102400
+			growing_points 2.100000.20 0 10 30 100 300 1000 3000 10000 ;;
+	depth.yes)	growing_points '2.4.200000 2.2000.100 2.100000.10' \
+				0 10 100 300 1000 10000 ;;
 	stacks.no)	growing_points '2.50.80000 2.500.8000' \
 				1 2 4 8 16 32 64 128 256 512 1024 2048 4096 ;;
 	stacks.yes)	growing_points '2.50.10000 2.500.1000' 1 8 64 512 4096 ;;
