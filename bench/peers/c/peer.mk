@@ -4,6 +4,7 @@
 # bound when a program starts.
 
 CARGO ?= cargo
+PIP   ?= python3 -m pip
 CXX23 ?= $(or $(shell for c in clang++-22 clang++-19; do command -v $$c && break; done),clang++)
 
 c_hash    := \#
@@ -29,8 +30,20 @@ st_version    := $(call asked,State Threads,st.h,ST_VERSION,$(CC) -x c)
 # minicoro: one header. No distribution has a package of it; a crate for Rust has the
 # header, and cargo fetches that.
 minicoro_crate   := $(shell sed -n 's/^\(minicoro-sys\) = .*"=\([0-9.]*\)".*/\1 \2/p' rust/Cargo.toml)
-minicoro_version := $(if $(cxx_version),$(shell $(CARGO) --version 2>/dev/null | \
-	awk '{ split($$2, v, "."); if (v[1] > 1 || v[2] >= 85) print "$(minicoro_crate)" }'))
+new_cargo        := $(shell $(CARGO) --version 2>/dev/null | \
+	awk '{ split($$2, v, "."); if (v[1] > 1 || v[2] >= 85) print }')
+minicoro_version := $(if $(and $(cxx_version),$(new_cargo)),$(minicoro_crate))
+
+# Photon. No distribution has a package of it; one for Python has all of its source, and pip
+# fetches that. pip asks the package's build system what it is, which needs cargo. What the
+# threads need is compiled with the options of Photon's own release build.
+photon_package := lustr==0.1.0 \
+	--hash=sha256:92c94451008afa5b465b01acfaf79d853fa5cdf5c5701793304be7fe30d58da6
+photon_sources := $(addsuffix .cpp,thread/thread thread/stack-allocator thread/arch \
+	thread/thread-key common/alog common/iovector io/epoll io/reset_handle)
+photon_flags   := -std=c++17 -O2 -DNDEBUG -fno-omit-frame-pointer
+photon_version := $(if $(and $(filter x86_64 aarch64,$(shell uname -m)),$(cxx_version),$(new_cargo)),\
+	$(shell $(PIP) --version >/dev/null 2>&1 && echo 'Photon as in lustr 0.1.0, $(cxx_version)'))
 
 # std::generator of C++23, which libstdc++ has from version 14 on, and libc++ 22 has not.
 # If the compiler has no such library, CXX23 does it with the headers of a later Debian's:
@@ -59,6 +72,7 @@ $(eval $(call offer,posix,cycle ring ring-semaphores alternate memory,$(libc_ver
 $(eval $(call offer,cxx20,cycle-fifo cycle-lifo ring counters pingpong create memory,$(cxx20_version),g++))
 $(eval $(call offer,cxx23,pingpong create walk,$(cxx23_version),g++ 14 or clang 17 or newer))
 $(eval $(call offer,minicoro,pingpong create walk,$(minicoro_version),g++ and cargo-web (1.85 or newer)))
+$(eval $(call offer,photon,ring memory,$(photon_version),g++ python3-pip and cargo-web (1.85 or newer),half a minute))
 $(eval $(call offer,boost,counters pingpong pingpong-fp create memory,$(boost_version),$(boost_packages)))
 $(eval $(call offer,coroutine2,counters pingpong create walk,$(boost_version),$(boost_packages)))
 $(eval $(call offer,fiber,ring memory,$(boost_version),$(boost_packages)))
@@ -116,7 +130,7 @@ define giving
 $(P)/$1-%: c/$1.cc $(c_headers)
 	$$(call compile_cxx,$$*)
 endef
-$(foreach system,calls macros ucontext cxx20 cxx23 minicoro coroutine2 fiber,\
+$(foreach system,calls macros ucontext cxx20 cxx23 minicoro photon coroutine2 fiber,\
 	$(eval $(call giving,$(system))))
 
 $(P)/cxx23-%: compiler = $(cxx23_compiler)
@@ -132,3 +146,13 @@ $(P)/minicoro/minicoro.h: rust/Cargo.toml rust/Cargo.lock | $(call say,minicoro,
 	cp -f "$$($(CARGO) metadata --quiet --locked --all-features --format-version 1 \
 		--manifest-path rust/Cargo.toml | \
 		sed 's|.*"manifest_path":"\([^"]*/minicoro-sys-[^"/]*\)/Cargo.toml".*|\1|')/minicoro.h" $@
+
+$(P)/photon-%: options = -DNDEBUG -isystem '$(P)/photon/include'
+$(P)/photon-%: libraries = '$(P)/photon/photon.a'
+$(addprefix $(P)/photon-,ring memory): $(P)/photon/photon.a
+$(P)/photon/photon.a: c/peer.mk | $(call say,photon,ring)
+	@mkdir -p $(@D)
+	echo '$(photon_package)' >$(@D)/package
+	$(PIP) download -q --no-deps --require-hashes -r $(@D)/package -d $(@D)
+	tar -xzf $(@D)/lustr-*.tar.gz -C $(@D) --strip-components=3 --wildcards '*/vendor/PhotonLibOS'
+	cd $(@D) && $(CXX) $(photon_flags) -Iinclude -c $(photon_sources) && ar rcs $(@F) *.o
