@@ -854,7 +854,7 @@ BY_THREADS int ustack_block(void)
 }
 
 /* Reserves an image for `room' bytes of frames below `here', and for a switch. */
-static int reserve(char *here, size_t room)
+static int reserve_below(char *here, size_t room)
 {
 	struct usched *s = usched__current;
 	const struct ustack *u = s->s_current;
@@ -879,12 +879,12 @@ BY_THREADS int ustack_reserve(size_t room)
 	CALLED(__func__);
 	if (room > USCHED_STACK_MAX && usched__current->s_current)
 		return -ENOMEM;
-	return reserve((char *)__builtin_frame_address(0), room + RESERVE_MORE);
+	return reserve_below((char *)__builtin_frame_address(0), room + RESERVE_MORE);
 }
 
 BY_THREADS int usched__reserve(void)
 {
-	return reserve((char *)__builtin_frame_address(0), RESERVE_LESS);
+	return reserve_below((char *)__builtin_frame_address(0), RESERVE_LESS);
 }
 
 /* ---- Visit ---- */
