@@ -2168,9 +2168,7 @@ static void named_semaphore(void **state)
 	assert_null(join(t));
 	handle(0);
 	t = start(wait_named, s);
-	nap(10);
-	ok(pthread_kill(t, SIGUSR1));
-	is(EINTR, (int)(intptr_t)join(t));
+	is(EINTR, (int)(intptr_t)kill_until_ended(t));
 	t = start(wait_named, s);
 	nap(10);
 	ok(pthread_cancel(t));
