@@ -35,7 +35,7 @@ enum {                                  /* bytes, except KEPT, COSTS, OPENING, T
 	COSTS    = 64,                  /* answers from the cache before others run; */
 	OPENING  = 8,                   /* another costs as much as so many */
 	TRIES    = 64,                  /* to open a file while others are renamed */
-	IMAGE    = 192,                 /* for the frames of an idle connection */
+	IMAGE    = 144,                 /* for the frames of an idle connection */
 };
 
 #define IDLE   (60 * USYNC_SECOND)      /* between requests */
