@@ -541,12 +541,12 @@ describe() {		# ARGUMENT...
 	[ "$PROCS" = "$(procs_of "$workload")" ] || size="$size P=$PROCS"
 }
 
-# Has a column enough times? Short runs differ much: those of less than 0.2 s are done five
-# times and until they have taken 50 ms in all, but 31 times at most. The number is odd.
+# Has a column enough times? Short runs differ much: until they have taken 0.25 s in all,
+# there are five, and more until they have taken 50 ms, but 31 at most. The number is odd.
 enough() {		# FILE
 	awk '{ all += $1 } /fail/ { failed = 1 }
 		END { exit !(failed || NR % 2 &&
-			(NR == 31 || all >= (NR < 5 ? 0.2 : 0.05))) }' "$1"
+			(NR == 31 || all >= (NR < 5 ? 0.25 : 0.05))) }' "$1"
 }
 
 # Runs columns in turns until each has enough times, in $tmp/times, which has a file for
