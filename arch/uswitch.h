@@ -343,6 +343,13 @@ static inline int usched__statement(struct ustack *u, struct ustack *self,
 	return (int)x0;
 }
 
+/* Returns whether there are no exceptions of C++. */
+__attribute__((always_inline))
+static inline int usched__has_none(const struct usched_caught *c)
+{
+	return !(c->cg_caught || c->cg_uncaught);
+}
+
 #endif
 
 #if defined(USCHED__X86_64) || defined(USCHED__AARCH64)
@@ -354,7 +361,7 @@ static inline int usched__hand_over(struct ustack *u, struct ustack *self,
 {
 	int rc;
 
-	if (__builtin_expect(s->s_caught->cg_caught || s->s_caught->cg_uncaught, 0)) {
+	if (__builtin_expect(!usched__has_none(s->s_caught), 0)) {
 		rc = usched__handover_caught(u, self, s);
 		__asm__ volatile("" : "+r"(rc));        /* no tail call */
 		return rc;
