@@ -140,21 +140,12 @@ USCHED_INLINE struct uco *uco__of(struct ustack *frames)
 	return (struct uco *)(void *)((char *)frames - offsetof(struct uco, co_frames));
 }
 
-/*
- * Runs `co' until `co' yields or the function returns. `value' goes to the function the
- * first time, and later to the uco_yield() in which `co' has stopped. Sets *result,
- * unless `result' is NULL, to what `co' gives. After an error nothing has changed.
- * 0: `co' has yielded; 1: the function has returned; -EPERM as uco_create(); -EXDEV: `co'
- * belongs to another processor or scheduler; -EBUSY: `co' is running, here or in another
- * thread; -ESRCH: `co' has ended; -ENOMEM, -EFAULT as ustack_block().
- * Switches.
- */
-USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
+/* Private: uco_resume(), with `by' 1; and the resume of uco_close(), with `by' 0. */
+USCHED_SWITCHES int uco__run(struct uco *co, void *value, void **result, uintptr_t by)
 {
 #ifdef USCHED__CHANGE
 	const struct usched *s = usched__here();
 	struct ustack *from = s->s_current, *to;
-	uintptr_t by = co->co_open;
 	int rc = 1;
 	char *sp;
 
@@ -181,8 +172,23 @@ USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
 	__asm__ volatile("" : "+r"(rc));        /* no tail call: see uswitch.h */
 	return rc;
 #else
+	(void)by;
 	return uco__resume(co, value, result);
 #endif
+}
+
+/*
+ * Runs `co' until `co' yields or the function returns. `value' goes to the function the
+ * first time, and later to the uco_yield() in which `co' has stopped. Sets *result,
+ * unless `result' is NULL, to what `co' gives. After an error nothing has changed.
+ * 0: `co' has yielded; 1: the function has returned; -EPERM as uco_create(); -EXDEV: `co'
+ * belongs to another processor or scheduler; -EBUSY: `co' is running, here or in another
+ * thread; -ESRCH: `co' has ended; -ENOMEM, -EFAULT as ustack_block().
+ * Switches.
+ */
+USCHED_SWITCHES int uco_resume(struct uco *co, void *value, void **result)
+{
+	return uco__run(co, value, result, 1);
 }
 
 /*

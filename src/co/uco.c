@@ -488,7 +488,7 @@ int uco_close(struct uco *co)
 	if (status == UCO_SUSPENDED) {
 		co->co_open = 0;
 		co->co_low = ALWAYS;                    /* for a direct switch */
-		rc = uco_resume(co, NULL, NULL);
+		rc = uco__run(co, NULL, NULL, 0);
 		if (rc < 0) {
 			co->co_open = 1;
 			return rc;

@@ -13,6 +13,7 @@
 
 /* External definitions of inline functions, here without the statement: see uco.c. */
 extern inline struct uco *uco__of(struct ustack *frames);
+extern inline int uco__run(struct uco *co, void *value, void **result, uintptr_t by);
 extern inline int uco_resume(struct uco *co, void *value, void **result);
 extern inline int uco_yield(void *value, void **next);
 

@@ -404,6 +404,40 @@ TEST(test_ways)
 	run_on_each(3, all);
 }
 
+/* ---- The yield in which a coroutine is closed, after direct switches ---- */
+
+static int ends;
+
+static void *be_closed(void *unused, void *value)
+{
+	for (uintptr_t i = 0; i < PAIRS; i++)
+		TEST_EQUAL(uco_yield(word(i), &value), 0);
+	for (int i = 0; i < 2; i++)
+		TEST_EQUAL(uco_yield(unused, NULL), -ECANCELED);
+	ends++;
+	return value;
+}
+
+static void close_it(void *unused)
+{
+	struct uco *co;
+
+	(void)unused;
+	ends = 0;
+	TEST_EQUAL(uco_create(be_closed, NULL, &co), 0);
+	for (int i = 0; i <= PAIRS; i++)
+		TEST_EQUAL(uco_resume(co, NULL, NULL), 0);
+	TEST_EQUAL(uco_close(co), 0);
+	TEST_EQUAL(ends, 1);
+}
+
+TEST(test_close)
+{
+	void (*const one[])(void *) = { close_it };
+
+	run_on_each(1, one);
+}
+
 /* ---- The memory of a closed coroutine, which the next coroutine may get ---- */
 
 static struct uco *foreign;
