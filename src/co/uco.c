@@ -472,7 +472,7 @@ static void keep(struct uco *co)
 {
 	struct usched *s = usched__here();
 
-	if (WATCHED || IS_CHECKED || s->s_spare || ustack_sched(&co->co_frames) != s)
+	if (s->s_spare || WATCHED || IS_CHECKED || ustack_sched(&co->co_frames) != s)
 		free(co);
 	else
 		s->s_spare = co;
