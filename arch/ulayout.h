@@ -404,11 +404,12 @@ static inline size_t usched__near_room(const struct usched *s)
  */
 static inline void usched__prefetch(const struct usched *s, const struct ustack *u)
 {
+	enum { LINE = 64, MAX = 1024 };         /* bytes */
 	const char *image = (const char *)u->u_image.i_frames;
-	size_t deep = u->u_deep < 1024 ? u->u_deep : 1024;
+	size_t deep = u->u_deep < MAX ? u->u_deep : MAX;
 
 	if (u->u_outside)
-		for (size_t at = usched__near_room(s); at < deep; at += 64, image += 64)
+		for (size_t i = usched__near_room(s); i < deep; i += LINE, image += LINE)
 			__builtin_prefetch(image);
 }
 
