@@ -439,8 +439,10 @@ int usched__fits(const struct usched *s, const char *top)
 static inline void copy(char *to, const char *from, size_t n)
 {
 	if (n <= COPY_SHORT) {
-		for (; n >= 32; n -= 32, to += 32, from += 32)
-			memcpy(to, from, 32);
+		for (; n >= 64; n -= 64, to += 64, from += 64)
+			memcpy(to, from, 64);
+		if (n & 32)
+			memcpy(to, from, 32), to += 32, from += 32;
 		if (n & 16)
 			memcpy(to, from, 16), to += 16, from += 16;
 		n &= 15;
