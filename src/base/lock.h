@@ -45,16 +45,6 @@ enum { ONE_NATIVE = 1 };
 	same_;                                          \
 })
 
-static inline void lock(pthread_mutex_t *m)
-{
-	(void)m;
-}
-
-static inline void unlock(pthread_mutex_t *m)
-{
-	(void)m;
-}
-
 #else
 
 enum { ONE_NATIVE = 0 };
@@ -66,16 +56,18 @@ enum { ONE_NATIVE = 0 };
 #define CAS(p, old, new)   __atomic_compare_exchange_n(p, old, new, 0, \
 					__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
+#endif
+
 static inline void lock(pthread_mutex_t *m)
 {
-	pthread_mutex_lock(m);
+	if (!ONE_NATIVE)
+		pthread_mutex_lock(m);
 }
 
 static inline void unlock(pthread_mutex_t *m)
 {
-	pthread_mutex_unlock(m);
+	if (!ONE_NATIVE)
+		pthread_mutex_unlock(m);
 }
-
-#endif
 
 #endif /* USCHED_LOCK_H */

@@ -80,28 +80,10 @@ static inline size_t watch_image(size_t deep)
 #elif defined(USCHED_TSAN)
 #include "tsan.h"
 #else
-/* Notes that usched_run() was called. */
-static inline void watch_run(struct usched *s)
-{
-	(void)s;
-}
-
-static inline void watch_launch(struct usched *s, struct ustack *u)
-{
-	(void)s;
-	(void)u;
-}
-
-static inline void watch_arrive(struct usched *s)
-{
-	(void)s;
-}
-
-static inline void watch_release(struct usched *s, struct ustack *u)
-{
-	(void)s;
-	(void)u;
-}
+#define watch_run(s)        ((void)(s))
+#define watch_launch(s, u)  ((void)(s), (void)(u))
+#define watch_arrive(s)     ((void)(s))
+#define watch_release(s, u) ((void)(s), (void)(u))
 #endif
 
 /* Notes that the records `u', which runs, and `c' have exchanged frames. */
@@ -120,27 +102,12 @@ static inline void watch_exchange(struct usched *s, struct ustack *u, struct ust
 #endif
 }
 
-/* These four do nothing elsewhere, because only AddressSanitizer has a shadow to keep. */
+/* Only AddressSanitizer has a shadow to keep. */
 #ifndef USCHED_ASAN
-static inline void watch_landed(const struct usched *s)
-{
-	(void)s;
-}
-
-static inline void watch_loaded(const struct ustack *u)
-{
-	(void)u;
-}
-
-static inline void watch_evict(const struct ustack *u)
-{
-	(void)u;
-}
-
-static inline void watch_vacate(const struct ustack *u)
-{
-	(void)u;
-}
+#define watch_landed(s) ((void)(s))
+#define watch_loaded(u) ((void)(u))
+#define watch_evict(u)  ((void)(u))
+#define watch_vacate(u) ((void)(u))
 #endif
 
 /* Requests to Valgrind and memcheck, from their manuals. */
