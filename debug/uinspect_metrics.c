@@ -160,26 +160,15 @@ static int read_columns(const struct pins *pins, struct column **columns, size_t
 static void show_metric(struct text *t, const struct metric *m,
 			const struct column *columns, size_t count)
 {
-	text_put(t, "# HELP ");
-	text_put(t, m->me_name);
-	text_put(t, " ");
-	text_put(t, m->me_help);
-	text_put(t, "\n# TYPE ");
-	text_put(t, m->me_name);
-	text_put(t, " ");
-	text_put(t, m->me_type);
-	text_put(t, "\n");
+	text_add(t, "# HELP %s %s\n# TYPE %s %s\n", m->me_name, m->me_help, m->me_name,
+		 m->me_type);
 	for (size_t i = 0; i < count; i++) {
 		uint64_t value = columns[i].cm_values[m - metrics];
 
 		if (value == NO_VALUE)
 			continue;
-		text_put(t, m->me_name);
-		text_put(t, "{scheduler=\"");
-		text_number(t, columns[i].cm_scheduler);
-		text_put(t, "\",processor=\"");
-		text_number(t, columns[i].cm_processor);
-		text_put(t, "\"} ");
+		text_add(t, "%s{scheduler=\"%u\",processor=\"%u\"} ", m->me_name,
+			 columns[i].cm_scheduler, columns[i].cm_processor);
 		if (m == &metrics[METRIC_LONGEST])      /* the value is in ns */
 			text_seconds(t, value, 9);
 		else

@@ -78,17 +78,9 @@ static const char *text_of_code(struct view *v, uintptr_t address)
 	return k->kp_text;
 }
 
-static void put_code(struct view *v, uintptr_t address)
-{
-	text_put(&v->vw_text, text_of_code(v, address));
-}
-
 static void put_processor(struct text *o, const struct task *k)
 {
-	text_put(o, "processor ");
-	text_number(o, k->tk_scheduler);
-	text_put(o, ".");
-	text_number(o, k->tk_number);
+	text_add(o, "processor %u.%u", k->tk_scheduler, k->tk_number);
 }
 
 /* Adds what runs on a processor that does not answer. */
@@ -98,15 +90,13 @@ static void text_runs(struct view *v, const struct task *k)
 
 	if (k->tk_runs) {
 		text_put(o, ", runs ");
-		text_thread(o, (const void *)k->tk_runs, k->tk_runs_name);
-		text_put(o, ", function ");
-		put_code(v, k->tk_runs_func);
+		text_thread(o, (const void *)k->tk_runs,
+			    k->tk_runs_name ? k->tk_runs_name : "");
+		text_add(o, ", function %s", text_of_code(v, k->tk_runs_func));
 	}
 	text_put(o, k->tk_runs_depth > 0 ? ", at:" : "");
-	for (size_t i = 0; i < k->tk_runs_depth; i++) {
-		text_put(o, "\n\t");
-		put_code(v, k->tk_frames[i] - 1);
-	}
+	for (size_t i = 0; i < k->tk_runs_depth; i++)
+		text_add(o, "\n\t%s", text_of_code(v, k->tk_frames[i] - 1));
 }
 
 static void text_processors(struct view *v)
@@ -117,14 +107,12 @@ static void text_processors(struct view *v)
 		const struct task *k = v->vw_dump->du_tasks[i];
 
 		put_processor(o, k);
-		text_put(o, ": threads: ");
-		text_number(o, k->tk_state == TASK_DONE ? k->tk_threads : k->tk_all);
+		text_add(o, ": threads: %zu",
+			 k->tk_state == TASK_DONE ? k->tk_threads : k->tk_all);
 		if (k->tk_state == TASK_REFUSED)
 			text_put(o, ", not shown: no memory");
-		if (k->tk_state == TASK_GONE) {
-			text_put(o, ", does not answer, shown: ");
-			text_number(o, k->tk_threads);
-		}
+		if (k->tk_state == TASK_GONE)
+			text_add(o, ", does not answer, shown: %zu", k->tk_threads);
 		text_runs(v, k);
 		text_put(o, "\n");
 	}
@@ -136,53 +124,35 @@ static void text_group(struct view *v, const struct group *g)
 	bool one = g->gr_count == 1;
 	struct text *o = &v->vw_text;
 
-	text_put(o, "\n");
-	text_number(o, g->gr_count);
-	text_put(o, one ? " thread, function " : " threads, function ");
-	put_code(v, e->gk_func);
-	text_put(o, ", ");
-	if (e->gk_state == UPROC_WAITS) {
-		text_put(o, one ? "waits for " : "wait for ");
-		text_put(o, e->gk_kind);
-		text_put(o, e->gk_how);
-	} else {
+	text_add(o, "\n%zu thread%s, function %s, ", g->gr_count, one ? "" : "s",
+		 text_of_code(v, e->gk_func));
+	if (e->gk_state == UPROC_WAITS)
+		text_add(o, "wait%s for %s%s", one ? "s" : "", e->gk_kind, e->gk_how);
+	else
 		text_put(o, !one && e->gk_state == UPROC_JOINS ? "join"
 							      : states[e->gk_state]);
-	}
 	text_put(o, e->gk_depth > 0 ? ", at:\n" : "\n");
-	for (size_t i = 0; i < e->gk_depth; i++) {
-		text_put(o, "\t");
-		put_code(v, g->gr_frames[i] - 1);       /* the last byte of the call */
-		text_put(o, "\n");
-	}
+	for (size_t i = 0; i < e->gk_depth; i++)        /* the last byte of the call */
+		text_add(o, "\t%s\n", text_of_code(v, g->gr_frames[i] - 1));
 }
 
 static void text_member(struct text *o, const struct group *g, const struct member *m)
 {
 	const struct group_key *e = &g->gr_key;
 
-	text_thread(o, (const void *)m->dm_thread, m->dm_name);
+	text_thread(o, (const void *)m->dm_thread, m->dm_name ? m->dm_name : "");
 	text_put(o, ", ");
 	put_processor(o, m->dm_task);
-	if (m->dm_object || e->gk_number) {
-		text_put(o, ", ");
-		text_put(o, e->gk_kind);
-		text_put(o, " ");
-		if (e->gk_number)
-			text_number(o, (uintptr_t)m->dm_object);
-		else
-			text_hex(o, (uintptr_t)m->dm_object);
-	}
+	if (e->gk_number)
+		text_add(o, ", %s %zu", e->gk_kind, (size_t)m->dm_object);
+	else if (m->dm_object)
+		text_add(o, ", %s %p", e->gk_kind, m->dm_object);
 	if (m->dm_more)
 		text_put(o, m->dm_more);
-	if (m->dm_holder) {
-		text_put(o, ", held by ");
-		text_hex(o, m->dm_holder);
-	}
-	if (m->dm_joiner) {
-		text_put(o, ", joined by ");
-		text_hex(o, m->dm_joiner);
-	}
+	if (m->dm_holder)
+		text_add(o, ", held by %p", (const void *)m->dm_holder);
+	if (m->dm_joiner)
+		text_add(o, ", joined by %p", (const void *)m->dm_joiner);
 	text_put(o, "\n");
 }
 
@@ -194,14 +164,9 @@ static void show_text(struct view *v)
 
 	for (size_t i = 0; i < d->du_count; i++)
 		threads += d->du_tasks[i]->tk_threads;
-	text_put(o, "threads: ");
-	text_number(o, threads);
-	text_put(o, ", schedulers: ");
-	text_number(o, d->du_pins.pn_count);
-	if (d->du_lost > 0) {
-		text_put(o, ", not shown for want of memory: ");
-		text_number(o, d->du_lost);
-	}
+	text_add(o, "threads: %zu, schedulers: %zu", threads, d->du_pins.pn_count);
+	if (d->du_lost > 0)
+		text_add(o, ", not shown for want of memory: %zu", d->du_lost);
 	text_put(o, "\n");
 	text_processors(v);
 	for (size_t i = 0; i < d->du_groups; i++) {

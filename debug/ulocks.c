@@ -244,11 +244,8 @@ static void tell(const struct ustack *u, struct calls *c)
 	text_thread(&t, u, name);
 	text_put(&t, ", function ");
 	code_add(&t, (uintptr_t)ustack_func(u));
-	text_put(&t, ", blocks while it holds ");
-	text_put(&t, c->lc_held->hl_kind);
-	text_put(&t, " ");
-	text_hex(&t, (uintptr_t)c->lc_held->hl_lock);
-	text_put(&t, ", locked at ");
+	text_add(&t, ", blocks while it holds %s %p, locked at ", c->lc_held->hl_kind,
+		 c->lc_held->hl_lock);
 	code_add(&t, (uintptr_t)c->lc_held->hl_where - 1);
 	text_put(&t, ", at\n");
 	for (size_t i = 1; i < c->lc_count; i++)        /* call 0 is in this file */

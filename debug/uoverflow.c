@@ -230,12 +230,6 @@ static void die(int signo)
 	raise(SIGSEGV);
 }
 
-static void print_line(struct text *t)
-{
-	text_put(t, "\n");
-	text_flush(t);
-}
-
 static void report_overflow(const struct ustack *u, const struct usched_stack *k)
 {
 	bool native = k == &k->k_sched->s_native, own = k->k_stays & USCHED_ALONE;
@@ -244,18 +238,15 @@ static void report_overflow(const struct ustack *u, const struct usched_stack *k
 	char line[LINE_SIZE];
 	struct text t = TEXT(line, STDERR_FILENO);
 
-	text_put(&t, "usched: stack overflow: ");
-	text_thread(&t, u, NULL);
-	text_put(&t, ", function ");
-	text_hex(&t, (uintptr_t)ustack_func(u));
-	text_put(&t, native ? ", native stack of " : own ? ", own stack of "
-							 : ", stack of ");
-	text_number(&t, (stack_depth(k->k_bottom, end) + HEAD - 1) / HEAD * HEAD);
-	text_put(&t, " bytes at ");
-	text_hex(&t, (uintptr_t)stack_low(k->k_bottom, end));
-	text_put(&t, own ? "; the call that started the thread sets it"
-			 : "; c_stack_size of struct uprocs_conf sets it");
-	print_line(&t);
+	text_add(&t, "usched: stack overflow: thread %p, function %p, %sstack of %zu "
+		 "bytes at %p; %s sets it\n", (const void *)u,
+		 (const void *)(uintptr_t)ustack_func(u),
+		 native ? "native " : own ? "own " : "",
+		 (stack_depth(k->k_bottom, end) + HEAD - 1) / HEAD * HEAD,
+		 (const void *)stack_low(k->k_bottom, end),
+		 own ? "the call that started the thread"
+		     : "c_stack_size of struct uprocs_conf");
+	text_flush(&t);
 }
 
 struct calls {
@@ -307,16 +298,12 @@ static void report_calls(const struct ustack *u, const void *context)
 	code_add(&t, (uintptr_t)ustack_func(u));
 	if (c.oc_fault)
 		_Unwind_Backtrace(add_call, &c);
-	text_put(&t, c.oc_count > 0 ? ", at" : "");
-	print_line(&t);
+	text_put(&t, c.oc_count > 0 ? ", at\n" : "\n");
+	text_flush(&t);
 	for (size_t i = 0; i < c.oc_count && i < EDGE; i++)
 		print_call(&t, c.oc_calls[i]);
-	if (c.oc_count > 2 * EDGE) {
-		text_put(&t, "usched:   and ");
-		text_number(&t, c.oc_count - 2 * EDGE);
-		text_put(&t, " more");
-		print_line(&t);
-	}
+	if (c.oc_count > 2 * EDGE)
+		text_add(&t, "usched:   and %zu more\n", c.oc_count - 2 * EDGE);
 	for (size_t i = c.oc_count > 2 * EDGE ? c.oc_count - EDGE : EDGE;
 	     i < c.oc_count; i++)
 		print_call(&t, c.oc_calls[EDGE + i % EDGE]);

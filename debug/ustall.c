@@ -126,10 +126,9 @@ static bool read_task(const struct usched *s, const char *file, char bytes[FILE_
 	ssize_t n = -1;
 	int fd;
 
-	text_put(&t, "/proc/self/task/");
-	text_number(&t, (uint64_t)upreempt__native(s, &clock));
-	text_put(&t, "/");
-	text_bytes(&t, file, strlen(file) + 1);
+	text_add(&t, "/proc/self/task/%u/%s", (unsigned)upreempt__native(s, &clock),
+		 file);
+	bytes[t.t_used] = '\0';
 	fd = open(bytes, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		n = read(fd, bytes, FILE_MAX - 1);
@@ -196,23 +195,42 @@ static void add_words(struct text *t, const struct stalled *e)
 	} else if (e->sd_call < 0) {
 		text_put(t, "it sleeps in the kernel");
 	} else {
-		text_put(t, "it sleeps in system call ");
-		text_number(t, (uint64_t)e->sd_call);
+		text_add(t, "it sleeps in system call %u", (unsigned)e->sd_call);
 	}
 }
 
-/* Adds the rest of the first line of a message. */
-static void add_times(struct text *t, const struct stalled *e, size_t calls)
+/* Adds an address; with `named' also the function, for which locks are taken. */
+static void add_code(struct text *t, uintptr_t address, bool named)
 {
-	text_put(t, ", has kept processor ");
-	text_number(t, e->sd_number);
-	text_put(t, " for ");
-	text_number(t, (uint64_t)e->sd_time / MS);
-	text_put(t, " ms, ");
-	text_number(t, (uint64_t)e->sd_cpu / MS);
-	text_put(t, " ms of that on a CPU: ");
+	if (named)
+		code_add(t, address);
+	else
+		text_hex(t, address);
+}
+
+/* Adds the message about `e', of whose calls the first `count' are known. */
+static void compose(struct text *t, const struct stalled *e, const char *name,
+		    const uintptr_t *calls, size_t count, bool named)
+{
+	size_t shown = count < SHOWN ? count : SHOWN;
+
+	text_put(t, "usched: stall: ");
+	text_thread(t, e->sd_thread, name);
+	if (e->sd_func) {
+		text_put(t, ", function ");
+		add_code(t, e->sd_func, named);
+	}
+	text_add(t, ", has kept processor %u for %zu ms, %zu ms of that on a CPU: ",
+		 e->sd_number, (size_t)(e->sd_time / MS), (size_t)(e->sd_cpu / MS));
 	add_words(t, e);
-	text_put(t, calls > 0 ? ", at\n" : "\n");
+	text_put(t, count > 0 ? ", at\n" : "\n");
+	for (size_t i = 0; i < shown; i++) {
+		text_put(t, "usched:   ");
+		add_code(t, calls[i] - 1, named);
+		text_put(t, "\n");
+	}
+	if (count > shown)
+		text_add(t, "usched:   and %zu more\n", count - shown);
 }
 
 /*
@@ -226,16 +244,7 @@ static void write_numbers(const struct stalled *e, const struct ustall *r)
 	char lines[REPORT_SIZE / 2];
 	struct text t = TEXT(lines, STDERR_FILENO);
 
-	text_put(&t, "usched: stall: ");
-	text_thread(&t, e->sd_thread, NULL);
-	text_put(&t, ", function ");
-	text_hex(&t, e->sd_func);
-	add_times(&t, e, count);
-	for (size_t i = 0; i < count && i < SHOWN; i++) {
-		text_put(&t, "usched:   ");
-		text_hex(&t, r->us_snap.sn_calls[i] - 1);
-		text_put(&t, "\n");
-	}
+	compose(&t, e, "", r ? r->us_snap.sn_calls : NULL, count, false);
 	if (poll(&ready, 1, 0) > 0)
 		text_flush(&t);
 }
@@ -368,30 +377,16 @@ static void answer_snap(struct ustall *r, const struct usched *s, const void *co
 	uinspect__answer(&r->us_snap, s, context);
 }
 
-static void compose(struct ustall *r, struct text *t)
+static void compose_named(struct ustall *r, struct text *t)
 {
-	const struct stalled *e = &r->us_case;
+	const struct ustack *u = r->us_case.sd_thread;
 	char name[USTACK_NAME_MAX] = "";
-	size_t shown = r->us_count < SHOWN ? r->us_count : SHOWN;
 
-	if (e->sd_thread)
-		ustack_get_name(e->sd_thread, name, sizeof name);
+	if (u)
+		ustack_get_name(u, name, sizeof name);
 	if (!is_there(r))                       /* the name may be another thread's */
 		name[0] = '\0';
-	text_put(t, "usched: stall: ");
-	text_thread(t, e->sd_thread, name);
-	if (e->sd_func) {
-		text_put(t, ", function ");
-		code_add(t, e->sd_func);
-	}
-	add_times(t, e, shown);
-	for (size_t i = 0; i < shown; i++)
-		code_call(t, r->us_snap.sn_calls[i]);
-	if (r->us_count > shown) {
-		text_put(t, "usched:   and ");
-		text_number(t, r->us_count - shown);
-		text_put(t, " more\n");
-	}
+	compose(t, &r->us_case, name, r->us_snap.sn_calls, r->us_count, true);
 }
 
 /* Writes the message to standard error, or line by line to c_log. */
@@ -425,7 +420,7 @@ static void *report_stalls(void *reporter)
 		if (LOAD(r->us_stop))
 			break;
 		find_calls(r);
-		compose(r, &t);
+		compose_named(r, &t);
 		if (CAS(&r->us_state, &state, WRITING))
 			write_text(r, &t);
 		SWAP(&r->us_state, VACANT);

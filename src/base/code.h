@@ -178,15 +178,9 @@ static inline void code_add(struct text *t, uintptr_t address)
 
 	text_hex(t, address);
 	code_find(&c, address);
-	if (!c.cd_file[0])
-		return;
-	text_put(t, " (");
-	text_put(t, c.cd_file);
-	text_put(t, "+");
-	text_hex(t, c.cd_offset);
-	text_put(t, c.cd_name[0] ? " " : "");
-	text_put(t, c.cd_name);
-	text_put(t, ")");
+	if (c.cd_file[0])
+		text_add(t, " (%s+%p%s%s)", c.cd_file, (const void *)c.cd_offset,
+			 c.cd_name[0] ? " " : "", c.cd_name);
 }
 
 /* Adds a line of a report, about the call that returns to `address'. */

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -135,23 +136,35 @@ TEXT_CALL void text_copy(char *to, size_t room, const char *from)
 	*to = '\0';
 }
 
-/* Adds a string in quotes, without escapes. */
-static inline void text_quote(struct text *t, const char *string)
+/* Adds a text as printf() does, which may have %s, %u, %zu, and %p with an address. */
+TEXT_CALL __attribute__((format(printf, 2, 3)))
+void text_add(struct text *t, const char *format, ...)
 {
-	text_put(t, "\"");
-	text_put(t, string);
-	text_put(t, "\"");
+	const char *at;
+	va_list args;
+
+	va_start(args, format);
+	for (; (at = strchr(format, '%')); format = at + 1) {
+		text_bytes(t, format, (size_t)(at++ - format));
+		if (*at == 's')
+			text_put(t, va_arg(args, const char *));
+		else if (*at == 'p')
+			text_hex(t, (uintptr_t)va_arg(args, const void *));
+		else if (*at == 'u')
+			text_number(t, va_arg(args, unsigned));
+		else if (*at++ == 'z')
+			text_number(t, va_arg(args, size_t));
+	}
+	va_end(args);
+	text_put(t, format);
 }
 
-/* Adds the address of a thread, and its name unless that is NULL or empty. */
+/* Adds the address of a thread, and its name unless that is empty. */
 static inline void text_thread(struct text *t, const void *thread, const char *name)
 {
-	text_put(t, "thread ");
-	text_hex(t, (uintptr_t)thread);
-	if (name && *name) {
-		text_put(t, " ");
-		text_quote(t, name);
-	}
+	text_add(t, "thread %p", thread);
+	if (*name)
+		text_add(t, " \"%s\"", name);
 }
 
 /* Adds `ns' as a number of seconds, with `places' (1 to 9) digits after the point. */
