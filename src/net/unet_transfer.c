@@ -21,12 +21,6 @@
 
 enum { PARTS = 64 };                    /* the most buffers of one system call */
 
-/* The signal mask, and whether SIGPIPE was pending, before a system call. */
-struct held_signal {
-	sigset_t hs_before;
-	bool     hs_pending;
-};
-
 static bool is_socket(const struct descriptor *d)
 {
 	enum kind kind = get_kind(d);
@@ -43,40 +37,23 @@ static inline ssize_t try_read(const struct descriptor *d, const struct op *o)
 	return result(read(d->d_fd, o->o_buffer, o->o_size));
 }
 
-/* Blocks SIGPIPE, for system calls that have no flag against it. release_signal()
-   discards a SIGPIPE that the system call has raised. */
-static void hold_signal(struct held_signal *h)
+/* Writes by a system call that has no flag against SIGPIPE. Discards a SIGPIPE that the
+   system call has raised. */
+static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
 {
-	sigset_t set, pending;
+	static const struct timespec now = { 0, 0 };
+	sigset_t set, before, pending;
+	ssize_t rc;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGPIPE);
 	sigpending(&pending);
-	h->hs_pending = sigismember(&pending, SIGPIPE) > 0;
-	pthread_sigmask(SIG_BLOCK, &set, &h->hs_before);
-}
-
-static void release_signal(const struct held_signal *h, ssize_t rc)
-{
-	static const struct timespec now = { 0, 0 };
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGPIPE);
-	if (rc == -EPIPE && !h->hs_pending)
+	pthread_sigmask(SIG_BLOCK, &set, &before);
+	rc = result(writev(fd, iov, n));
+	if (rc == -EPIPE && sigismember(&pending, SIGPIPE) <= 0)
 		while (sigtimedwait(&set, NULL, &now) < 0 && errno == EINTR)
 			;
-	pthread_sigmask(SIG_SETMASK, &h->hs_before, NULL);
-}
-
-static ssize_t write_pipe(int fd, const struct iovec *iov, int n)
-{
-	struct held_signal held;
-	ssize_t rc;
-
-	hold_signal(&held);
-	rc = result(writev(fd, iov, n));
-	release_signal(&held, rc);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return rc;
 }
 
