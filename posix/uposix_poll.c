@@ -21,7 +21,7 @@
 
 enum {
 	MOST    = 65536,                /* the most descriptors of one unet_poll() */
-	NUMBERS = 1 << 22,              /* limit of descriptors, as in unet_table.c */
+	NUMBERS = 1 << 22,              /* limit of descriptors, as in unet.c */
 };
 
 /* poll. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * net.h: descriptors that threads wait for, and the steps of a call on one of them.
- * Private to unet*.c and usync_select.c. The files, from the lowest up: unet_table.c has
- * the table and adoption, unet_wait.c the waits, unet_poll.c and unet_transfer.c the
- * calls that wait, unet.c the close, unet_open.c the calls that make descriptors.
+ * Private to unet*.c and usync_select.c. unet.c has the table, adoption and the close,
+ * unet_wait.c the waits, unet_poll.c and unet_transfer.c the calls that wait, and
+ * unet_open.c the calls that make descriptors.
  *
  * Each descriptor of the process has an entry, a struct descriptor, in a table by number.
  * Entries are never freed, so if an event comes after the close of its file, it reaches
@@ -171,14 +171,14 @@ struct told {
 /* Makes a system call. Returns at least 0, or a negative error. */
 typedef ssize_t attempt(const struct descriptor *d, const struct op *o);
 
-/* unet_table.c */
+/* unet.c */
 extern struct descriptor *unet__table[NET_CHUNKS] NET_PRIVATE;  /* chunks; atomic */
 
 NET_PRIVATE struct descriptor *unet__find_chunk(int fd);
 NET_PRIVATE int unet__adopt(struct descriptor *d, uint32_t generation);
 NET_PRIVATE int unet__set_nonblocking(int fd);
-NET_PRIVATE int unet__set_blocking(int fd);
 NET_PRIVATE enum kind unet__kind_of(int fd);
+NET_PRIVATE int unet__enter(int fd, enum kind kind);
 
 /* unet_wait.c */
 NET_PRIVATE void unet__ready(struct uinterest *interest, unsigned events);
@@ -200,9 +200,6 @@ NET_PRIVATE int unet__join(struct net_place *place, struct descriptor *d,
 NET_PRIVATE void unet__leave(struct net_place *place, struct descriptor *d,
 			     int direction);
 NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline);
-
-/* unet.c */
-NET_PRIVATE int unet__enter(int fd, enum kind kind);
 
 /*
  * Tries the case of a select for a descriptor. Is in unet_poll.c. `counts' is set if the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * net.pml: waits, uses and closes of a descriptor, and the reuse of its number:
- * unet_table.c, unet_wait.c and unet.c, and the use of epoll in uevents.c.
+ * unet.c and unet_wait.c, and the use of epoll in uevents.c.
  *
  * Each user has an epoll set, and a processor or a native thread. The users do anything
  * in any order, ACTIONS times together: read, poll, close, or, when the number is free,

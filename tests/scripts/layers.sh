@@ -138,7 +138,7 @@ for file in $(of_make modules | sed 's/[^ ]*/&.c/g') arch/setjmp.c; do
 	for symbol in $(nm "$dir/object" | awk '$2 ~ /[BbCDdGgSs]/ { print $3 }'); do
 		case ${file##*/}:$symbol in
 		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc_ring.c:uproc__marks | uproc_name.c:uproc__names | uproc_name.c:names_lock | uproc_ring.c:uproc__schedulers | uproc_ring.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | setjmp.c:call_*) ;;
-		unet_table.c:unet__table | unet_wait.c:doubted | uoffload.c:offload) ;;
+		unet.c:unet__table | unet_wait.c:doubted | uoffload.c:offload) ;;
 		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own_numbers) ;;
 		uevents_epoll.c:no_pwait2) ;;
 		uwait_native.c:key_lock | uwait_native.c:native_key | uwait_native.c:key_made) ;;
