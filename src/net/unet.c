@@ -228,7 +228,8 @@ static void end_close(struct descriptor *d, uint32_t generation, const struct to
 		unet__ready(&d->d_interest, UEVENTS_HANGUP);
 }
 
-int unet_close(int fd)
+/* Closes `fd', or only takes it out of the table and of all pollers. */
+static int close_or_forget(int fd, bool closes)
 {
 	struct told told;
 	uint32_t generation;
@@ -240,27 +241,24 @@ int unet_close(int fd)
 		return rc;
 	budget_give_way(0);
 	generation = begin_close(d, &told, &blocked);
-	rc = close_deferred(fd) == -EBADF ? -EBADF : 0;
+	if (closes) {
+		rc = close_deferred(fd) == -EBADF ? -EBADF : 0;
+	} else {
+		uevents_forget(fd);
+		rc = blocked ? set_blocking(fd) : fcntl(fd, F_GETFD) < 0 ? -errno : 0;
+	}
 	end_close(d, generation, &told);
 	return rc;
 }
 
+int unet_close(int fd)
+{
+	return close_or_forget(fd, true);
+}
+
 int unet_forget(int fd)
 {
-	struct told told;
-	uint32_t generation;
-	struct descriptor *d;
-	int rc = net_find(fd, &d);
-	bool blocked;
-
-	if (rc)
-		return rc;
-	budget_give_way(0);
-	generation = begin_close(d, &told, &blocked);
-	uevents_forget(fd);
-	rc = blocked ? set_blocking(fd) : fcntl(fd, F_GETFD) < 0 ? -errno : 0;
-	end_close(d, generation, &told);
-	return rc;
+	return close_or_forget(fd, false);
 }
 
 bool unet__is_idle(int fd)
