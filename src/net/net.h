@@ -50,13 +50,11 @@
 #define USCHED_PRIVATE_NET_H
 
 #include <errno.h>
-#include <stdbool.h>
 #include <sys/stat.h>
 
 #include "../../unet.h"
-#include "../wait/budget.h"
 #include "../base/cancel.h"
-#include "../sync/select.h"
+#include "../sync/chan.h"
 
 #ifndef POLLRDHUP
 #define POLLRDHUP 0                     /* if missing: the end still sets POLLIN */

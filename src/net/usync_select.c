@@ -11,7 +11,6 @@
  */
 #include <stdio.h>
 
-#include "../sync/chan.h"
 #include "../base/check.h"
 #include "../base/sim.h"
 #include "../wait/wait.h"

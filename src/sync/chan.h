@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chan.h: channels, and the places of threads that wait for them. Private to usync_chan.c
- * and usync_select.c.
+ * chan.h: channels, and the places of threads that wait for channels or descriptors.
+ * Private to usync_chan.c, usync_select.c and unet*.c.
  *
  * A place is a node for a queue, with room for a value behind the node. Partners write
  * the value there, since they may not write to the stack of a blocked thread. A send or a
@@ -25,12 +25,24 @@
 
 #include "../../usync.h"
 #include "../wait/budget.h"
-#include "select.h"
 
 #define CHAN_PRIVATE __attribute__((visibility("hidden")))
 
 /* Bytes. Values need no alignment, since they are copied. */
 enum { CHAN_PLACE_ALIGN = 8 };
+
+/* Results of an attempt that are neither 0 nor errors. */
+enum {
+	SELECT_BUSY  = 1,               /* the case has to wait */
+	SELECT_TIRED = 2,               /* other threads have to run first */
+};
+
+/* Results of a wait. If a channel ends the wait by case i: SELECT_RESULTS + i. */
+enum {
+	SELECT_READY   = 0,             /* a descriptor is ready */
+	SELECT_CLOSED  = 1,             /* a descriptor was closed */
+	SELECT_RESULTS = 2,
+};
 
 struct usync_chan {
 	size_t             ch_size;     /* bytes of a value: constant */
@@ -45,6 +57,12 @@ struct usync_chan {
 	struct uwait_queue ch_senders;
 	struct uwait_queue ch_receivers;
 	char               ch_buffer[];
+};
+
+/* A place in the queue of a descriptor. A place in the queue of a channel begins so. */
+struct net_place {
+	struct uwait_place np_base;     /* first */
+	unsigned           np_ways;     /* UEVENTS_INPUT etc. that end the wait */
 };
 
 /* A place has all that its waiter needs after the grant, when the channel may be gone. */
