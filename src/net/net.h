@@ -432,16 +432,6 @@ static inline ssize_t net_perform(attempt *call, struct descriptor *d, int direc
 	return n;
 }
 
-__attribute__((always_inline))
-static inline ssize_t net_perform_at(attempt *call, int fd, int direction,
-				     const struct op *o, int64_t deadline)
-{
-	struct descriptor *d;
-	int rc = net_find(fd, &d);
-
-	return rc ? rc : net_perform(call, d, direction, o, deadline, generation_of(d));
-}
-
 /* Describes a wait of unet__pause() for reports. No event announces its end. */
 #define NET_PAUSE(how) { .kd_name = "descriptor", .kd_how = how, .kd_sleeps = true, \
 			 .kd_number = true }

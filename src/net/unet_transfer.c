@@ -202,13 +202,10 @@ static void check_message(const struct msghdr *message, const char *call)
  * Reads urgent data or messages of the error queue. Neither is part of the input. The
  * system never waits for such data, and the result does not tell whether there is input.
  */
-APART static ssize_t receive_beside(int fd, const struct op *o)
+APART static ssize_t receive_beside(const struct descriptor *d, const struct op *o)
 {
-	struct descriptor *d;
-	ssize_t n = net_find(fd, &d);
+	ssize_t n;
 
-	if (n)
-		return n;
 	budget_give_way(0);
 	n = try_recvmsg(d, o);
 	return n == -EAGAIN ? -ETIMEDOUT : n;
@@ -217,12 +214,16 @@ APART static ssize_t receive_beside(int fd, const struct op *o)
 ssize_t unet_recvmsg(int fd, struct msghdr *message, int flags, int64_t deadline)
 {
 	struct op o = { .o_flags = flags, .o_message = message };
+	struct descriptor *d;
+	int rc = net_find(fd, &d);
 
 	check_message(message, __func__);
+	if (rc)
+		return rc;
 	if (flags == 0)
 		o.o_short = size_of(message->msg_iov, (size_t)message->msg_iovlen);
-	return flags & (MSG_OOB | MSG_ERRQUEUE) ? receive_beside(fd, &o)
-		: net_perform_at(try_recvmsg, fd, NET_IN, &o, deadline);
+	return flags & (MSG_OOB | MSG_ERRQUEUE) ? receive_beside(d, &o)
+		: net_perform(try_recvmsg, d, NET_IN, &o, deadline, generation_of(d));
 }
 
 static bool goes_to_unix(const struct msghdr *message)
