@@ -156,6 +156,15 @@ struct turn {
 	bool                tu_turn;    /* the call has the turn */
 };
 
+/* The place of a poll or a select in a queue of a descriptor. */
+struct net_place {
+	struct uwait_place np_base;     /* first */
+	struct descriptor *np_entry;    /* NULL: the table has no such number */
+	uint32_t           np_generation;
+	uint16_t           np_ways;     /* UEVENTS_INPUT etc. that end the wait */
+	uint16_t           np_index;    /* of a poll: index of the descriptor */
+};
+
 /* Waits that were claimed under d_lock, and are finished after the unlock. */
 struct told {
 	struct uwaiter    *to_taker;    /* the waiter that gets the turn, or NULL */
@@ -192,11 +201,8 @@ NET_PRIVATE ssize_t unet__end_turn(struct descriptor *d, int direction, struct t
 NET_PRIVATE int unet__begin_wait(struct descriptor *d, int direction, struct turn *t);
 NET_PRIVATE int unet__end_wait(struct descriptor *d, int direction, int rc,
 			       struct turn *t);
-NET_PRIVATE int unet__join(struct net_place *place, struct descriptor *d,
-			   int direction, unsigned ways, bool looks,
-			   uint32_t generation);
-NET_PRIVATE void unet__leave(struct net_place *place, struct descriptor *d,
-			     int direction);
+NET_PRIVATE int unet__join(struct net_place *p, bool looks);
+NET_PRIVATE void unet__leave(struct net_place *p);
 NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadline);
 
 /*
@@ -206,8 +212,7 @@ NET_PRIVATE int unet__pause(const struct uwait_kind *kind, int fd, int64_t deadl
  * has to wait; SELECT_TIRED, if `counts' is set and the thread has to yield first; or an
  * error. The system is asked only if the descriptor may be ready or the deadline is 0.
  */
-NET_PRIVATE int unet__try_case(struct uwaiter *w, struct descriptor *d, int direction,
-			       uint32_t generation, int64_t deadline, bool counts);
+NET_PRIVATE int unet__try_case(const struct net_place *p, int64_t deadline, bool counts);
 
 /*
  * In debug builds, checks before a system call or a wait that the number still belongs to
@@ -439,6 +444,11 @@ static inline ssize_t net_perform(attempt *call, struct descriptor *d, int direc
 static inline unsigned way_of(int direction)
 {
 	return direction == NET_OUT ? UEVENTS_OUTPUT : UEVENTS_INPUT | UEVENTS_PEER_END;
+}
+
+static inline int direction_of(const struct net_place *p)
+{
+	return p->np_ways & UEVENTS_OUTPUT ? NET_OUT : NET_IN;
 }
 
 /* Returns the error for an errno. For ETIMEDOUT the error is -ETIME, because -ETIMEDOUT

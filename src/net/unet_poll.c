@@ -4,8 +4,9 @@
  * descriptors of a select for usync_select.c.
  *
  * A poll of several descriptors calls poll(2) for all. If none is ready, the poll enters
- * the queue of each, and the first event ends the wait. The room of the waiter holds the
- * generation of each descriptor, and then a struct net_place for each queue.
+ * the queue of each, and the first event ends the wait. The room of the waiter holds a
+ * struct net_place for each queue. Places of numbers that are to be ignored, or that only
+ * poll(2) knows, have no entry.
  *
  * A poll moves no bytes, so it takes no turn. An event that ends the waits of polls also
  * ends the wait of the first call behind them. If poll(2) finds no input, d_ready stays
@@ -104,98 +105,113 @@ static bool asks(const struct pollfd *one, int direction)
 			      : POLLIN | POLLRDNORM);
 }
 
-/* Returns the entry; or NULL if the number is to be ignored or poll(2) reports it. */
-static struct descriptor *polled(const struct pollfd *one)
+/* Returns the events of this direction to wait for. Any other event would end the wait in
+   vain. */
+static inline unsigned ways_in(int events, int direction)
 {
-	struct descriptor *d = NULL;
-
-	if (one->fd >= 0)
-		net_find(one->fd, &d);
-	return d;
+	if (direction == NET_OUT)
+		return UEVENTS_OUTPUT;
+	return (events & (POLLIN | POLLRDNORM) ? UEVENTS_INPUT : 0u)
+		| (events & (POLLPRI | POLLRDBAND) ? UEVENTS_URGENT : 0u)
+		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
 }
 
-/* Notes generations, and adopts open descriptors. poll(2) reports all others. */
-static int poll_begin(const struct pollfd *fds, size_t n, uint32_t *generations,
-		      int64_t deadline)
+/* Makes the places, which begin at *p and end before *end. Notes generations, and adopts
+   open descriptors. poll(2) reports all others. */
+static int poll_begin(const struct pollfd *fds, size_t n, struct net_place **p,
+		      struct net_place **end)
 {
-	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d;
-		int none = fds[i].fd < 0 ? -EBADF : net_find(fds[i].fd, &d);
+	struct uwaiter *w = uwait_self();
+	size_t places = 0;
 
-		if (none == -ENOMEM)
-			return none;
-		if (none)
-			continue;
-		generations[i] = generation_of(d);
-		if (is_new(d))
-			unet__adopt(d, generations[i]);
+	for (size_t i = 0; i < n; i++)
+		places += (size_t)wants(&fds[i], NET_IN) + wants(&fds[i], NET_OUT);
+	*end = *p = w ? (struct net_place *)uwait_room(w, places * sizeof **p) : NULL;
+	if (!w || (!*p && n > 0))
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		struct net_place place = { .np_base = { .wp_waiter = w },
+					   .np_index = (uint16_t)i };
+
+		if (fds[i].fd >= 0 && net_find(fds[i].fd, &place.np_entry) == -ENOMEM)
+			return -ENOMEM;
+		if (place.np_entry) {
+			place.np_generation = generation_of(place.np_entry);
+			if (is_new(place.np_entry))
+				unet__adopt(place.np_entry, place.np_generation);
+		}
+		for (int way = NET_IN; way <= NET_OUT; way++)
+			if (wants(&fds[i], way)) {
+				place.np_ways = (uint16_t)ways_in(fds[i].events, way);
+				*(*end)++ = place;
+			}
 	}
-	return budget_give_way(deadline);
+	return 0;
 }
 
 /*
- * Returns whether this direction needs no poll(2) while d_ready is 0. That holds only for
- * the input of sockets and pipes. A signalfd, for example, shows the signals of the
- * native thread that looks. As to output, poll(2) may find nothing although a write would
- * fail at once, for example on a listener.
+ * Returns whether this place needs no poll(2) while d_ready is 0. That holds only for the
+ * input of sockets and pipes. A signalfd, for example, shows the signals of the native
+ * thread that looks. As to output, poll(2) may find nothing although a write would fail
+ * at once, for example on a listener.
  */
-static bool is_told(const struct descriptor *d, const struct pollfd *one, int direction)
+static bool is_told(const struct net_place *p, const struct pollfd *fds)
 {
 	const int known = POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM;
+	const struct pollfd *one = &fds[p->np_index];
 
-	return direction == NET_IN && !is_new(d) && get_kind(d) != NET_OTHER
+	return direction_of(p) == NET_IN && !is_new(p->np_entry)
+		&& get_kind(p->np_entry) != NET_OTHER
 		&& !(one->events & ~known) && asks(one, NET_IN);
 }
 
-/* Returns whether d_ready alone, without poll(2), shows that no descriptor is ready. */
-static bool none_ready(const struct pollfd *fds, size_t n, const uint32_t *generations)
+static bool is_closed(const struct net_place *p)
 {
-	for (size_t i = 0; i < n; i++) {
-		const struct descriptor *d = polled(&fds[i]);
+	return p->np_entry && generation_of(p->np_entry) != p->np_generation;
+}
 
-		if (d && generation_of(d) != generations[i])
-			return false;
-		for (int way = NET_IN; way <= NET_OUT; way++)
-			if (wants(&fds[i], way)
-			    && (!d || !is_told(d, &fds[i], way) || is_ready(d, way)))
-				return false;
-	}
-	return true;
+/* Returns whether d_ready alone, without poll(2), shows that no descriptor is ready. */
+static bool none_ready(const struct pollfd *fds, const struct net_place *p,
+		       const struct net_place *end)
+{
+	while (p < end && p->np_entry && !is_closed(p) && is_told(p, fds)
+	       && !is_ready(p->np_entry, NET_IN))
+		p++;
+	return p == end;
 }
 
 /* Enters a descriptor before poll(2), and clears d_ready. Returns false if it was closed.
  */
-static bool poll_inside(const struct pollfd *one, uint32_t generation)
+static bool poll_inside(const struct net_place *p, const struct pollfd *fds)
 {
-	struct descriptor *d = polled(one);
-
-	if (d && !net_enter(d, generation))
+	if (p->np_entry && !net_enter(p->np_entry, p->np_generation))
 		return false;
-	for (int way = NET_IN; d && way <= NET_OUT; way++)
-		if (asks(one, way))
-			set_ready(d, way, false);
+	if (p->np_entry && asks(&fds[p->np_index], direction_of(p)))
+		set_ready(p->np_entry, direction_of(p), false);
 	return true;
 }
 
 /* Reports only descriptors that were closed. The next call reports the rest. */
-static int poll_closed(struct pollfd *fds, size_t n, const uint32_t *generations)
+static int poll_closed(struct pollfd *fds, size_t n, const struct net_place *p,
+		       const struct net_place *end)
 {
 	int found = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const struct descriptor *d = polled(&fds[i]);
-
-		fds[i].revents = d && generation_of(d) != generations[i] ? POLLNVAL : 0;
-		found += fds[i].revents != 0;
-	}
+	for (size_t i = 0; i < n; i++)
+		fds[i].revents = 0;
+	for (; p < end; p++)
+		if (is_closed(p)) {
+			found += !fds[p->np_index].revents;
+			fds[p->np_index].revents = POLLNVAL;
+		}
 	return found;
 }
 
 /* Leaves a descriptor after poll(2). Sets d_ready first, because other threads trust a
    d_ready of 0 once d_inside counts no system call. */
-static void poll_outside(const struct pollfd *one, bool may_be_ready)
+static void poll_outside(const struct net_place *p, bool may_be_ready)
 {
-	struct descriptor *d = polled(one);
+	struct descriptor *d = p->np_entry;
 
 	for (int way = NET_IN; d && may_be_ready && way <= NET_OUT; way++)
 		set_ready(d, way, true);
@@ -208,62 +224,24 @@ static void poll_outside(const struct pollfd *one, bool may_be_ready)
  * descriptors are entered, and d_ready is cleared, before the system call. If one was
  * closed, poll(2) is not called, since another file may have the number.
  */
-static int poll_once(struct pollfd *fds, size_t n, const uint32_t *generations)
+static int poll_once(struct pollfd *fds, size_t n, const struct net_place *p,
+		     const struct net_place *end)
 {
 	int found, before = defer_cancel();
-	size_t inside = 0;
+	const struct net_place *inside = p;
 	bool known;
 
-	while (inside < n && poll_inside(&fds[inside], generations[inside]))
+	while (inside < end && poll_inside(inside, fds))
 		inside++;
 	do
-		found = inside < n ? poll_closed(fds, n, generations)
+		found = inside < end ? poll_closed(fds, n, p, end)
 			: (int)result(poll(fds, n, 0));
 	while (found == -EINTR);
-	known = inside == n && found >= 0;
-	for (size_t i = 0; i < inside; i++)
-		poll_outside(&fds[i], !known || fds[i].revents);
+	known = inside == end && found >= 0;
+	for (; p < inside; p++)
+		poll_outside(p, !known || fds[p->np_index].revents);
 	allow_cancel(before);
 	return found;
-}
-
-/* At the end of a poll, sets d_ready for each direction that the poll has waited for,
-   unless is_told() holds. If not `is_known', sets d_ready for all directions. */
-static void poll_end(const struct pollfd *fds, size_t n, bool is_known)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d = polled(&fds[i]);
-
-		for (int way = NET_IN; d && way <= NET_OUT; way++)
-			if (!is_known || (wants(&fds[i], way)
-					  && !is_told(d, &fds[i], way)))
-				set_ready(d, way, true);
-	}
-}
-
-/* Returns the offset of the places in the room. They are behind the generations. */
-static size_t places_at(size_t n)
-{
-	return (n * sizeof(uint32_t) + NET_LINE - 1) / NET_LINE * NET_LINE;
-}
-
-static void *poll_room(struct uwaiter *w, const struct pollfd *fds, size_t n,
-		       int64_t deadline)
-{
-	size_t places = 0;
-
-	for (size_t i = 0; i < n && deadline > 0; i++)
-		places += (size_t)wants(&fds[i], NET_IN) + wants(&fds[i], NET_OUT);
-	return uwait_room(w, places_at(n) + places * sizeof(struct net_place));
-}
-
-/* Returns the events to wait for. Any other event would end the wait in vain. */
-static inline unsigned ways_in(int events)
-{
-	return (events & (POLLIN | POLLRDNORM) ? UEVENTS_INPUT : 0u)
-		| (events & (POLLPRI | POLLRDBAND) ? UEVENTS_URGENT : 0u)
-		| (events & (POLLOUT | POLLWRNORM | POLLWRBAND) ? UEVENTS_OUTPUT : 0u)
-		| (events & POLLRDHUP ? UEVENTS_PEER_END : 0u);
 }
 
 /* Calls poll(2), since events that d_ready does not cover may have come before the queues
@@ -278,52 +256,26 @@ static int look_again(struct pollfd *fds, size_t n)
 
 /* Enters the queues. Returns 0; -EAGAIN if a descriptor is ready; -EBADF if one was
    closed; or an error. */
-static int poll_enter(struct uwaiter *w, struct pollfd *fds, size_t n,
-		      const uint32_t *generations, struct net_place **end)
+static int poll_enter(struct pollfd *fds, size_t n, struct net_place *p,
+		      const struct net_place *end)
 {
 	bool looks = false;
 	int rc = 0;
 
-	for (size_t i = 0; i < n && rc == 0; i++) {
-		struct descriptor *d = polled(&fds[i]);
+	for (; p < end && rc == 0; p++) {
+		bool asked = asks(&fds[p->np_index], direction_of(p));
 
-		for (int way = NET_IN; way <= NET_OUT && rc == 0; way++) {
-			if (!wants(&fds[i], way))
-				continue;
-			**end = (struct net_place){ .np_base = { .wp_waiter = w } };
-			if (d)
-				rc = unet__join(*end, d, way, ways_in(fds[i].events),
-						!asks(&fds[i], way),
-						generations[i]);
-			looks |= !asks(&fds[i], way);
-			++*end;
-		}
+		if (p->np_entry)
+			rc = unet__join(p, !asked);
+		looks |= !asked;
 	}
 	return rc == 0 && looks ? look_again(fds, n) : rc;
 }
 
-/* Leaves the queues of the places before `end'. */
-static void poll_leave(struct pollfd *fds, size_t n, struct net_place *place,
-		       const struct net_place *end)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct descriptor *d = polled(&fds[i]);
-
-		for (int way = NET_IN; way <= NET_OUT; way++) {
-			if (!wants(&fds[i], way))
-				continue;
-			if (d && place < end)
-				unet__leave(place, d, way);
-			place++;
-		}
-	}
-}
-
 /* Waits for all descriptors. Returns 0 if a descriptor may be ready, or an error. */
-static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
-		       int64_t deadline)
+static int poll_wait(struct pollfd *fds, size_t n, struct net_place *p,
+		     const struct net_place *end, int64_t deadline)
 {
-	struct net_place *places, *end;
 	struct uwaiter *w = uwait_prepare(deadline, true);
 	int rc = uwait_error(w);
 
@@ -331,57 +283,56 @@ static int poll_wait(struct pollfd *fds, size_t n, const uint32_t *generations,
 		return rc;
 	uwait_note(w, &poll_kind, NULL, __builtin_return_address(0));
 	uwait_begin(w);
-	places = (struct net_place *)(void *)((char *)uwait_room(w, 0) + places_at(n));
-	end = places;
-	rc = poll_enter(w, fds, n, generations, &end);
+	rc = poll_enter(fds, n, p, end);
 	if (rc == 0 || !uwait_withdraw(w))
 		rc = uwait_block(w);
-	poll_leave(fds, n, places, end);
+	for (; p < end; p++)
+		if (p->np_entry)
+			unet__leave(p);
 	return rc < 0 && rc != -EAGAIN && rc != -EBADF ? rc : 0;
 }
 
 int unet_poll(struct pollfd *fds, size_t n, int64_t deadline)
 {
-	struct uwaiter *w;
-	uint32_t *generations;
+	struct net_place *places, *end;
 	int rc;
 
 	check(n ? fds : NULL, CHECK_BUFFER, __func__);
 	if (n > POLL_MAX)
 		return -EINVAL;
-	w = uwait_self();
-	if (!w)
-		return -ENOMEM;
-	generations = (uint32_t *)poll_room(w, fds, n, deadline);
-	if (!generations && n > 0)
-		return -ENOMEM;
-	rc = poll_begin(fds, n, generations, deadline);
+	rc = poll_begin(fds, n, &places, &end);
+	if (rc)
+		return rc;
+	rc = budget_give_way(deadline);
 	while (rc == 0) {
-		if (deadline <= 0 || !none_ready(fds, n, generations))
-			rc = poll_once(fds, n, generations);
+		if (deadline <= 0 || !none_ready(fds, places, end))
+			rc = poll_once(fds, n, places, end);
 		if (rc == 0)
-			rc = poll_wait(fds, n, generations, deadline);
+			rc = poll_wait(fds, n, places, end, deadline);
 		if (rc == -ETIMEDOUT && deadline > 0)
 			/* The next round looks for the last time. */
 			rc = 0, deadline = 0;
 	}
-	poll_end(fds, n, rc > 0 || rc == -ETIMEDOUT);
+	/* Sets d_ready where the poll has waited, unless is_told() holds. */
+	for (const struct net_place *p = places; p < end; p++)
+		if (p->np_entry
+		    && ((rc < 0 && rc != -ETIMEDOUT) || !is_told(p, fds)))
+			set_ready(p->np_entry, direction_of(p), true);
 	return rc;
 }
 
 /* Select. */
 
-int unet__try_case(struct uwaiter *w, struct descriptor *d, int direction,
-		   uint32_t generation, int64_t deadline, bool counts)
+int unet__try_case(const struct net_place *p, int64_t deadline, bool counts)
 {
 	/* Because a waiter is given, the step neither counts a call nor yields. */
-	struct turn t = { w, generation, false };
-	int rc;
+	struct turn t = { p->np_base.wp_waiter, p->np_generation, false };
+	int direction = direction_of(p), rc;
 
-	if (generation_of(d) != generation)
+	if (is_closed(p))
 		return -EBADF;
 	if (counts && (direction == NET_IN || deadline != 0) && usched__is_tired())
 		return SELECT_TIRED;
-	rc = poll_step(d, direction, deadline, &t);
+	rc = poll_step(p->np_entry, direction, deadline, &t);
 	return rc == NET_WAITS ? SELECT_BUSY : rc;
 }

@@ -123,7 +123,7 @@ static void pull_node(struct uwait_node **first, struct uwait_node *n)
 /* Returns whether the events end the wait of a poll. */
 static inline bool place_wants(struct uwait_node *n, unsigned events)
 {
-	return ((struct net_place *)(void *)plain(n))->np_ways & events;
+	return (((struct net_place *)(void *)plain(n))->np_ways | ENDS) & events;
 }
 
 /* Frees d_writing if it is reserved. Called under d_lock, when no thread waits to write
@@ -544,21 +544,21 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 }
 
 /*
- * Registers the descriptor, and puts the place of a poll or a select into the queue, for
- * the events `ways'. Such waits take no turn. If d_ready does not cover these events,
- * `looks' is set, and the caller looks afterwards.
+ * Registers the descriptor, and puts the place of a poll or a select into the queue. Such
+ * waits take no turn. If d_ready does not cover the events in np_ways, `looks' is set,
+ * and the caller looks afterwards.
  * Returns 0; -EAGAIN if the descriptor may be ready; -EBADF after a close; or an error.
  */
-int unet__join(struct net_place *place, struct descriptor *d, int direction,
-	       unsigned ways, bool looks, uint32_t generation)
+int unet__join(struct net_place *p, bool looks)
 {
-	int rc = add_interest(d, direction, generation, place->np_base.wp_waiter);
+	struct descriptor *d = p->np_entry;
+	int direction = direction_of(p);
+	int rc = add_interest(d, direction, p->np_generation, p->np_base.wp_waiter);
 
 	if (rc && rc != -EPERM)                 /* a file is always ready */
 		return rc;
-	place->np_ways = ways | ENDS;
 	uwait_lock(&d->d_lock);
-	if (generation_of(d) != generation)
+	if (generation_of(d) != p->np_generation)
 		rc = -EBADF;
 	else if (!looks && turn_of(d, direction) == NET_NO_TURN
 		 && !(direction == NET_OUT && is_lined(d)) && !is_unready(d, direction))
@@ -566,7 +566,7 @@ int unet__join(struct net_place *place, struct descriptor *d, int direction,
 	else
 		rc = 0;
 	if (rc == 0) {
-		push_node(&d->d_first[direction], marked(place), false);
+		push_node(&d->d_first[direction], marked(p), false);
 		usched__here()->s_spell.sp_switches = 0;
 	}
 	uwait_unlock(&d->d_lock);
@@ -574,13 +574,14 @@ int unet__join(struct net_place *place, struct descriptor *d, int direction,
 }
 
 /* Takes the place out of the queue, if the place is in the queue. */
-void unet__leave(struct net_place *place, struct descriptor *d, int direction)
+void unet__leave(struct net_place *p)
 {
+	struct descriptor *d = p->np_entry;
 	struct told told = { 0 };
 
 	uwait_lock(&d->d_lock);
-	pull_node(&d->d_first[direction], marked(place));
-	pass_turn(d, direction, false, &told);
+	pull_node(&d->d_first[direction_of(p)], marked(p));
+	pass_turn(d, direction_of(p), false, &told);
 	uwait_unlock(&d->d_lock);
 	unet__tell(&told, NET_READY);
 }

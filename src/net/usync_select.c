@@ -5,9 +5,9 @@
  *
  * If the case of a channel can be done at once, no places are made. Otherwise each case
  * gets a place before a descriptor is tried, since the place of a descriptor keeps the
- * generation that the whole call uses. In the queue of the descriptor, such a place acts
- * like the place of a poll: a grant transfers nothing, and afterwards all cases are tried
- * again.
+ * generation that the whole call uses. In the queue of the descriptor is the place of a
+ * poll, which is the value of that place: a grant transfers nothing, and afterwards all
+ * cases are tried again.
  */
 #include <stdio.h>
 
@@ -21,16 +21,10 @@ enum {
 	MIXED     = SELECT_TIRED + 1,   /* a result: the next case is for a descriptor */
 };
 
-/* What the place of a descriptor holds. The place of a channel holds a value there. */
-struct descriptor_case {
-	struct descriptor *dc_entry;    /* NULL: dc_fd is beyond the table */
-	int                dc_fd;
-	uint32_t           dc_generation;
-};
-
-static struct descriptor_case *descriptor_of(struct chan_place *p)
+/* Returns what the place of a descriptor holds, where that of a channel has a value. */
+static struct net_place *descriptor_of(struct chan_place *p)
 {
-	return (struct descriptor_case *)(void *)p->cp_value;
+	return (struct net_place *)(void *)p->cp_value;
 }
 
 static struct chan_place *place_behind(struct chan_place *p)
@@ -59,7 +53,8 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 					   p->cp_chan, ways[0][p->cp_sends])
 			: (size_t)snprintf(why->wy_more + n, room - n,
 					   " or descriptor %d%s",
-					   descriptor_of(p)->dc_fd, ways[1][p->cp_sends]);
+					   descriptor_of(p)->np_entry->d_fd,
+					   ways[1][p->cp_sends]);
 }
 
 #define CHANNEL(how)    { .kd_name = "channel", .kd_how = how, .kd_tell = tell_channels }
@@ -91,7 +86,8 @@ static void note(struct uwaiter *w, struct chan_place *p, const void *where)
 			   where);
 	else
 		uwait_note(w, &descriptor_cases[p->cp_sends][!p->cp_last],
-			   (const void *)(intptr_t)descriptor_of(p)->dc_fd, where);
+			   (const void *)(intptr_t)descriptor_of(p)->np_entry->d_fd,
+			   where);
 }
 
 static void check_cases(const struct usync_case *cases, size_t n, const void *where)
@@ -168,7 +164,7 @@ static size_t places_size(const struct usync_case *cases, size_t n)
 
 	for (size_t i = 0; i < n; i++) {
 		size_t value = cases[i].cs_chan ? cases[i].cs_chan->ch_size
-			: sizeof(struct descriptor_case);
+			: sizeof(struct net_place);
 
 		if ((cases[i].cs_chan || is_descriptor(&cases[i]))
 		    && __builtin_add_overflow(size, place_size(value), &size))
@@ -180,15 +176,15 @@ static size_t places_size(const struct usync_case *cases, size_t n)
 static int fill_descriptor(struct uwaiter *w, struct chan_place *p,
 			   const struct usync_case *k)
 {
-	struct descriptor_case *c = descriptor_of(p);
+	struct net_place *c = descriptor_of(p);
+	bool sends = k->cs_op == USYNC_WRITABLE;
 	int rc;
 
-	*p = (struct chan_place){ .cp_place = { .np_base = { .wp_waiter = w } },
-				  .cp_size = sizeof(struct descriptor_case),
-				  .cp_sends = k->cs_op == USYNC_WRITABLE };
-	rc = net_find(k->cs_fd, &c->dc_entry);
-	c->dc_fd = k->cs_fd;
-	c->dc_generation = c->dc_entry ? generation_of(c->dc_entry) : 0;
+	*p = (struct chan_place){ .cp_size = sizeof *c, .cp_sends = sends };
+	*c = (struct net_place){ .np_base = { .wp_waiter = w },
+				 .np_ways = (uint16_t)way_of(sends) };
+	rc = net_find(k->cs_fd, &c->np_entry);
+	c->np_generation = c->np_entry ? generation_of(c->np_entry) : 0;
 	return rc == -ENOMEM ? rc : 0;          /* try_place() will return -EBADF */
 }
 
@@ -229,13 +225,11 @@ static int make_places(const struct usync_case *cases, size_t n,
 static int try_place(struct chan_place *p, struct usync_case *k, int64_t deadline,
 		     bool counts)
 {
-	const struct descriptor_case *d = descriptor_of(p);
+	const struct net_place *d = descriptor_of(p);
 	int rc;
 
 	if (!k->cs_chan)
-		return !d->dc_entry ? -EBADF
-			: unet__try_case(p->cp_place.np_base.wp_waiter, d->dc_entry,
-					 p->cp_sends, d->dc_generation, deadline, counts);
+		return d->np_entry ? unet__try_case(d, deadline, counts) : -EBADF;
 	rc = usync__try(k->cs_chan, k->cs_op, k->cs_value, counts);
 	if (rc == SELECT_BUSY)
 		uwait_unlock(&k->cs_chan->ch_lock);
@@ -293,9 +287,9 @@ static int push_chan(const struct usync_case *k, struct chan_place *p)
 	bool done;
 
 	uwait_lock(&k->cs_chan->ch_lock);
-	done = could(k, p->cp_place.np_base.wp_waiter);
+	done = could(k, p->cp_base.wp_waiter);
 	if (!done)
-		uwait_push(queue_of(k->cs_chan, k->cs_op), &p->cp_place.np_base.wp_node);
+		uwait_push(queue_of(k->cs_chan, k->cs_op), &p->cp_base.wp_node);
 	uwait_unlock(&k->cs_chan->ch_lock);
 	return done ? -EAGAIN : 0;
 }
@@ -309,13 +303,9 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 {
 	int rc = 0;
 
-	for (; p && rc == 0; p = next_place(p)) {
-		const struct descriptor_case *d = descriptor_of(p);
-
+	for (; p && rc == 0; p = next_place(p))
 		rc = p->cp_chan ? push_chan(&cases[p->cp_case], p)
-			: unet__join(&p->cp_place, d->dc_entry, p->cp_sends,
-				     way_of(p->cp_sends), false, d->dc_generation);
-	}
+			: unet__join(descriptor_of(p), false);
 	/* try_places() will find the closed descriptor. */
 	return rc == -EBADF ? -EAGAIN : rc;
 }
@@ -330,12 +320,11 @@ static void remove_all(struct chan_place *p, const struct usync_case *cases, int
 		const struct usync_case *k = &cases[p->cp_case];
 
 		if (!k->cs_chan) {
-			unet__leave(&p->cp_place, descriptor_of(p)->dc_entry,
-				    p->cp_sends);
+			unet__leave(descriptor_of(p));
 		} else if (p->cp_case + SELECT_RESULTS != result) {
 			uwait_lock(&k->cs_chan->ch_lock);
 			uwait_remove(queue_of(k->cs_chan, k->cs_op),
-				     &p->cp_place.np_base.wp_node);
+				     &p->cp_base.wp_node);
 			uwait_unlock(&k->cs_chan->ch_lock);
 		}
 	}

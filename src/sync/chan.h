@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chan.h: channels, and the places of threads that wait for channels or descriptors.
+ * chan.h: channels, the places of threads that wait for them, and results of selects.
  * Private to usync_chan.c, usync_select.c and unet*.c.
  *
  * A place is a node for a queue, with room for a value behind the node. Partners write
@@ -59,17 +59,10 @@ struct usync_chan {
 	char               ch_buffer[];
 };
 
-/* A place in the queue of a descriptor. A place in the queue of a channel begins so. */
-struct net_place {
-	struct uwait_place np_base;     /* first */
-	unsigned           np_ways;     /* UEVENTS_INPUT etc. that end the wait */
-};
-
 /* A place has all that its waiter needs after the grant, when the channel may be gone. */
 struct chan_place {
-	struct net_place   cp_place;    /* first */
-	_Alignas(8) const void *cp_chan; /* NULL: the case is for a descriptor. The
-					   alignment is for cp_value with 32 bits */
+	struct uwait_place cp_base;     /* first */
+	const void        *cp_chan;     /* NULL: the case is for a descriptor */
 	uint32_t           cp_size;     /* bytes of cp_value */
 	uint16_t           cp_case;     /* index of the case in the select, or 0 */
 	bool               cp_sends  : 1;
@@ -110,8 +103,8 @@ static inline void fill_place(struct uwaiter *w, struct chan_place *p,
 			      const struct usync_chan *c, enum usync_op op,
 			      const void *value)
 {
-	p->cp_place.np_base.wp_waiter = w;
-	p->cp_place.np_base.wp_node.n_prev = NULL;
+	p->cp_base.wp_waiter = w;
+	p->cp_base.wp_node.n_prev = NULL;
 	p->cp_chan = c;
 	p->cp_size = (uint32_t)c->ch_size;
 	p->cp_sends = op == USYNC_SEND;

@@ -29,7 +29,7 @@ static char *slot(struct usync_chan *c, size_t i)
 
 static void finish_place(struct chan_place *p)
 {
-	uwait_finish(p->cp_place.np_base.wp_waiter, p->cp_case + SELECT_RESULTS);
+	uwait_finish(p->cp_base.wp_waiter, p->cp_case + SELECT_RESULTS);
 }
 
 int usync_chan_create(size_t size, size_t capacity, struct usync_chan **c)
@@ -128,7 +128,7 @@ int usync__try(struct usync_chan *c, enum usync_op op, void *value, bool counts)
 	if (rc == SELECT_BUSY)
 		return SELECT_BUSY;
 	if (peer && !c->ch_far)
-		c->ch_far = uwait__is_far(peer->cp_place.np_base.wp_waiter);
+		c->ch_far = uwait__is_far(peer->cp_base.wp_waiter);
 	uwait_unlock(&c->ch_lock);
 	if (peer)
 		finish_place(peer);
@@ -152,7 +152,7 @@ APART static int block_one(struct uwaiter *w, struct usync_chan *c, void *value)
 	if (rc < 0) {
 		uwait_lock(&c->ch_lock);
 		uwait_remove(queue_of(c, p->cp_sends ? USYNC_SEND : USYNC_RECV),
-			     &p->cp_place.np_base.wp_node);
+			     &p->cp_base.wp_node);
 		uwait_unlock(&c->ch_lock);
 		return rc;
 	}
@@ -182,7 +182,7 @@ APART static int wait_one(struct uwaiter *w, struct usync_chan *c, void *value)
 		budget_renew(&c->ch_budgets[op]);
 		uwait_begin(w);
 	}
-	uwait_push(queue_of(c, op), &p->cp_place.np_base.wp_node);
+	uwait_push(queue_of(c, op), &p->cp_base.wp_node);
 	uwait_unlock(&c->ch_lock);
 	if (far && uwait__linger(w))
 		return usync__end(p, value);
