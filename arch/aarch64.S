@@ -30,41 +30,44 @@
 #define AT_HWCAP2       26
 #define HWCAP2_SME      23              /* the number of a bit */
 
-.macro	push_frame
+/* Makes a frame of `size' bytes, which begins with x29 and x30. */
+.macro	enter size
 	hint	#25                             /* paciasp, and a landing pad */
 	.cfi_negate_ra_state
-	stp	x29, x30, [sp, #-FRAME]!
-	.cfi_def_cfa_offset FRAME
-	.cfi_offset x29, -FRAME
-	.cfi_offset x30, -FRAME + 8
+	stp	x29, x30, [sp, #-\size]!
+	.cfi_def_cfa_offset \size
+	.cfi_offset x29, -\size
+	.cfi_offset x30, -\size + 8
 	mov	x29, sp
-	stp	x19, x20, [sp, #16]
-	.cfi_offset x19, -FRAME + 16
-	.cfi_offset x20, -FRAME + 24
-	stp	x21, x22, [sp, #32]
-	.cfi_offset x21, -FRAME + 32
-	.cfi_offset x22, -FRAME + 40
-	stp	x23, x24, [sp, #48]
-	.cfi_offset x23, -FRAME + 48
-	.cfi_offset x24, -FRAME + 56
-	stp	x25, x26, [sp, #64]
-	.cfi_offset x25, -FRAME + 64
-	.cfi_offset x26, -FRAME + 72
-	stp	x27, x28, [sp, #80]
-	.cfi_offset x27, -FRAME + 80
-	.cfi_offset x28, -FRAME + 88
-	stp	d8, d9, [sp, #96]
-	.cfi_offset d8, -FRAME + 96
-	.cfi_offset d9, -FRAME + 104
-	stp	d10, d11, [sp, #112]
-	.cfi_offset d10, -FRAME + 112
-	.cfi_offset d11, -FRAME + 120
-	stp	d12, d13, [sp, #128]
-	.cfi_offset d12, -FRAME + 128
-	.cfi_offset d13, -FRAME + 136
-	stp	d14, d15, [sp, #144]
-	.cfi_offset d14, -FRAME + 144
-	.cfi_offset d15, -FRAME + 152
+.endm
+
+/* Drops such a frame, before a return. */
+.macro	leave size
+	ldp	x29, x30, [sp], #\size
+	.cfi_def_cfa_offset 0
+	.cfi_restore x29
+	.cfi_restore x30
+	hint	#29                             /* autiasp */
+	.cfi_negate_ra_state
+.endm
+
+.macro	save a, b, at
+	stp	\a, \b, [sp, #\at]
+	.cfi_offset \a, \at - FRAME
+	.cfi_offset \b, \at - FRAME + 8
+.endm
+
+.macro	push_frame
+	enter	FRAME
+	save	x19, x20, 16
+	save	x21, x22, 32
+	save	x23, x24, 48
+	save	x25, x26, 64
+	save	x27, x28, 80
+	save	d8, d9, 96
+	save	d10, d11, 112
+	save	d12, d13, 128
+	save	d14, d15, 144
 .endm
 
 /*
@@ -148,12 +151,7 @@ function usched__handover, visibility=protected
 	ldp	x23, x24, [sp, #48]
 	ldp	x21, x22, [sp, #32]
 	ldp	x19, x20, [sp, #16]
-	ldp	x29, x30, [sp], #FRAME
-	.cfi_def_cfa_offset 0
-	.cfi_restore x29
-	.cfi_restore x30
-	hint	#29                             /* autiasp */
-	.cfi_negate_ra_state
+	leave	FRAME
 	ret
 end usched__handover
 
@@ -180,27 +178,15 @@ end usched__far
  * what was in x0. The top is SP. Returns the result of usched__fit_top() in w0.
  */
 function usched__fit, visibility=protected
-	hint	#25                             /* paciasp, and a landing pad */
-	.cfi_negate_ra_state
-	mov	x9, sp
-	stp	x29, x30, [sp, #-48]!
-	.cfi_def_cfa_offset 48
-	.cfi_offset x29, -48
-	.cfi_offset x30, -40
-	mov	x29, sp
+	enter	48
 	stp	x0, x1, [sp, #16]
 	str	x2, [sp, #32]
 	mov	x0, x2
-	mov	x1, x9
+	add	x1, x29, #48
 	bl	usched__fit_top
 	ldp	x3, x1, [sp, #16]
 	ldr	x2, [sp, #32]
-	ldp	x29, x30, [sp], #48
-	.cfi_def_cfa_offset 0
-	.cfi_restore x29
-	.cfi_restore x30
-	hint	#29                             /* autiasp */
-	.cfi_negate_ra_state
+	leave	48
 	ret
 end usched__fit
 
@@ -325,25 +311,14 @@ end usched__probe
  */
 function usched__has_sme
 #ifdef __linux__
-	hint	#25                             /* paciasp, and a landing pad */
-	.cfi_negate_ra_state
-	stp	x29, x30, [sp, #-32]!
-	.cfi_def_cfa_offset 32
-	.cfi_offset x29, -32
-	.cfi_offset x30, -24
-	mov	x29, sp
+	enter	32
 	str	x0, [sp, #16]
 	mov	x0, #AT_HWCAP2
 	bl	getauxval
 	ubfx	x0, x0, #HWCAP2_SME, #1
 	ldr	x1, [sp, #16]
 	add	x0, x0, x1
-	ldp	x29, x30, [sp], #32
-	.cfi_def_cfa_offset 0
-	.cfi_restore x29
-	.cfi_restore x30
-	hint	#29                             /* autiasp */
-	.cfi_negate_ra_state
+	leave	32
 #endif
 	ret
 end usched__has_sme
@@ -360,13 +335,7 @@ end usched__has_sme
  * instructions are written as numbers, since not all assemblers know their names.
  */
 function usched__commit
-	hint	#25                             /* paciasp, and a landing pad */
-	.cfi_negate_ra_state
-	stp	x29, x30, [sp, #-16]!
-	.cfi_def_cfa_offset 16
-	.cfi_offset x29, -16
-	.cfi_offset x30, -8
-	mov	x29, sp
+	enter	16
 	mov	x0, xzr
 	bl	usched__has_sme
 	cbz	x0, 3f
@@ -391,12 +360,7 @@ function usched__commit
 	.inst	0xd51bd0bf                      /* msr tpidr2_el0, xzr */
 	.inst	0xd503447f                      /* smstop za */
 3:
-	ldp	x29, x30, [sp], #16
-	.cfi_def_cfa_offset 0
-	.cfi_restore x29
-	.cfi_restore x30
-	hint	#29                             /* autiasp */
-	.cfi_negate_ra_state
+	leave	16
 	ret
 end usched__commit
 
