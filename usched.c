@@ -122,7 +122,7 @@ enum {
 	SLACK        = sizeof(void *) < DISPATCH_DEEP_UNIT ? DISPATCH_DEEP_UNIT : 0,
 };
 
-_Static_assert(ARCH_LOAD == 2 && ARCH_LAUNCH == 3, "OP_LOAD and OP_LAUNCH in arch/");
+_Static_assert(ARCH_LOAD == OP_LOAD && ARCH_LAUNCH == OP_LAUNCH, "arch/offsets.h");
 #ifdef S_FUNC
 _Static_assert(offsetof(struct usched, s_func) == S_FUNC
 		   && offsetof(struct usched, s_arg) == S_ARG

@@ -23,8 +23,6 @@
 #include "macros.h"
 #include "offsets.h"
 
-#define OP_LOAD         2               /* ARCH_LOAD */
-#define OP_LAUNCH       3               /* ARCH_LAUNCH */
 #define CONTEXT_PC      440             /* bytes, in ucontext_t */
 #define FRAME           160
 #define AT_HWCAP2       26
@@ -132,9 +130,7 @@ function usched__handover, visibility=protected
 
 .Lfit:
 	bl	usched__fit
-	cbz	w0, .Lagain_u
-	b	.Lreturn
-.Lagain_u:
+	cbnz	w0, .Lreturn
 	mov	x0, x3
 	b	.Lagain
 

@@ -32,8 +32,6 @@
 #include "macros.h"
 #include "offsets.h"
 
-#define OP_LOAD         2               /* ARCH_LOAD */
-#define OP_LAUNCH       3               /* ARCH_LAUNCH */
 #define CONTEXT_PC      92              /* in ucontext_t */
 #define FRAME           104
 #define RETURN_AT       100
@@ -87,6 +85,13 @@
 	frame_saved
 .endm
 
+/* After a call that has filled the struct arch_jump at SP: goes where that says. */
+.macro	take_jump
+	ldr	r0, [sp]
+	ldr	r1, [sp, #4]
+	b	usched__jump
+.endm
+
 	.text
 
 /*
@@ -133,9 +138,7 @@ function usched__handover, visibility=protected
 	str	r3, [r7]
 	mov	sp, r12                         /* R5; its frame is like the other */
 
-	.globl	usched__resumed
-	.hidden	usched__resumed
-usched__resumed:
+	entry	usched__resumed
 .Lresumed:
 	mov	r0, #0
 .Lreturn:
@@ -171,9 +174,7 @@ usched__resumed:
 	.cfi_adjust_cfa_offset JUMP
 	mov	r0, sp
 	bl	usched__go
-	ldr	r0, [sp]
-	ldr	r1, [sp, #4]
-	b	usched__jump
+	take_jump
 end usched__handover
 
 /*
@@ -189,9 +190,7 @@ function usched__switch
 	.cfi_adjust_cfa_offset JUMP
 	mov	r0, sp
 	blx	r3
-	ldr	r0, [sp]
-	ldr	r1, [sp, #4]
-	b	usched__jump
+	take_jump
 end usched__switch
 
 /* r0 aj_at, r1 aj_op. */
@@ -236,9 +235,7 @@ function usched__launch
 	sub	sp, sp, #JUMP
 	mov	r0, sp
 	bl	usched__end
-	ldr	r0, [sp]
-	ldr	r1, [sp, #4]
-	b	usched__jump
+	take_jump
 end usched__launch
 
 /* r0 a blocked thread, which calls usched__visited(), for unwinders. */
@@ -253,9 +250,7 @@ function usched__below
 	mov	r0, sp
 	mov	r1, #0
 	bl	usched__visited
-	ldr	r0, [sp]
-	ldr	r1, [sp, #4]
-	b	usched__jump
+	take_jump
 end usched__below
 
 /* _Noreturn void usched__exit(void); */
@@ -265,9 +260,7 @@ function usched__exit
 	sub	sp, sp, #JUMP
 	mov	r0, sp
 	bl	usched__finish
-	ldr	r0, [sp]
-	ldr	r1, [sp, #4]
-	b	usched__jump
+	take_jump
 end usched__exit
 
 /* uint64_t usched__control(void); */

@@ -28,8 +28,6 @@
 #include "offsets.h"
 
 #define RETURN_AT       16
-#define OP_LOAD         2               /* ARCH_LOAD */
-#define OP_LAUNCH       3               /* ARCH_LAUNCH */
 #define CONTEXT_EIP     76              /* in ucontext_t */
 #define ROOM            24              /* three arguments and a struct arch_jump */
 #define JUMP            16              /* the offset of the struct arch_jump there */
@@ -70,10 +68,11 @@
 	movl	%eax, (%esp)
 .endm
 
-/* After such a call: eax aj_at, edx aj_op. */
+/* After such a call: goes where the struct says. */
 .macro	take_jump
 	movl	4(%eax), %edx
 	movl	(%eax), %eax
+	jmp	usched__jump
 .endm
 
 	.text
@@ -120,9 +119,7 @@ function usched__handover, visibility=protected
 	movl	%eax, (%edx)
 	movl	%ecx, %esp                      /* R5; its frame is like the other */
 
-	.globl	usched__resumed
-	.hidden	usched__resumed
-usched__resumed:
+	entry	usched__resumed
 	xorl	%eax, %eax
 .Lreturn:
 	.cfi_remember_state
@@ -155,7 +152,6 @@ usched__resumed:
 	movl	%edi, 8(%esp)
 	call	usched__go
 	take_jump
-	jmp	usched__jump
 end usched__handover
 
 /*
@@ -173,7 +169,6 @@ function usched__switch
 	movl	%edx, 8(%esp)
 	call	*%ecx
 	take_jump
-	jmp	usched__jump
 end usched__switch
 
 /* eax aj_at, edx aj_op. */
@@ -224,7 +219,6 @@ function usched__launch
 	movl	%eax, (%esp)
 	call	usched__end
 	take_jump
-	jmp	usched__jump
 end usched__launch
 
 /* eax a blocked thread, which calls usched__visited(), for unwinders. */
@@ -239,7 +233,6 @@ function usched__below
 	movl	$0, 4(%esp)
 	call	usched__visited
 	take_jump
-	jmp	usched__jump
 end usched__below
 
 /* _Noreturn void usched__exit(void); */
@@ -248,7 +241,6 @@ function usched__exit
 	make_room
 	call	usched__finish
 	take_jump
-	jmp	usched__jump
 end usched__exit
 
 /*

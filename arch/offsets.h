@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * offsets.h: the offsets of members that the assembly uses. usched.c checks the numbers.
- * For 32 bits there are two sets, as i386 aligns numbers of 64 bits to 4 bytes.
+ * offsets.h: the offsets of members and the values of aj_op that the assembly uses.
+ * usched.c checks the numbers. For 32 bits there are two sets, as i386 aligns numbers of
+ * 64 bits to 4 bytes.
  */
 #ifndef USCHED_OFFSETS_H
 #define USCHED_OFFSETS_H
+
+#define OP_LOAD         2
+#define OP_LAUNCH       3
 
 #if defined(__LP64__)
 #define S_FUNC          504

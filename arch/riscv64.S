@@ -25,8 +25,6 @@
 #include "macros.h"
 #include "offsets.h"
 
-#define OP_LOAD         2               /* ARCH_LOAD */
-#define OP_LAUNCH       3               /* ARCH_LAUNCH */
 #define CONTEXT         176             /* pc x1 ... x31 in ucontext_t */
 #define FRAME           208
 
@@ -93,9 +91,7 @@ function usched__handover, visibility=protected
 	sw	t4, (t2)
 	mv	sp, t5                          /* R5; both frames have the same form */
 
-	.globl	usched__resumed
-	.hidden	usched__resumed
-usched__resumed:
+	entry	usched__resumed
 	li	a0, 0
 .Lreturn:
 	.irp	i, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11

@@ -31,8 +31,6 @@
 #include "offsets.h"
 
 #define RETURN_AT       48
-#define OP_LOAD         2               /* ARCH_LOAD */
-#define OP_LAUNCH       3               /* ARCH_LAUNCH */
 #define CONTEXT_RIP     168             /* bytes, in ucontext_t */
 
 .macro	push_frame
