@@ -63,20 +63,90 @@ const char usched__control_low[] = "the rounding direction", usched__control_hig
 
 enum { FRAME_SAVED, RESUME, LAUNCH, TO_VISIT }; /* results of setjmp */
 
-typedef int descend_fn(struct frame *f, arch_next_fn *next, void *arg);
+UNWATCHED static struct frame **mark_at(char *top)
+{
+	return (struct frame **)(void *)top - STACK_GROWS_UP;
+}
+
+UNWATCHED static _Noreturn void resume(char *top)
+{
+	_longjmp((*mark_at(top))->fr_env, RESUME);
+}
+
+UNWATCHED static void load_frames(void *top)
+{
+	usched__load();
+	resume((char *)top);
+}
+
+UNWATCHED static void load_visited(void *top)
+{
+	usched__load();
+	_longjmp((*mark_at((char *)top))->fr_env, TO_VISIT);
+}
+
 typedef void sink_fn(char *sp, void (*then)(void *), void *arg);
-
-static descend_fn descend;
-static _Noreturn void jump(struct arch_jump j);
 static sink_fn sink;
-static void load_frames(void *top);
-static void load_visited(void *top);
-static void start(void *home);
-static _Noreturn void resume(char *top);
-static char *home_of(const struct ustack *u);
-
-static descend_fn *const volatile call_descend = descend;
 static sink_fn *const volatile call_sink = sink;
+
+/* Calls then(arg) with all its frame below sp, and does not return. */ /* R5 */
+UNWATCHED static void sink(char *sp, void (*then)(void *), void *arg)
+{
+	volatile char step[256];
+
+	step[0] = 0;
+	if (stack_is_deeper((void *)(uintptr_t)step, sp)) /* so are callees' frames */
+		then(arg);
+	else
+		call_sink(sp, then, arg);
+	step[0] = 1;                            /* no tail call */
+}
+
+UNWATCHED static _Noreturn void jump(struct arch_jump j)
+{
+	struct ustack *u = (struct ustack *)j.aj_at;
+	struct frame *home;
+
+	if (j.aj_op <= 0)
+		resume((char *)j.aj_at);
+	if (j.aj_op == ARCH_RESUME)
+		resume(u->u_top);
+	if (j.aj_op == ARCH_LOAD)
+		call_sink(usched__top(u), load_frames, usched__top(u));
+	if (j.aj_op == ARCH_VISIT)
+		call_sink(usched__top(u), load_visited, usched__top(u));
+	home = *mark_at(u->u_stack->k_sched->s_home);
+	home->fr_launch = u;
+	_longjmp(home->fr_env, LAUNCH);
+}
+
+/* Sinking from home overwrote the mark. It is above this frame again. */
+UNWATCHED static void start(void *home)
+{
+	struct frame *f = (struct frame *)home;
+	const struct usched *s = f->fr_launch->u_stack->k_sched;
+
+	*mark_at(s->s_home) = f;
+	s->s_func(s->s_arg);
+	jump(usched__end());
+}
+
+/* All of usched__switch()'s frame is above `mark'. */
+UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
+{
+	struct frame *mark = f;
+	char *top = (char *)(&mark + STACK_GROWS_UP);
+	struct arch_jump j = next(top, arg);
+
+	if (j.aj_op <= 0 && j.aj_at == top)
+		return (int)j.aj_op;
+	if (j.aj_op == ARCH_RESUME && ((const struct ustack *)j.aj_at)->u_top == top)
+		return 0;
+	jump(j);
+}
+
+static int (*const volatile call_descend)(struct frame *f, arch_next_fn *next,
+					  void *arg) = descend;
 
 UNWATCHED int usched__switch(arch_next_fn *next, void *arg)
 {
@@ -157,87 +227,4 @@ int usched__probe(void)
 /* Not told in C: see doc/guarantees.md. */
 void usched__commit(void)
 {
-}
-
-/* All of usched__switch()'s frame is above `mark'. */
-UNWATCHED static int descend(struct frame *f, arch_next_fn *next, void *arg)
-{
-	struct frame *mark = f;
-	char *top = (char *)(&mark + STACK_GROWS_UP);
-	struct arch_jump j = next(top, arg);
-
-	if (j.aj_op <= 0 && j.aj_at == top)
-		return (int)j.aj_op;
-	if (j.aj_op == ARCH_RESUME && ((const struct ustack *)j.aj_at)->u_top == top)
-		return 0;
-	jump(j);
-}
-
-UNWATCHED static struct frame **mark_at(char *top)
-{
-	return (struct frame **)(void *)top - STACK_GROWS_UP;
-}
-
-UNWATCHED static void jump(struct arch_jump j)
-{
-	struct ustack *u = (struct ustack *)j.aj_at;
-	struct frame *home;
-
-	if (j.aj_op <= 0)
-		resume((char *)j.aj_at);
-	if (j.aj_op == ARCH_RESUME)
-		resume(u->u_top);
-	if (j.aj_op == ARCH_LOAD)
-		call_sink(usched__top(u), load_frames, usched__top(u));
-	if (j.aj_op == ARCH_VISIT)
-		call_sink(usched__top(u), load_visited, usched__top(u));
-	home = *mark_at(home_of(u));
-	home->fr_launch = u;
-	_longjmp(home->fr_env, LAUNCH);
-}
-
-UNWATCHED static char *home_of(const struct ustack *u)
-{
-	return u->u_stack->k_sched->s_home;
-}
-
-/* Calls then(arg) with all its frame below sp, and does not return. */ /* R5 */
-UNWATCHED static void sink(char *sp, void (*then)(void *), void *arg)
-{
-	volatile char step[256];
-
-	step[0] = 0;
-	if (stack_is_deeper((void *)(uintptr_t)step, sp)) /* so are callees' frames */
-		then(arg);
-	else
-		call_sink(sp, then, arg);
-	step[0] = 1;                            /* no tail call */
-}
-
-UNWATCHED static void load_frames(void *top)
-{
-	usched__load();
-	resume((char *)top);
-}
-
-UNWATCHED static void load_visited(void *top)
-{
-	usched__load();
-	_longjmp((*mark_at((char *)top))->fr_env, TO_VISIT);
-}
-
-/* Sinking from home overwrote the mark. It is above this frame again. */
-UNWATCHED static void start(void *home)
-{
-	struct frame *f = (struct frame *)home;
-	const struct usched *s = f->fr_launch->u_stack->k_sched;
-
-	*mark_at(s->s_home) = f;
-	s->s_func(s->s_arg);
-	jump(usched__end());
-}
-
-UNWATCHED static void resume(char *top)
-{
-	_longjmp((*mark_at((char *)top))->fr_env, RESUME);
 }
