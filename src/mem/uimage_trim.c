@@ -21,9 +21,6 @@
  * A huge page that is dropped in part would come back whole, since khugepaged fills the
  * holes. So an arena with holes has no huge pages.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* madvise */
-#endif
 #include "image.h"
 #include "../base/lock.h"
 

@@ -22,9 +22,6 @@
  * Only the running thread can be in a region, so each dispatcher has one place for the
  * state of a region. give_way() keeps the state in its frame while other threads run.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* for sigset_t */
-#endif
 #include "../../upreempt.h"
 
 #include <errno.h>

@@ -7,9 +7,6 @@
  *
  * list_lock of uprocs.c is taken before r_lock, and r_lock before p_lock.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
-#endif
 #include "../../uproc.h"
 
 #include <stdlib.h>

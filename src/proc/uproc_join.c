@@ -26,9 +26,6 @@
  *    event or a native thread has announced a wake. uprocs_hold() announces a wake, and
  *    so does a join (not a destroy) with a deadline.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
-#endif
 #include <stdlib.h>
 
 #include "../base/cancel.h"

@@ -8,9 +8,6 @@
  * A ring has room for all threads of its processor, so making a thread runnable cannot
  * fail. The room is made when a thread is started.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -4,9 +4,6 @@
  * file decides how often a processor looks. The policy chooses the next thread. If there
  * is none, the processor sleeps in uproc_park.c.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
-#endif
 #include "policy.h"
 #include "proc.h"
 #include "../base/when.h"
