@@ -133,7 +133,7 @@ static inline void *uproc_room(const struct uproc_thread *t)
 	return uproc_rest(t) + 1;
 }
 
-/* The own stack of a thread that is started with h_stack: see uproc_alone.c. */
+/* The own stack of a thread that is started with h_stack: see uproc_stacks.c. */
 struct uproc_alone;
 
 struct uproc_alones {

@@ -111,7 +111,7 @@ void usched__drop_stack(struct usched_stack *k);
 void usched__take_stack(struct usched *s, struct usched_stack *k);
 
 /*
- * For uproc_alone.c: own stacks, which threads bring along.
+ * For uproc_stacks.c: own stacks, which threads bring along.
  *
  * usched__make_stack() makes memory an own stack that belongs to no dispatcher. `s' is
  * the dispatcher whose threads will probably use the stack. *colour counts own stacks.

@@ -3,11 +3,10 @@
  * proc.h: what the modules of processors share; private to them. uproc.h has the
  * picture. Each module calls only those above it in this list:
  *
- *	uproc_stacks.c  stacks that threads share
+ *	uproc_stacks.c  stacks: those that threads share, and those of h_stack
  *	uproc_ring.c    runnable threads, records and the inbox; the observer's table
  *	uproc_name.c    names of threads
  *	uproc_local.c   whether a thread's frames depend on its native thread
- *	uproc_alone.c   own stacks, those of h_stack
  *	uproc_layout.c  where a reader of the process's memory finds threads
  *	uproc_move.c    threads that move
  *	uproc_mail.c    mail
@@ -72,12 +71,44 @@ static inline bool uproc__is_driven(const struct uprocs *r)
  */
 UPROC_PRIVATE int uproc__add_stacks(struct uproc *p);
 
-/* Sets s_grow. A launch that finds no vacant stack then adds stacks, up to c_stacks. */
+/* Sets s_grow, as uproc__add_stacks() does unless memory is short. A launch that finds no
+   vacant stack then adds stacks, up to c_stacks. */
 UPROC_PRIVATE void uproc__set_grow(struct uproc *p);
 
 /* The call-back s_has_stack. Returns 2 if `address' is on a stack of `s', 1 if it is on a
    stack of another processor of the scheduler, otherwise 0. */
 UPROC_PRIVATE int uproc__find_stack(const struct usched *s, const void *address);
+
+/*
+ * Counts one more thread with an own stack, and takes a stack for that thread. `size' is
+ * in bytes, or USTACK_OWN.
+ * Returns 0; -EAGAIN if c_alone threads have own stacks already; -ENOMEM.
+ */
+UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
+				    struct usched_stack **stack);
+
+/* Gives back an own stack whose thread was not started. */
+UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
+
+/* Makes vacant the own stacks of threads that have ended on `p', except the stack that
+   the caller runs on. */
+UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
+
+/* Frees all own stacks, after all threads have ended. */
+UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
+
+/* Ends a period. uproc__drop_alones() is to unmap as many own stacks as were vacant
+   during the whole period. */
+UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o);
+
+/* Unmaps some of these stacks. Returns whether more of them are to be unmapped. */
+UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
+
+static inline void uproc__take_left(struct uproc *p)
+{
+	if (__builtin_expect(*usched__left(&p->p_sched) != NULL, 0))
+		uproc__sort_left(p);
+}
 
 /* ---- uproc_ring.c ---- */
 
@@ -209,39 +240,6 @@ UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
    an address in a range of `l'. */
 UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
 				      const struct ustack *u);
-
-/* ---- uproc_alone.c ---- */
-
-/*
- * Counts one more thread with an own stack, and takes a stack for that thread. `size' is
- * in bytes, or USTACK_OWN.
- * Returns 0; -EAGAIN if c_alone threads have own stacks already; -ENOMEM.
- */
-UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
-				    struct usched_stack **stack);
-
-/* Gives back an own stack whose thread was not started. */
-UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
-
-/* Makes vacant the own stacks of threads that have ended on `p', except the stack that
-   the caller runs on. */
-UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
-
-/* Frees all own stacks, after all threads have ended. */
-UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
-
-/* Ends a period. uproc__drop_alones() is to unmap as many own stacks as were vacant
-   during the whole period. */
-UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o);
-
-/* Unmaps some of these stacks. Returns whether more of them are to be unmapped. */
-UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
-
-static inline void uproc__take_left(struct uproc *p)
-{
-	if (__builtin_expect(*usched__left(&p->p_sched) != NULL, 0))
-		uproc__sort_left(p);
-}
 
 /* ---- uproc_move.c ---- */
 

@@ -124,7 +124,6 @@ int uproc__make_parts(struct uproc *p)
 
 	p->p_queue = (struct uproc_thread **)calloc(RING_MIN, sizeof *p->p_queue);
 	rc = p->p_queue ? uproc__add_stacks(p) : -ENOMEM;
-	uproc__set_grow(p);
 	p->p_sched.s_has_stack = uproc__find_stack;
 	if (rc == 0 && conf->c_embed)
 		rc = expose_events(p);

@@ -1,10 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc_stacks.c: the stacks of a processor, which its threads share. They are mapped in
- * steps, as launches need them, up to c_stacks. This file knows memory and the
- * dispatcher, but no threads. Own stacks (h_stack) are in uproc_alone.c.
+ * uproc_stacks.c: the stacks of threads. This file knows memory and the dispatcher. The
+ * stacks that the threads of a processor share are mapped in steps, as launches need
+ * them, up to c_stacks. A thread that is started with h_stack has an own stack.
+ *
+ * A start takes a vacant stack, or maps one, before the thread is made. So if memory is
+ * short, the start fails, and nothing later does. All processors share the vacant
+ * stacks. The thread brings its stack to the processor where it begins. The processor
+ * keeps the stack until the thread has ended.
+ *
+ * The end of a thread reduces as_threads at once, so after a join another thread can be
+ * started. The stack becomes vacant later, since s_next and the sleep of a processor run
+ * on the stack of the thread that ended last. uproc__sort_left() is called again until
+ * the processor has left that stack.
+ *
+ * There are at most c_alone own stacks, plus two for each processor, since some stacks
+ * have lost their thread and are not vacant yet. Stacks that stay vacant for a period
+ * are unmapped, in steps.
  */
+#include <stdlib.h>
+
+#include "../../arch/arch.h"
+#include "../core/direction.h"
 #include "proc.h"
+
+enum {
+	FITS = 16,                      /* vacant stacks that a search looks at */
+	DROP = 32,                      /* stacks that are unmapped in a step */
+};
+
+/* ---- Shared stacks ---- */
 
 static int map_stacks(struct uproc *p, unsigned n)
 {
@@ -18,38 +43,11 @@ static int map_stacks(struct uproc *p, unsigned n)
 	return 0;
 }
 
-static int add_stack(struct uproc *p, struct uimage_stacks *stacks)
+/* The call-back s_grow: a launch has found no vacant stack, so this adds some. */
+static void grow(struct usched *s)
 {
-	void *base = uimage_stacks_base(stacks, stacks->is_count - p->p_unused);
-	int rc = usched_add_stack(&p->p_sched, base, stacks->is_size);
-
-	if (rc == 0) {
-		p->p_unused--;
-	} else {                                /* only the first add can fail */
-		__atomic_store_n(&p->p_steps, p->p_steps - 1, __ATOMIC_RELEASE);
-		uimage_stacks_unmap(stacks);
-	}
-	return rc;
+	uproc__add_stacks(uproc_from(s));
 }
-
-int uproc__add_stacks(struct uproc *p)
-{
-	const struct uprocs_conf *conf = &p->p_procs->r_conf;
-	unsigned have = p->p_sched.s_stacks, more = have ? have : p->p_procs->r_stacks;
-	int rc = 0;
-
-	if (conf->c_stacks == USCHED_NATIVE)
-		return 0;
-	if (more > conf->c_stacks - have)
-		more = conf->c_stacks - have;
-	if (p->p_unused == 0)
-		rc = map_stacks(p, have ? more : p->p_procs->r_mapped);
-	for (; rc == 0 && more > 0; more--)
-		rc = add_stack(p, &p->p_stacks[p->p_steps - 1]);
-	return rc == -ENOTSUP ? 0 : rc;         /* threads use the native stack */
-}
-
-static void grow(struct usched *s);
 
 void uproc__set_grow(struct uproc *p)
 {
@@ -59,14 +57,29 @@ void uproc__set_grow(struct uproc *p)
 	p->p_sched.s_grow = more ? grow : NULL;
 }
 
-/* The call-back s_grow: a launch has found no vacant stack, so this adds some. */
-static void grow(struct usched *s)
+int uproc__add_stacks(struct uproc *p)
 {
-	struct uproc *p = uproc_from(s);
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
+	unsigned have = p->p_sched.s_stacks, more = have ? have : p->p_procs->r_stacks;
+	const struct uimage_stacks *k;
+	int rc = 0;
 
-	s->s_grow = NULL;
-	if (uproc__add_stacks(p) == 0)
-		uproc__set_grow(p);
+	p->p_sched.s_grow = NULL;
+	if (conf->c_stacks == USCHED_NATIVE || usched__probe() == 0)
+		return 0;                       /* threads use the native stack */
+	if (more > conf->c_stacks - have)
+		more = conf->c_stacks - have;
+	if (p->p_unused == 0)
+		rc = map_stacks(p, have ? more : p->p_procs->r_mapped);
+	if (rc)
+		return rc;
+	k = &p->p_stacks[p->p_steps - 1];
+	for (; more > 0; more--, p->p_unused--)         /* cannot fail here */
+		usched_add_stack(&p->p_sched,
+				 uimage_stacks_base(k, k->is_count - p->p_unused),
+				 k->is_size);
+	uproc__set_grow(p);
+	return 0;
 }
 
 /* Returns whether `address' is on a stack of `p', which may add stacks meanwhile. */
@@ -99,4 +112,203 @@ int uproc__find_stack(const struct usched *s, const void *address)
 			return p == self ? 2 : 1;
 	}
 	return 0;
+}
+
+/* ---- Own stacks ---- */
+
+/* Describes an own stack, and is allocated on the heap. */
+struct uproc_alone {
+	struct usched_stack *al_stack;
+	struct uimage_stacks al_map;
+	struct uproc_alone  *al_other;   /* the next in the list of all */
+	struct uproc_alone **al_at;      /* the pointer to this stack in that list */
+	struct uproc_alone  *al_vacant;  /* the next vacant stack */
+};
+
+/* Adds n to as_vacants, under as_lock; has_spares() reads as_vacants without the lock. */
+static void count_vacant(struct uproc_alones *o, int n)
+{
+	__atomic_store_n(&o->as_vacants, o->as_vacants + (unsigned)n, __ATOMIC_RELAXED);
+}
+
+/* Makes `a' vacant, under as_lock. */
+static void put_alone(struct uproc_alones *o, struct uproc_alone *a)
+{
+	a->al_vacant = o->as_vacant;
+	o->as_vacant = a;
+	count_vacant(o, 1);
+}
+
+/* USCHED_ALONE marks a stack whose thread has ended and still counts in as_threads. */
+__attribute__((noinline))
+void uproc__sort_left(struct uproc *p)
+{
+	struct usched_stack **left = usched__left(&p->p_sched), *k = *left, *next;
+	struct uproc_alones *o = &p->p_procs->r_alones;
+	const char *here = (const char *)__builtin_frame_address(0);
+
+	lock(&o->as_lock);
+	for (*left = NULL; k; k = next) {
+		next = k->k_next;
+		o->as_threads -= (k->k_stays & USCHED_ALONE) != 0;
+		k->k_stays = 0;
+		if (stack_depth(k->k_bottom, here) <= k->k_size) {
+			k->k_next = *left;
+			*left = k;
+		} else {
+			put_alone(o, (struct uproc_alone *)k->k_owner);
+		}
+	}
+	unlock(&o->as_lock);
+}
+
+/* Takes a vacant stack of `size' bytes or more, under as_lock. Returns NULL if the first
+   FITS vacant stacks are smaller. */
+static struct uproc_alone *take_vacant(struct uproc_alones *o, size_t size)
+{
+	struct uproc_alone **at = &o->as_vacant, *a = NULL;
+
+	for (int i = 0; i < FITS && *at && !a; i++) {
+		if ((*at)->al_map.is_size >= size)
+			a = *at;
+		else
+			at = &(*at)->al_vacant;
+	}
+	if (!a)
+		return NULL;
+	*at = a->al_vacant;
+	count_vacant(o, -1);
+	if (o->as_vacants < o->as_least)
+		o->as_least = o->as_vacants;
+	return a;
+}
+
+static void unmap_alone(struct uproc_alone *a)
+{
+	usched__end_stack(a->al_stack);
+	uimage_stacks_unmap(&a->al_map);
+	free(a);
+}
+
+static void drop_vacant(struct uproc_alones *o, unsigned n)
+{
+	struct uproc_alone *a;
+
+	do {
+		lock(&o->as_lock);
+		a = o->as_vacant;
+		if (a) {
+			o->as_vacant = a->al_vacant;
+			count_vacant(o, -1);
+			o->as_count--;
+			*a->al_at = a->al_other;
+			if (a->al_other)
+				a->al_other->al_at = a->al_at;
+		}
+		if (o->as_drop > 0)
+			__atomic_store_n(&o->as_drop, a ? o->as_drop - 1 : 0,
+					 __ATOMIC_RELAXED);
+		unlock(&o->as_lock);
+		if (a)
+			unmap_alone(a);
+	} while (a && --n > 0);
+}
+
+static struct uproc_alone *map_alone(struct uproc *p, size_t size)
+{
+	struct uproc_alones *o = &p->p_procs->r_alones;
+	struct uproc_alone *a = (struct uproc_alone *)malloc(sizeof *a);
+
+	if (!a)
+		return NULL;
+	if (uimage_stacks_map(&a->al_map, 1, size)) {
+		free(a);
+		return NULL;
+	}
+	lock(&o->as_lock);
+	a->al_stack = usched__make_stack(&p->p_sched, uimage_stacks_base(&a->al_map, 0),
+					a->al_map.is_size, &o->as_colour);
+	a->al_stack->k_owner = a;
+	a->al_other = o->as_all;
+	a->al_at = &o->as_all;
+	if (a->al_other)
+		a->al_other->al_at = &a->al_other;
+	o->as_all = a;
+	o->as_count++;
+	unlock(&o->as_lock);
+	return a;
+}
+
+int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack)
+{
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
+	struct uproc_alones *o = &p->p_procs->r_alones;
+	struct uproc_alone *a = NULL;
+	bool full, many;
+
+	if (size == USTACK_OWN)
+		size = conf->c_stack_size;
+	lock(&o->as_lock);
+	full = o->as_threads >= conf->c_alone;
+	many = o->as_count >= conf->c_alone + (uint64_t)2 * conf->c_processors;
+	if (!full) {
+		o->as_threads++;
+		a = take_vacant(o, size);
+	}
+	unlock(&o->as_lock);
+	if (full)
+		return -EAGAIN;
+	if (!a && many)
+		drop_vacant(o, 1);
+	if (!a)
+		a = map_alone(p, size);
+	if (a) {
+		*stack = a->al_stack;
+		return 0;
+	}
+	lock(&o->as_lock);
+	o->as_threads--;
+	unlock(&o->as_lock);
+	return -ENOMEM;
+}
+
+void uproc__put_alone(struct uproc *p, struct usched_stack *stack)
+{
+	struct uproc_alones *o = &p->p_procs->r_alones;
+
+	lock(&o->as_lock);
+	o->as_threads--;
+	put_alone(o, (struct uproc_alone *)stack->k_owner);
+	unlock(&o->as_lock);
+}
+
+/* ---- Memory that goes back ---- */
+
+void uproc__age_alones(struct uproc_alones *o)
+{
+	lock(&o->as_lock);
+	__atomic_store_n(&o->as_drop, o->as_least, __ATOMIC_RELAXED);
+	o->as_least = o->as_vacants;
+	unlock(&o->as_lock);
+}
+
+bool uproc__drop_alones(struct uproc_alones *o)
+{
+	unsigned n = GET(o->as_drop);
+
+	if (n == 0)
+		return false;
+	drop_vacant(o, n < DROP ? n : DROP);
+	return GET(o->as_drop) > 0;
+}
+
+void uproc__unmap_alones(struct uproc_alones *o)
+{
+	struct uproc_alone *next;
+
+	for (struct uproc_alone *a = o->as_all; a; a = next) {
+		next = a->al_other;
+		unmap_alone(a);
+	}
+	pthread_mutex_destroy(&o->as_lock);
 }
