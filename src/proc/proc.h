@@ -14,9 +14,8 @@
  *	uproc_tidy.c    memory that goes back to the system
  *	uproc_park.c    native threads, and how they park
  *	uproc_join.c    the end of threads, joins
- *	uproc_run.c     looks for events, yields
  *	uproc_start.c   places and starts
- *	uproc.c         a processor: how it is made and freed
+ *	uproc.c         a processor: looks for events, yields, how it is made and freed
  *	uprocs.c        schedulers: their configuration, start and end, the list of all
  */
 #ifndef USCHED_PRIVATE_PROC_H
@@ -408,11 +407,6 @@ UPROC_PRIVATE void uproc__done(struct usched *s, struct ustack *u);
 UPROC_PRIVATE int  uproc__detach(struct usched *s, struct ustack *u);
 UPROC_PRIVATE int  uproc__join(struct usched *s, struct ustack *u, void **value,
 			       int64_t deadline);
-
-/* ---- uproc_run.c ---- */
-
-/* The call-back s_yield. */
-UPROC_PRIVATE int uproc__yield(struct usched *s);
 
 /* ---- uproc_start.c ---- */
 

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uproc.c: processors: how they are made and freed, and which functions of the other
- * modules a dispatcher calls. uproc.h has the picture, and the functions that run most
- * often. proc.h names the other modules, which have the invariants. Only uprocs.c calls
- * this file.
+ * uproc.c: processors: what they do between threads, how they are made and freed, and
+ * which functions of the other modules a dispatcher calls. uproc.h has the picture, and
+ * the functions that run most often. proc.h names the other modules, which have the
+ * invariants. Only uprocs.c and policies call this file.
  *
  * list_lock of uprocs.c is taken before r_lock, and r_lock before p_lock.
  */
-#include "../../uproc.h"
-
 #include <stdlib.h>
 
+#include "policy.h"
 #include "proc.h"
 #include "../core/stress.h"
 #include "../base/when.h"
@@ -19,7 +18,71 @@
 enum {
 	RING_MIN   = 64,                /* threads in the smallest ring */
 	NUMBER_MAX = UINT16_MAX,        /* the highest s_number */
+	LOOK_TIME  = 500000,            /* ns from a look for events to the next */
 };
+
+/* ---- Between threads ---- */
+
+/*
+ * Decides when the next look for events is due. If each thread computed for a
+ * millisecond, a timer could be late by UPROC_LOOK milliseconds. So the interval from
+ * look to look, in dispatches, shrinks if the last interval took longer than LOOK_TIME.
+ * Otherwise it doubles.
+ */
+static void set_turn(struct uproc *p)
+{
+	int64_t interval = UPROC_LOOK, looked = p->p_looked;
+
+	if (p->p_sched.s_events || p->p_moves) {
+		p->p_looked = when_now();
+		policy_measure(&p->p_load, p->p_looked,
+			       p->p_sched.s_stats.st_switches);
+		interval = 2 * p->p_interval;
+		if (looked && p->p_looked - looked > LOOK_TIME)
+			interval = p->p_interval * LOOK_TIME / (p->p_looked - looked);
+		if (interval > UPROC_LOOK)
+			interval = UPROC_LOOK;
+		if (interval == 0)
+			interval = 1;
+	}
+	p->p_interval = p->p_left = (uint8_t)interval;
+	p->p_sched.s_turn = p->p_sched.s_stats.st_switches + (uint64_t)interval;
+}
+
+/* Looks for events while threads are ready. Returns whether usched_run() is to return. */
+bool uproc_look(struct uproc *p)
+{
+	const struct uprocs *r = p->p_procs;
+
+	set_turn(p);
+	uproc__look_at_observer(p);
+	UPROC_COUNT(p->p_looked_for, 1);
+	uproc_poll(p, UEVENTS_LOOK);
+	p->p_barren = 0;
+	uproc__return_stacks(p);
+	uproc__take_left(p);
+	uproc__share(p);
+	p->p_waits = p->p_tail;
+	uproc__tidy(p);
+	return LOAD(r->r_stop)
+		|| (r->r_deadline != INT64_MAX && when_now() >= r->r_deadline);
+}
+
+static int yield(struct usched *s)
+{
+	struct uproc *p = uproc_from(s);
+	int rc;
+
+	p->p_intent = UPROC_YIELD;
+	if (s->s_events || uproc__is_wanted(p))
+		p->p_left = 1;                  /* so that uproc_looks() is true */
+	rc = ustack_block();
+	if (rc)
+		p->p_intent = UPROC_BLOCK;
+	return rc;
+}
+
+/* ---- A dispatcher and its parts ---- */
 
 static void queue_up(struct usched *s, struct ustack *u)
 {
@@ -37,7 +100,7 @@ static struct usched_calls calls_of(const struct uproc *p,
 		.s_free         = uproc__free_image,
 		.s_done         = uproc__done,
 		.s_wake         = uproc__wake,
-		.s_yield        = uproc__yield,
+		.s_yield        = yield,
 		.s_start        = uproc__start_beside,
 		.s_cancel       = uproc__cancel,
 		.s_detach       = uproc__detach,
