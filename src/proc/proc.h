@@ -26,10 +26,12 @@
 #include "../core/core.h"
 #include "../core/observer.h"
 
+#pragma GCC visibility push(hidden)
+
 /* Marks: addresses that differ from those of all threads. The first three stand in
    re_joiner, the last three in p_inbox. */
 enum { UPROC_MARKS = 6 };
-extern struct uproc_thread uproc__marks[UPROC_MARKS] UPROC_PRIVATE;
+extern struct uproc_thread uproc__marks[UPROC_MARKS];
 #define ENDED    (&uproc__marks[0])
 #define TAKEN    (&uproc__marks[1])     /* the thread ended, and its joiner frees it */
 #define DETACHED ((struct uproc_thread *)NULL)
@@ -68,40 +70,39 @@ static inline bool uproc__is_driven(const struct uprocs *r)
  * Doubles the number of stacks, up to c_stacks. The head of a stack that is added takes a
  * page; a stack that is only mapped takes no memory. Returns 0 or -ENOMEM.
  */
-UPROC_PRIVATE int uproc__add_stacks(struct uproc *p);
+int uproc__add_stacks(struct uproc *p);
 
 /* Sets s_grow, as uproc__add_stacks() does unless memory is short. A launch that finds no
    vacant stack then adds stacks, up to c_stacks. */
-UPROC_PRIVATE void uproc__set_grow(struct uproc *p);
+void uproc__set_grow(struct uproc *p);
 
 /* The call-back s_has_stack. Returns 2 if `address' is on a stack of `s', 1 if it is on a
    stack of another processor of the scheduler, otherwise 0. */
-UPROC_PRIVATE int uproc__find_stack(const struct usched *s, const void *address);
+int uproc__find_stack(const struct usched *s, const void *address);
 
 /*
  * Counts one more thread with an own stack, and takes a stack for that thread. `size' is
  * in bytes, or USTACK_OWN.
  * Returns 0; -EAGAIN if c_alone threads have own stacks already; -ENOMEM.
  */
-UPROC_PRIVATE int uproc__take_alone(struct uproc *p, size_t size,
-				    struct usched_stack **stack);
+int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack);
 
 /* Gives back an own stack whose thread was not started. */
-UPROC_PRIVATE void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
+void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
 
 /* Makes vacant the own stacks of threads that have ended on `p', except the stack that
    the caller runs on. */
-UPROC_PRIVATE void uproc__sort_left(struct uproc *p);
+void uproc__sort_left(struct uproc *p);
 
 /* Frees all own stacks, after all threads have ended. */
-UPROC_PRIVATE void uproc__unmap_alones(struct uproc_alones *o);
+void uproc__unmap_alones(struct uproc_alones *o);
 
 /* Ends a period. uproc__drop_alones() is to unmap as many own stacks as were vacant
    during the whole period. */
-UPROC_PRIVATE void uproc__age_alones(struct uproc_alones *o);
+void uproc__age_alones(struct uproc_alones *o);
 
 /* Unmaps some of these stacks. Returns whether more of them are to be unmapped. */
-UPROC_PRIVATE bool uproc__drop_alones(struct uproc_alones *o);
+bool uproc__drop_alones(struct uproc_alones *o);
 
 static inline void uproc__take_left(struct uproc *p)
 {
@@ -112,10 +113,10 @@ static inline void uproc__take_left(struct uproc *p)
 /* ---- uproc_ring.c ---- */
 
 /* The list of all schedulers, linked by r_other. */
-extern struct uprocs *uproc__schedulers UPROC_PRIVATE;
+extern struct uprocs *uproc__schedulers;
 
 /* The table of what uproc__observe() has registered. */
-extern struct uproc_observer uproc__observer UPROC_PRIVATE;
+extern struct uproc_observer uproc__observer;
 
 /* Returns whether the observer wants calls. Called in each look for events and by senders
    of mail, but not in switches. */
@@ -133,20 +134,20 @@ static inline void uproc__look_at_observer(struct uproc *p)
 
 /* Counts n more threads in p_started, and makes room for n more in the ring of `p'.
    Returns 0 or -ENOMEM. */
-UPROC_PRIVATE int uproc__count_started(struct uproc *p, uint32_t n);
+int uproc__count_started(struct uproc *p, uint32_t n);
 
 /*
  * Counts one more thread of `p', and makes a place for it in the ring. On the native
  * thread of `p' this counts several threads at once, so that the next calls need no
  * atomic instruction. Returns 0 or -ENOMEM.
  */
-UPROC_PRIVATE int uproc__make_place(struct uproc *p);
+int uproc__make_place(struct uproc *p);
 
 /* Returns the number of threads of `p' that have not begun. */
-UPROC_PRIVATE uint32_t uproc__new_of(const struct uproc *p);
+uint32_t uproc__new_of(const struct uproc *p);
 
 /* Puts p_larger in place of the ring of `p'. Some native thread has allocated it. */
-UPROC_PRIVATE void uproc__adopt_room(struct uproc *p);
+void uproc__adopt_room(struct uproc *p);
 
 /* Makes `t' runnable. `t' is new or has moved to `p'. */
 static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
@@ -157,7 +158,7 @@ static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 }
 
 /* The call-back s_unpick: puts the picked thread back to the head of the queue. */
-UPROC_PRIVATE void uproc__unpick(struct usched *s);
+void uproc__unpick(struct usched *s);
 
 /*
  * uproc__get_record() returns a record for a thread of `p', or NULL if there is no
@@ -165,30 +166,29 @@ UPROC_PRIVATE void uproc__unpick(struct usched *s);
  * calling processor, not of `p'. So threads that start each other have records near each
  * other in memory.
  */
-UPROC_PRIVATE struct uproc_thread *uproc__get_record(struct uproc *p);
-UPROC_PRIVATE void uproc__put_record(struct uproc *p, struct uproc_thread *t);
+struct uproc_thread *uproc__get_record(struct uproc *p);
+void uproc__put_record(struct uproc *p, struct uproc_thread *t);
 
 /* The call-backs s_alloc and s_free. */
-UPROC_PRIVATE void *uproc__alloc_image(struct usched *s, struct ustack *u, size_t *size);
-UPROC_PRIVATE void  uproc__free_image(struct usched *s, struct ustack *u, void *image,
-				      size_t size);
+void *uproc__alloc_image(struct usched *s, struct ustack *u, size_t *size);
+void  uproc__free_image(struct usched *s, struct ustack *u, void *image, size_t size);
 
 /* Ends the sleep of `p'. Called after the caller has seen PARKED in the inbox of `p'. */
-UPROC_PRIVATE void uproc__unpark(struct uproc *p);
+void uproc__unpark(struct uproc *p);
 
 /* Pushes `t', which is in no inbox, to the inbox of `p', and unparks `p' if needed. */
-UPROC_PRIVATE void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
+void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
 
 /*
  * Makes `joiner' the joiner of `t'; `joiner' may be the mark DETACHED.
  * Returns 0; 1 if `t' has ended: the caller must then free `t'; -EINVAL if `t' is joined
  * already, or detached.
  */
-UPROC_PRIVATE int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
+int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
 
 /* `t' has ended: tells that to the native thread that joins `t'. Returns false if the
    native thread has given up the join. */
-UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
+bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
 
 /* ---- uproc_name.c ---- */
 
@@ -196,17 +196,17 @@ UPROC_PRIVATE bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
  * Names a thread before its start; the start then sets UPROC_MAIL_NAMED. An empty text
  * gives no name. Returns 0 or -ENOMEM.
  */
-UPROC_PRIVATE int uproc__begin_name(const struct ustack *u, const char *text);
+int uproc__begin_name(const struct ustack *u, const char *text);
 
 /* Drops the name of `u'. `u' has UPROC_MAIL_NAMED and has ended. */
-UPROC_PRIVATE void uproc__forget_name(const struct ustack *u);
+void uproc__forget_name(const struct ustack *u);
 
 /* In the child of a fork: forgets all names, and initializes their lock anew. */
-UPROC_PRIVATE void uproc__forget_names(void);
+void uproc__forget_names(void);
 
 /* The lists of names, linked by nm_next. A thread's address selects the list. */
 enum { UPROC_NAME_LISTS = 4096 };
-extern struct uproc_name *uproc__names[UPROC_NAME_LISTS] UPROC_PRIVATE;
+extern struct uproc_name *uproc__names[UPROC_NAME_LISTS];
 
 struct uproc_name {
 	const struct ustack *nm_thread; /* the thread that has the name */
@@ -230,15 +230,14 @@ struct uproc_locals {
 };
 
 /* True in the child of a fork. Threads that have run then stay: see uproc_local.c. */
-extern bool uproc__local_lost UPROC_PRIVATE;
+extern bool uproc__local_lost;
 
 /* Notes the ranges of the calling native thread. */
-UPROC_PRIVATE void uproc__note_locals(struct uproc_locals *l);
+void uproc__note_locals(struct uproc_locals *l);
 
 /* Returns whether the frames of `u', which has blocked on this native thread, may contain
    an address in a range of `l'. */
-UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
-				      const struct ustack *u);
+bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack *u);
 
 /* ---- uproc_move.c ---- */
 
@@ -246,35 +245,34 @@ UPROC_PRIVATE bool uproc__keeps_local(const struct uproc_locals *l,
  * uproc__ask() asks other processors for threads while `p' is idle, and does not wait for
  * an answer. uproc__stop_asking() withdraws the request at the time `now'.
  */
-UPROC_PRIVATE void uproc__ask(struct uproc *p);
-UPROC_PRIVATE void uproc__stop_asking(struct uproc *p, int64_t now);
+void uproc__ask(struct uproc *p);
+void uproc__stop_asking(struct uproc *p, int64_t now);
 
 /* Gives threads of `p' to processors that ask. */
-UPROC_PRIVATE void uproc__give(struct uproc *p);
+void uproc__give(struct uproc *p);
 
 /*
  * Decides whether the calling processor draws `t', a thread of `o' that the caller
  * wakes. If so, notes in `o' that `t' is to move here. After this call the caller pushes
  * `t' to the inbox of `o'.
  */
-UPROC_PRIVATE void uproc__draw(struct uproc *o, const struct uproc_thread *t);
+void uproc__draw(struct uproc *o, const struct uproc_thread *t);
 
 /* `t' is in the inbox of `p'. Returns the processor that draws `t', or NULL. */
-UPROC_PRIVATE struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t);
+struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t);
 
 /* Moves `t' from `p' to `q', or returns false. `t' is runnable and in no queue. */
-UPROC_PRIVATE bool uproc__follow(struct uproc *p, struct uproc_thread *t,
-				 struct uproc *q);
+bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q);
 
 /* Makes `p' the owner of `t', which has moved here, or was started from elsewhere. */
-UPROC_PRIVATE void uproc__arrive(struct uproc *p, struct uproc_thread *t);
+void uproc__arrive(struct uproc *p, struct uproc_thread *t);
 
 /* `u' has ended. If its stack is another processor's, puts the stack into p_foreign. */
-UPROC_PRIVATE void uproc__leave_stack(struct uproc *p, struct ustack *u);
+void uproc__leave_stack(struct uproc *p, struct ustack *u);
 
 /* Returns the stacks in p_foreign to their processors, except the stack that the caller
    is on. Takes in the stacks of `p' that other processors have returned. */
-UPROC_PRIVATE void uproc__exchange_stacks(struct uproc *p);
+void uproc__exchange_stacks(struct uproc *p);
 
 /* Returns whether a processor asks for threads, and threads of `p' may move. */
 static inline bool uproc__is_wanted(const struct uproc *p)
@@ -313,12 +311,12 @@ static inline void uproc__add_tokens(int32_t *tokens, uint32_t more)
 }
 
 /* `t' has ended and is in no list: tells its joiner, or frees `t' if detached. */
-UPROC_PRIVATE void uproc__settle_thread(struct uproc *p, struct uproc_thread *t);
+void uproc__settle_thread(struct uproc *p, struct uproc_thread *t);
 
 /* The call-backs s_wake, s_cancel and s_interrupt. */
-UPROC_PRIVATE int  uproc__wake(struct usched *s, struct ustack *u);
-UPROC_PRIVATE int  uproc__cancel(struct usched *s, struct ustack *u);
-UPROC_PRIVATE void uproc__interrupt(struct usched *s, struct ustack *u);
+int  uproc__wake(struct usched *s, struct ustack *u);
+int  uproc__cancel(struct usched *s, struct ustack *u);
+void uproc__interrupt(struct usched *s, struct ustack *u);
 
 /* ---- uproc_report.c ---- */
 
@@ -326,37 +324,36 @@ UPROC_PRIVATE void uproc__interrupt(struct usched *s, struct ustack *u);
  * Reports the threads that are stuck. All processors are parked, and threads are left.
  * Tells the threads that join others. Returns false if no thread joins.
  */
-UPROC_PRIVATE bool uproc__report_stuck(struct uprocs *r);
+bool uproc__report_stuck(struct uprocs *r);
 
 /* Returns the number of threads, which is not exact while processors run. */
-UPROC_PRIVATE uint32_t uproc__threads(const struct uprocs *r);
+uint32_t uproc__threads(const struct uprocs *r);
 
 /* The call-back s_changed, in builds with USCHED_CHECK: reports `u', and aborts. */
-UPROC_PRIVATE void uproc__report_changed(const struct usched *s, const struct ustack *u);
+void uproc__report_changed(const struct usched *s, const struct ustack *u);
 
 /* In builds with USCHED_CHECK: writes to standard error which thread `u' is. */
-UPROC_PRIVATE void uproc__introduce(const struct ustack *u);
+void uproc__introduce(const struct ustack *u);
 
 /* Sets `text' to a space and the name of `u' in quotes, or to "" if `u' has no name.
    Returns `text'. */
-UPROC_PRIVATE const char *uproc__quote_name(const struct ustack *u,
-					    char text[USTACK_NAME_MAX + 4]);
+const char *uproc__quote_name(const struct ustack *u, char text[USTACK_NAME_MAX + 4]);
 
 /* Writes a line of a report to c_log or standard error. */
-UPROC_PRIVATE void uproc__print(const struct uprocs *r, const char *format, ...)
+void uproc__print(const struct uprocs *r, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* ---- uproc_tidy.c ---- */
 
 /* Returns the time when `p' is next to give memory back, or USCHED_NEVER. Called before
    sleeps, and in looks for events. */
-UPROC_PRIVATE int64_t uproc__tidy_time(struct uproc *p);
+int64_t uproc__tidy_time(struct uproc *p);
 
 /* After a sleep: if a step is due, gives back memory. Returns whether one was due. */
-UPROC_PRIVATE bool uproc__tidy_idle(struct uproc *p);
+bool uproc__tidy_idle(struct uproc *p);
 
 /* While threads are ready: if a step is due, gives back memory. */
-UPROC_PRIVATE void uproc__tidy_busy(struct uproc *p);
+void uproc__tidy_busy(struct uproc *p);
 
 /* Called in each look for events. Some of these calls read the clock and, if a step is
    due, give back memory. */
@@ -369,27 +366,27 @@ static inline void uproc__tidy(struct uproc *p)
 /* ---- uproc_park.c ---- */
 
 /* Makes the native threads of all processors. Returns 0, -ENOMEM or -EAGAIN. */
-UPROC_PRIVATE int  uproc__start_natives(struct uprocs *r);
+int  uproc__start_natives(struct uprocs *r);
 
 /* Ends the native threads of the first n processors, which have nothing to run. */
-UPROC_PRIVATE void uproc__stop_natives(struct uprocs *r, size_t n);
+void uproc__stop_natives(struct uprocs *r, size_t n);
 
 /*
  * Finds out whether all threads have ended or are in a deadlock. Tells joiners of a
  * deadlock. Returns whether all threads have ended. Called under r_lock, by a native
  * thread that waits for the end of one thread or of all.
  */
-UPROC_PRIVATE bool uproc__detect_end(struct uprocs *r);
+bool uproc__detect_end(struct uprocs *r);
 
 /* Returns whether no event can come and no native thread holds the scheduler. The caller
    must hold no lock. */
-UPROC_PRIVATE bool uproc__is_stuck(struct uproc *p);
+bool uproc__is_stuck(struct uproc *p);
 
 /* Removes the mark PARKED, if it is in the inbox of `p'. */
-UPROC_PRIVATE void uproc__unmark(struct uproc *p);
+void uproc__unmark(struct uproc *p);
 
 /* The call-back s_linger: see uproc_park.c. */
-UPROC_PRIVATE int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value);
+int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value);
 
 /* ---- uproc_join.c ---- */
 
@@ -399,34 +396,33 @@ UPROC_PRIVATE int uproc__linger(struct usched *s, const uint8_t *word, uint8_t v
  * Returns 0; -EDEADLK; -ETIMEDOUT; -EINVAL from uproc__claim(); -EPERM if another native
  * thread waits; -EBUSY if the driven processor is running already.
  */
-UPROC_PRIVATE int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
-				int64_t deadline);
+int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
+		  int64_t deadline);
 
 /* The call-backs s_done, s_detach and s_join. */
-UPROC_PRIVATE void uproc__done(struct usched *s, struct ustack *u);
-UPROC_PRIVATE int  uproc__detach(struct usched *s, struct ustack *u);
-UPROC_PRIVATE int  uproc__join(struct usched *s, struct ustack *u, void **value,
-			       int64_t deadline);
+void uproc__done(struct usched *s, struct ustack *u);
+int  uproc__detach(struct usched *s, struct ustack *u);
+int  uproc__join(struct usched *s, struct ustack *u, void **value, int64_t deadline);
 
 /* ---- uproc_start.c ---- */
 
 /* The call-back s_start. */
-UPROC_PRIVATE int uproc__start_beside(struct usched *s, const struct ustack_how *how,
-				      void (*func)(void *), void *arg,
-				      struct ustack **thread);
+int uproc__start_beside(struct usched *s, const struct ustack_how *how,
+			void (*func)(void *), void *arg, struct ustack **thread);
 
 /* ---- uproc.c ---- */
 
 /* Makes the dispatcher of `p', and those parts that r_moving also has. Returns 0 or an
    error of usched_init(). */
-UPROC_PRIVATE int  uproc__init(struct uproc *p, struct uprocs *r,
-			       const struct uproc_policy *policy);
+int  uproc__init(struct uproc *p, struct uprocs *r, const struct uproc_policy *policy);
 
 /* Makes stacks, events and slices for a processor that will run. Returns 0 or an error of
    uprocs_create(). */
-UPROC_PRIVATE int  uproc__make_parts(struct uproc *p);
+int  uproc__make_parts(struct uproc *p);
 
 /* Frees what uproc__init() and uproc__make_parts() have made. */
-UPROC_PRIVATE void uproc__fini(struct uproc *p);
+void uproc__fini(struct uproc *p);
+
+#pragma GCC visibility pop
 
 #endif /* USCHED_PRIVATE_PROC_H */
