@@ -99,7 +99,6 @@
 #include <string.h>
 
 #include "arch/offsets.h"
-#include "src/core/core.h"
 #include "src/core/stress.h"
 
 enum {

@@ -99,7 +99,6 @@
 #include <stdlib.h>
 
 #include "../base/check.h"
-#include "../core/core.h"
 #include "../core/dispatch.h"
 #include "uco_frames.h"
 

@@ -8,10 +8,6 @@
 
 #include "../../usched.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- Hooks ---- */
 
 /*
@@ -100,14 +96,19 @@ int usched__may_move(const struct ustack *u);
 void usched__move(struct ustack *u, struct usched *to);
 
 /*
- * The first takes a vacant stack away from its dispatcher, the second gives the stack to
- * `s'. So a stack that came with a thread goes back to where it was added. The ended
- * thread may have called s_done on the stack. No frame may be left there at the second
- * call.
+ * The first takes a vacant stack out of its list, and so away from its dispatcher. The
+ * second gives the stack to `s'. So a stack that came with a thread goes back to where it
+ * was added. The ended thread may have called s_done on the stack. No frame may be left
+ * there at the second call.
  * The first call is from the native thread of the old dispatcher, the second from that of
  * `s'. Neither switches.
  */
-void usched__drop_stack(struct usched_stack *k);
+static inline void usched__unlink(struct usched_stack *k)
+{
+	k->k_prev->k_next = k->k_next;
+	k->k_next->k_prev = k->k_prev;
+}
+
 void usched__take_stack(struct usched *s, struct usched_stack *k);
 
 /*
@@ -118,12 +119,11 @@ void usched__take_stack(struct usched *s, struct usched_stack *k);
  * usched__place_alone() makes the new thread `u' begin on the own stack `k'. There `u' is
  * alone, and never moves. When `u' has ended, `k' is put into the list that
  * usched__left() returns. Then s_done is called; if `u' ends itself, this is still on
- * that stack. After usched__end_stack() the memory may be freed.
+ * that stack. After watch_stack_end() the memory may be freed.
  */
 struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
 					uint16_t *colour);
 void usched__place_alone(struct ustack *u, struct usched_stack *k);
-void usched__end_stack(const struct usched_stack *k);
 
 static inline struct usched_stack **usched__left(struct usched *s)
 {
@@ -144,9 +144,5 @@ void usched__forked(void);
 /* For posix/: returns the control words of the caller, and sets them to *set unless `set'
    is NULL. */
 uint64_t usched__control_words(const uint64_t *set);
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif /* USCHED_CORE_H */

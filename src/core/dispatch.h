@@ -27,6 +27,7 @@
 
 #include "../../arch/arch.h"
 #include "../watch/watch.h"
+#include "core.h"
 #include "direction.h"
 #include "observer.h"
 
@@ -88,13 +89,6 @@ static inline void usched__set_deep(struct ustack *u, size_t deep)
 static inline struct usched_stack *usched__brought(const struct ustack *u)
 {
 	return (struct usched_stack *)((uintptr_t)u->u_top - DISPATCH_AWAY);
-}
-
-/* Takes a stack out of the list of vacant stacks that it is in. */
-static inline void usched__unlink(struct usched_stack *k)
-{
-	k->k_prev->k_next = k->k_next;
-	k->k_next->k_prev = k->k_prev;
 }
 
 /* Returns whether threads run on the native stack, as no stack was added. */

@@ -4,7 +4,6 @@
  * s_caught makes all switches go the long way. The long way then calls go_told() instead
  * of usched__go(). Hooks are told of evictions and loads before usched__run() does these.
  */
-#include "core.h"
 #include "dispatch.h"
 
 /* Tells the hooks which threads usched__run(s, u) will evict, load or launch. */

@@ -9,7 +9,6 @@
  * it is in the list of usched__left(). It is never in a list of vacant stacks.
  */
 #include "dispatch.h"
-#include "core.h"
 
 enum {
 	COLOUR_STEP  = 256,             /* bytes by which neighbours' bottoms differ */
@@ -101,11 +100,6 @@ void usched__place_alone(struct ustack *u, struct usched_stack *k)
 	u->u_top = (char *)k + DISPATCH_AWAY;
 }
 
-void usched__end_stack(const struct usched_stack *k)
-{
-	watch_stack_end(k);
-}
-
 static bool contains(const struct usched_stack *k, const void *address)
 {
 	return stack_depth(k->k_bottom, address) <= k->k_size;
@@ -152,11 +146,6 @@ void usched__move(struct ustack *u, struct usched *to)
 		__atomic_store_n(&u->u_stack, &to->s_new, __ATOMIC_RELAXED);
 	else
 		__atomic_store_n(&k->k_sched, to, __ATOMIC_RELAXED);
-}
-
-void usched__drop_stack(struct usched_stack *k)
-{
-	usched__unlink(k);
 }
 
 void usched__take_stack(struct usched *s, struct usched_stack *k)

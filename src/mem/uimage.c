@@ -186,8 +186,7 @@ void uimage__count_free(struct uimage_pool *pool, struct uimage_class *c, long n
 	c->cl_count += (size_t)n;
 	if (c->cl_count < c->cl_least)
 		c->cl_least = c->cl_count;
-	__atomic_store_n(&pool->ip_free, pool->ip_free + (size_t)n * bytes,
-			 __ATOMIC_RELAXED);
+	SET(pool->ip_free, pool->ip_free + (size_t)n * bytes);
 }
 
 static void show(void *p, size_t size)

@@ -47,7 +47,7 @@ void uimage_pool_age(struct uimage_pool *pool)
 		c->cl_least = c->cl_count;
 		work |= c->cl_excess > 0 || c->cl_dirty > 0 || c->cl_at > 0;
 	}
-	__atomic_store_n(&pool->ip_work, work, __ATOMIC_RELAXED);
+	SET(pool->ip_work, work);
 	unlock(&pool->ip_lock);
 }
 
@@ -79,8 +79,7 @@ static void keep_word(const struct uimage_pool *pool, char *record)
 {
 	const uint32_t *word = (const uint32_t *)(void *)(record + pool->ip_kept_at);
 
-	chunk_of(record)->ik_kept |= __atomic_load_n(word, __ATOMIC_RELAXED)
-		& pool->ip_kept;
+	chunk_of(record)->ik_kept |= GET(*word) & pool->ip_kept;
 }
 
 static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
@@ -103,7 +102,7 @@ static void hold_list(struct uimage_pool *pool, struct uimage_class *c,
 		if (a->ar_chunk.ik_size > 0)
 			keep_word(pool, (char *)b);
 	}
-	__atomic_store_n(&pool->ip_work, 1, __ATOMIC_RELAXED);
+	SET(pool->ip_work, 1);
 }
 
 /* Takes apart up to cl_excess batches, with at most STEP blocks together. */
@@ -179,7 +178,7 @@ static void clear_front(char *records, size_t n, size_t size)
 
 	if (before < n * size)
 		for (; (char *)word < records + before; word++)
-			__atomic_store_n(word, 0, __ATOMIC_RELAXED);
+			SET(*word, 0);
 }
 
 /* Drops the memory of records `i' to `end', which are in one chunk. */
@@ -284,7 +283,7 @@ int uimage_pool_trim(struct uimage_pool *pool)
 		else
 			found = false;
 	}
-	__atomic_store_n(&pool->ip_work, found, __ATOMIC_RELAXED);
+	SET(pool->ip_work, found);
 	unlock(&pool->ip_lock);
 	return found;
 }
@@ -316,8 +315,7 @@ static void restore_word(const struct uimage_pool *pool, char *record)
 	uint32_t kept = chunk_of(record)->ik_kept;
 
 	if (kept)
-		__atomic_store_n(word, __atomic_load_n(word, __ATOMIC_RELAXED) | kept,
-				 __ATOMIC_RELAXED);
+		SET(*word, GET(*word) | kept);
 }
 
 size_t uimage__take_held(struct uimage_pool *pool, struct uimage_class *c,

@@ -168,7 +168,7 @@ int slice__begin(struct usched *s, struct slice **slice)
 		return -ENOMEM;
 	l->sl_head = (struct upreempt){ s, end_slices };
 	l->sl_blind.s_slice = &l->sl_head;
-	__atomic_store_n(&usched__observer.ob_give_way, &yield_slice, __ATOMIC_RELAXED);
+	SET(usched__observer.ob_give_way, &yield_slice);
 	s->s_slice = &l->sl_head;
 	*slice = l;
 	return 0;

@@ -204,7 +204,7 @@ static int begin_stand_in(struct usched *s)
 		l->sl_blind.s_current = &l->sl_none;
 		l->sl_blind.s_inside = &l->sl_none;
 		l->sl_blind.s_calls.s_pick = called_wait;
-		__atomic_store_n(&usched__observer.ob_called, &called, __ATOMIC_RELAXED);
+		SET(usched__observer.ob_called, &called);
 	}
 	return find_text(l) ? 0 : -ENOTSUP;
 }

@@ -11,7 +11,6 @@
 
 #include "policy.h"
 #include "proc.h"
-#include "../core/stress.h"
 #include "../base/when.h"
 #include "../../upreempt.h"
 
@@ -127,8 +126,7 @@ static int init_dispatcher(struct uproc *p, const struct uproc_policy *policy)
 	s->s_linger = uproc__linger;
 	if (IS_CHECKED) {
 		s->s_changed = uproc__report_changed;
-		__atomic_store_n(&usched__observer.ob_introduce, &uproc__introduce,
-				 __ATOMIC_RELAXED);
+		SET(usched__observer.ob_introduce, &uproc__introduce);
 	}
 	return rc;
 }
@@ -144,7 +142,7 @@ int uproc__init(struct uproc *p, struct uprocs *r, const struct uproc_policy *po
 	p->p_sched.s_moves = p->p_moves && !conf->c_stay
 			     && conf->c_processors <= NUMBER_MAX;
 	p->p_sched.s_number = (uint16_t)uproc__index(p);
-	p->p_slot = policy->y_slot && !stressed();
+	p->p_slot = policy->y_slot && !p->p_sched.s_stress;
 	p->p_room = RING_MIN;
 	p->p_mask = RING_MIN - 1;
 	p->p_interval = p->p_left = UPROC_LOOK;

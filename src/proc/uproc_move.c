@@ -103,7 +103,7 @@ void uproc__stop_asking(struct uproc *p, int64_t now)
 /* Counts a thread in p_passed if it began or will begin `elsewhere'. */
 static void pass(struct uproc *p, bool elsewhere)
 {
-	__atomic_store_n(&p->p_passed, p->p_passed + elsewhere, __ATOMIC_RELAXED);
+	SET(p->p_passed, p->p_passed + elsewhere);
 }
 
 /* Does step 9: makes `p' the owner of `t'. */
@@ -213,7 +213,7 @@ static void close_gaps(struct uproc *p, size_t scan)
 		if (t)
 			p->p_queue[--to & p->p_mask] = t;
 	}
-	__atomic_store_n(&p->p_head, to, __ATOMIC_RELAXED);
+	SET(p->p_head, to);
 }
 
 /* Gives at most `most' threads that have run, the oldest first. Returns how many. */
@@ -328,7 +328,7 @@ void uproc__draw(struct uproc *o, const struct uproc_thread *t)
 	if (GET(o->p_drawer) || !draws(p, o)
 	    || !CAS(&o->p_drawer, &none, (uint32_t)uproc__index(p) + 1))
 		return;
-	__atomic_store_n(&o->p_drawn, t, __ATOMIC_RELAXED);
+	SET(o->p_drawn, t);
 	p->p_load.ld_drew++;
 }
 
@@ -339,7 +339,7 @@ struct uproc *uproc__drawer(struct uproc *p, const struct uproc_thread *t)
 	if (GET(p->p_drawn) != t)
 		return NULL;
 	q = uproc_at(p->p_procs, GET(p->p_drawer) - 1);
-	__atomic_store_n(&p->p_drawn, NULL, __ATOMIC_RELAXED);
+	SET(p->p_drawn, NULL);
 	__atomic_store_n(&p->p_drawer, 0, __ATOMIC_RELEASE);
 	return q;
 }
@@ -375,7 +375,7 @@ void uproc__leave_stack(struct uproc *p, struct ustack *u)
 	__atomic_store_n(&u->u_stack, &p->p_sched.s_native, __ATOMIC_RELEASE);
 	if (k->k_number == p->p_sched.s_number)
 		return;
-	usched__drop_stack(k);
+	usched__unlink(k);
 	k->k_next = p->p_foreign;
 	p->p_foreign = k;
 }

@@ -248,7 +248,7 @@ static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 
 	do {
 		for (int i = 0; i < LOOKS; i++)
-			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+			if (GET(p->p_inbox))
 				return NULL;
 		if (uevents_waited(&p->p_sched) && uproc_poll(p, UEVENTS_RUN))
 			t = pick(p);
@@ -407,7 +407,7 @@ int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value)
 				count_linger(p, true);
 				return 1;
 			}
-			if (__atomic_load_n(&p->p_inbox, __ATOMIC_RELAXED))
+			if (GET(p->p_inbox))
 				return 0;
 		}
 	while (when_now() < end);

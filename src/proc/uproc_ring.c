@@ -93,7 +93,7 @@ int uproc__make_place(struct uproc *p)
 		credit = CREDIT;
 	if (credit == 0)
 		return uproc__count_started(p, 1);
-	__atomic_store_n(&p->p_credit, credit - 1, __ATOMIC_RELAXED);
+	SET(p->p_credit, credit - 1);
 	return 0;
 }
 
@@ -195,7 +195,7 @@ void uproc__put_record(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc *self = uproc_self();
 
-	__atomic_store_n(&uproc_rest(t)->re_joiner, DETACHED, __ATOMIC_RELAXED);
+	SET(uproc_rest(t)->re_joiner, DETACHED);
 	if (self && self->p_procs == p->p_procs) {
 		uimage_record_free(&self->p_images, t);
 		return;

@@ -20,9 +20,9 @@
  */
 #include <stdlib.h>
 
-#include "../../arch/arch.h"
 #include "../core/direction.h"
 #include "proc.h"
+#include "../watch/watch.h"
 
 enum {
 	FITS = 16,                      /* vacant stacks that a search looks at */
@@ -128,7 +128,7 @@ struct uproc_alone {
 /* Adds n to as_vacants, under as_lock; has_spares() reads as_vacants without the lock. */
 static void count_vacant(struct uproc_alones *o, int n)
 {
-	__atomic_store_n(&o->as_vacants, o->as_vacants + (unsigned)n, __ATOMIC_RELAXED);
+	SET(o->as_vacants, o->as_vacants + (unsigned)n);
 }
 
 /* Makes `a' vacant, under as_lock. */
@@ -185,7 +185,7 @@ static struct uproc_alone *take_vacant(struct uproc_alones *o, size_t size)
 
 static void unmap_alone(struct uproc_alone *a)
 {
-	usched__end_stack(a->al_stack);
+	watch_stack_end(a->al_stack);
 	uimage_stacks_unmap(&a->al_map);
 	free(a);
 }
@@ -206,8 +206,7 @@ static void drop_vacant(struct uproc_alones *o, unsigned n)
 				a->al_other->al_at = a->al_at;
 		}
 		if (o->as_drop > 0)
-			__atomic_store_n(&o->as_drop, a ? o->as_drop - 1 : 0,
-					 __ATOMIC_RELAXED);
+			SET(o->as_drop, a ? o->as_drop - 1 : 0);
 		unlock(&o->as_lock);
 		if (a)
 			unmap_alone(a);
@@ -287,7 +286,7 @@ void uproc__put_alone(struct uproc *p, struct usched_stack *stack)
 void uproc__age_alones(struct uproc_alones *o)
 {
 	lock(&o->as_lock);
-	__atomic_store_n(&o->as_drop, o->as_least, __ATOMIC_RELAXED);
+	SET(o->as_drop, o->as_least);
 	o->as_least = o->as_vacants;
 	unlock(&o->as_lock);
 }
