@@ -406,7 +406,7 @@ static inline void usched__prefetch(const struct usched *s, const struct ustack 
 {
 	enum { LINE = 64, MAX = 1024 };         /* bytes */
 	const char *image = (const char *)u->u_image.i_frames;
-	size_t deep = u->u_deep < MAX ? u->u_deep : MAX;
+	size_t deep = u->u_deep < MAX ? u->u_deep : (size_t)MAX;
 
 	if (u->u_outside)
 		for (size_t i = usched__near_room(s); i < deep; i += LINE, image += LINE)
