@@ -438,13 +438,12 @@ struct uproc_observer {
 UPROC_PRIVATE void uproc__observe(const struct uproc_observer *o);
 
 /*
- * Private, for uinspect.c. uprocs__pin() puts the schedulers of the process into `all',
- * at most `room' of them, and pins each of these: uprocs_destroy() then waits until
- * uprocs__unpin() is called. Returns the number of all schedulers, which may be larger
- * than `room'.
+ * Private, for debug/. uprocs__pin() pins the newest scheduler whose r_number is below
+ * `number', and returns it: uprocs_destroy() then waits until uprocs__unpin() is called.
+ * Returns NULL if there is none.
  */
-UPROC_PRIVATE size_t uprocs__pin(struct uprocs **all, size_t room);
-UPROC_PRIVATE void   uprocs__unpin(struct uprocs *r);
+UPROC_PRIVATE struct uprocs *uprocs__pin(uint32_t number);
+UPROC_PRIVATE void           uprocs__unpin(struct uprocs *r);
 
 /*
  * Returns whether the record `t' is a live thread of `p'. Called on the native thread of

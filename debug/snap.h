@@ -58,4 +58,11 @@ SNAP_PRIVATE void uinspect__answer(struct uinspect_snap *s, const struct usched 
 /* Waits for the answer, for about `ms' milliseconds. Returns whether it has come. */
 SNAP_PRIVATE bool uinspect__await(struct uinspect_snap *s, unsigned ms);
 
+/*
+ * Asks the native thread of `p' by the signal of uinspect_install(), and fills in *snap.
+ * Returns false if that was not called, or no answer comes. Then that native thread
+ * blocks the signal, or sleeps in the kernel.
+ */
+SNAP_PRIVATE bool uinspect__snap(struct uinspect_snap *snap, struct uproc *p);
+
 #endif /* USCHED_SNAP_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uinspect.c: dumps of all threads, and counters of processors.
+ * uinspect.c: dumps of all threads, while these go on. uinspect.h has an example.
  *
  *	uinspect_dump(), on a native thread         each processor
  *
@@ -20,42 +20,43 @@
  * may give up a processor that does not answer. Then the task has what was collected so
  * far, and the collector ends the next time it runs. The last user of a dump frees it.
  *
- * uprocs_destroy() waits while the scheduler is pinned.
- *
- * If a processor does not answer, the dump sends the signal of uinspect_install() to ask
- * what runs there: see snap.h.
+ * uprocs_destroy() waits while the scheduler is pinned. If a processor does not answer,
+ * uinspect_snap.c asks what runs there.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* pthread_setname_np() */
+#define _GNU_SOURCE             /* pthread_setname_np(); Dl_info in src/base/code.h */
 #endif
 #include "uinspect.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <unwind.h>
 
 #include "../src/base/cancel.h"
-#include "../src/core/direction.h"
+#include "../src/base/code.h"
 #include "../src/base/lock.h"
 #include "../src/base/native.h"
+#include "../src/base/text.h"
 #include "../src/base/when.h"
 #include "../src/base/where.h"
-#include "dump.h"
-#include "snap.h"
+#include "../src/core/direction.h"
 #include "../uproc.h"
 #include "../usync.h"
+#include "../uwait.h"
+#include "snap.h"
 
 enum {
+	BATCH        = 256,             /* threads that a collector visits in one turn */
 	CLOCK_EVERY  = 16,              /* threads between looks at the clock */
 	PIECE        = 300000,          /* ns after which a batch ends */
-	MEMORY_CHUNK = 64 << 10,        /* bytes allocated at a time */
+	BUCKETS      = 4096,            /* hash buckets of groups */
+	LINE         = 640,             /* characters about a thread, at most */
 	LOOK_EVERY   = 20,              /* ms between looks at processors */
 	ANSWER_IN    = 1000,            /* ms after which no answer is expected */
+	CODES        = 256,             /* texts of addresses that are kept */
+	SHOWN_AT_ONCE = 64 << 10,       /* bytes written at a time */
 };
 
 /* Bytes that a visit needs below the top of a thread, for the unwinder and a signal. */
@@ -65,45 +66,82 @@ enum { VISIT_ROOM = 64 << 10 };         /* sanitizers make frames larger */
 enum { VISIT_ROOM = 16 << 10 };
 #endif
 
-/* The native thread of uinspect_install(), and what its handler needs. */
-static struct {
-	pthread_mutex_t i_lock;
-	int             i_signal;       /* atomic: 0 before uinspect_install() */
-	bool            i_made;         /* under i_lock: the native thread exists */
-	sem_t           i_posted;
-	pthread_t       i_native;       /* atomic: the native thread asked last */
-	int             i_sent;         /* atomic: number of signals not yet handled */
-	struct uinspect_snap i_snap;    /* under i_lock, so one dump at a time asks */
-} inspector = { .i_lock = PTHREAD_MUTEX_INITIALIZER };
+/* The line about a thread. */
+struct line {
+	struct line *ln_next;
+	char         ln_text[];
+};
 
-/* ---- Schedulers that stay ---- */
+/* What all threads of a group have in common. Has no padding, and zeros behind the last
+   frame, so that two of these are compared as bytes. */
+struct place {
+	uintptr_t   pl_func;
+	const char *pl_kind;            /* NULL unless the threads wait */
+	const char *pl_how;
+	uintptr_t   pl_state;           /* an enum uproc_state */
+	uintptr_t   pl_depth;           /* number of elements of pl_frames */
+	uintptr_t   pl_frames[SNAP_FRAMES];
+};
 
-void uinspect__unpin(struct pins *n)
-{
-	for (size_t i = 0; i < n->pn_count; i++)
-		uprocs__unpin(n->pn_all[i]);
-	free(n->pn_all);
-	n->pn_all = NULL;
-}
+/* Threads that differ only in their lines. */
+struct group {
+	struct group *gr_next;          /* the next group in the bucket */
+	struct group *gr_older;         /* the group that was made before this one */
+	struct line  *gr_first;
+	struct line **gr_last;
+	size_t        gr_count;
+	struct place  gr_place;
+};
 
-/* If there are more schedulers than fit, tries again with more room. */
-int uinspect__pin(struct pins *n)
-{
-	size_t room = 4, found;
+enum { TASK_IDLE, TASK_BUSY, TASK_DONE, TASK_GONE, TASK_REFUSED };
 
-	for (;;) {
-		n->pn_count = 0;
-		n->pn_all = (struct uprocs **)calloc(room, sizeof(struct uprocs *));
-		if (!n->pn_all)
-			return -ENOMEM;
-		found = uprocs__pin(n->pn_all, room);
-		n->pn_count = found < room ? found : room;
-		if (found <= room)
-			return 0;
-		uinspect__unpin(n);
-		room = 2 * found;
-	}
-}
+/* A processor's part of a dump. */
+struct task {
+	struct task  *tk_next;
+	struct dump  *tk_dump;
+	struct uproc *tk_proc;
+	unsigned      tk_scheduler;
+	unsigned      tk_number;
+	int           tk_state;         /* under du_lock, like tk_since */
+	int64_t       tk_since;         /* ns: the time of the last step */
+
+	/* These belong to the collector during a batch, and otherwise to the dump. */
+	struct uimage_walk tk_walk;
+	void         *tk_records[BATCH];
+	size_t        tk_got, tk_at;
+	size_t        tk_threads;
+	struct place  tk_place;         /* of the present thread */
+	const char   *tk_top, *tk_bottom;
+
+	/* What is known of a processor that does not answer. */
+	size_t        tk_all;           /* the number of threads */
+	struct uinspect_snap tk_snap;
+	char          tk_name[USTACK_NAME_MAX]; /* of the thread that runs */
+};
+
+/* The text of an address. Texts are kept, because a look into a symbol table takes long,
+   and the threads have few different addresses. */
+struct kept {
+	uintptr_t kp_address;
+	char      kp_text[CODE];        /* empty: the place is free */
+};
+
+struct dump {
+	unsigned        du_how;
+	unsigned        du_schedulers;
+	struct task    *du_tasks;
+	pthread_mutex_t du_lock;
+	pthread_cond_t  du_changed;
+	size_t          du_users;       /* atomic: the dump and its collectors */
+	struct group   *du_buckets[BUCKETS];    /* under du_lock, as the next three */
+	struct group   *du_newest;
+	size_t          du_groups;
+	size_t          du_lost;        /* threads left out for want of memory */
+
+	struct text     du_text;
+	struct kept     du_codes[CODES];
+	char            du_bytes[SHOWN_AT_ONCE];
+};
 
 /* ---- On each processor ---- */
 
@@ -117,10 +155,9 @@ static bool change_task(struct task *k, int to)
 
 	pthread_mutex_lock(&d->du_lock);
 	wanted = k->tk_state != TASK_GONE;
-	if (wanted) {
+	if (wanted)
 		k->tk_state = to;
-		k->tk_steps++;
-	}
+	k->tk_since = when_now();
 	if (to == TASK_DONE)
 		pthread_cond_signal(&d->du_changed);
 	pthread_mutex_unlock(&d->du_lock);
@@ -137,9 +174,9 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *context, void *task
 	if (stack_is_deeper(end, k->tk_top))
 		return _URC_NO_REASON;
 	if (!stack_is_deeper(end, k->tk_bottom) || !at
-	    || k->tk_key.gk_depth == SNAP_FRAMES)
+	    || k->tk_place.pl_depth == SNAP_FRAMES)
 		return _URC_END_OF_STACK;
-	k->tk_frames[k->tk_key.gk_depth++] = at;
+	k->tk_place.pl_frames[k->tk_place.pl_depth++] = at;
 	return _URC_NO_REASON;
 }
 
@@ -149,7 +186,7 @@ static void trace_frames(void *task)
 }
 
 /* Finds the calls of `u' by a visit; if that fails, only the place where `u' waits. */
-static void find_frames(struct task *k, struct ustack *u)
+static void find_frames(struct task *k, struct ustack *u, const struct ustack_why *why)
 {
 	const void *where;
 
@@ -158,163 +195,118 @@ static void find_frames(struct task *k, struct ustack *u)
 	k->tk_top = usched__top(u);
 	k->tk_bottom = u->u_stack->k_bottom;
 	if (u->u_stack->k_size - stack_depth(k->tk_bottom, k->tk_top) >= VISIT_ROOM
-	    && usched__visit(u, trace_frames, k) == 0 && k->tk_key.gk_depth > 0)
+	    && usched__visit(u, trace_frames, k) == 0 && k->tk_place.pl_depth > 0)
 		return;
-	where = k->tk_why.wy_where ? k->tk_why.wy_where : usched__where(u);
-	k->tk_frames[0] = (uintptr_t)where;
-	k->tk_key.gk_depth = where != NULL;
+	where = why->wy_where ? why->wy_where : usched__where(u);
+	k->tk_place.pl_frames[0] = (uintptr_t)where;
+	k->tk_place.pl_depth = where != NULL;
 }
 
-/*
- * Returns memory of the dump, aligned to 8 bytes, or NULL if there is no memory. Until
- * all collectors are done, called under du_lock.
- */
-static void *get_memory(struct dump *d, size_t size)
+/* Fills in tk_place and *why for `t'. */
+static void look_at_thread(struct task *k, struct uproc_thread *t, struct ustack_why *why)
 {
-	struct chunk *c = d->du_chunks;
-	void *memory;
+	struct ustack *u = &t->th_stack;
 
-	size = (size + 7) / 8 * 8;
-	if (!c || c->ck_used + size > MEMORY_CHUNK - sizeof *c) {
-		c = (struct chunk *)malloc(MEMORY_CHUNK);
-		if (!c)
-			return NULL;
-		c->ck_next = d->du_chunks;
-		c->ck_used = 0;
-		d->du_chunks = c;
+	k->tk_place = (struct place){ .pl_func = (uintptr_t)ustack_func(u) };
+	k->tk_place.pl_state = uproc__state(t, why);
+	if (k->tk_place.pl_state == UPROC_WAITS) {
+		k->tk_place.pl_kind = why->wy_kind;
+		k->tk_place.pl_how = why->wy_how;
 	}
-	memory = c->ck_bytes + c->ck_used;
-	c->ck_used += size;
-	return memory;
+	if (k->tk_place.pl_state != UPROC_IS_NEW)
+		find_frames(k, u, why);
 }
 
-/* Returns a copy of the text, or NULL if the text is empty or there is no memory. Called
-   like get_memory(). */
-static const char *keep_text(struct dump *d, const char *text)
+static void put_processor(struct text *o, const struct task *k)
 {
-	size_t size = strlen(text) + 1;
-	char *kept = size > 1 ? (char *)get_memory(d, size) : NULL;
-
-	if (kept)
-		memcpy(kept, text, size);
-	return kept;
+	text_add(o, "processor %u.%u", k->tk_scheduler, k->tk_number);
 }
 
-static uint64_t mix(uint64_t hash, uintptr_t word)
+/* Adds the line about `t', which waits as *why says if that is not NULL. */
+static void put_thread(struct text *o, const struct task *k, const struct uproc_thread *t,
+		       const struct ustack_why *why)
 {
-	return (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15) ^ hash >> 29;
-}
+	const struct ustack *u = &t->th_stack, *joiner = uproc__joiner(t);
+	char name[USTACK_NAME_MAX] = "";
 
-static uint64_t hash_of(const struct task *k)
-{
-	const struct group_key *e = &k->tk_key;
-	uint64_t hash = mix(e->gk_func, (uintptr_t)e->gk_kind);
-
-	hash = mix(hash, (uintptr_t)e->gk_how);
-	hash = mix(hash, (uintptr_t)e->gk_state << 8 | e->gk_number);
-	for (size_t i = 0; i < e->gk_depth; i++)
-		hash = mix(hash, k->tk_frames[i]);
-	return hash;
-}
-
-/* Returns whether the thread that the task looks at belongs to the group. */
-static bool fits(const struct group *g, const struct task *k)
-{
-	const struct group_key *a = &g->gr_key, *b = &k->tk_key;
-
-	return a->gk_func == b->gk_func && a->gk_kind == b->gk_kind
-		&& a->gk_how == b->gk_how && a->gk_state == b->gk_state
-		&& a->gk_number == b->gk_number && a->gk_depth == b->gk_depth
-		&& memcmp(g->gr_frames, k->tk_frames,
-			  a->gk_depth * sizeof(uintptr_t)) == 0;
+	if (GET(u->u_mail) & UPROC_MAIL_NAMED)
+		ustack_get_name(u, name, sizeof name);
+	text_thread(o, u, name);
+	text_put(o, ", ");
+	put_processor(o, k);
+	if (why && why->wy_number)
+		text_add(o, ", %s %zu", why->wy_kind, (size_t)why->wy_object);
+	else if (why && why->wy_object)
+		text_add(o, ", %s %p", why->wy_kind, why->wy_object);
+	if (why)
+		text_put(o, why->wy_more);
+	if (why && why->wy_holder)
+		text_add(o, ", held by %p", (const void *)why->wy_holder);
+	if (joiner)
+		text_add(o, ", joined by %p", (const void *)joiner);
+	text_put(o, "\n");
 }
 
 /* Returns the group of the thread that the task looks at, or NULL if there is no memory.
    Called under du_lock. */
-static struct group *group_of(const struct task *k, uint64_t hash)
+static struct group *group_of(const struct task *k)
 {
 	struct dump *d = k->tk_dump;
-	struct group **bucket = &d->du_buckets[hash >> 32 & (DUMP_BUCKETS - 1)], *g;
-	size_t size = k->tk_key.gk_depth * sizeof(uintptr_t);
+	const struct place *p = &k->tk_place;
+	uint64_t hash = p->pl_func;
+	struct group **bucket, *g;
 
+	for (size_t i = 0; i < p->pl_depth; i++)
+		hash = (hash ^ p->pl_frames[i]) * UINT64_C(0x9e3779b97f4a7c15)
+			^ hash >> 29;
+	bucket = &d->du_buckets[hash >> 32 & (BUCKETS - 1)];
 	for (g = *bucket; g; g = g->gr_next)
-		if (g->gr_hash == hash && fits(g, k))
+		if (memcmp(&g->gr_place, p, sizeof *p) == 0)
 			return g;
-	g = (struct group *)get_memory(d, sizeof *g + size);
+	g = (struct group *)malloc(sizeof *g);
 	if (!g)
 		return NULL;
 	*g = (struct group){ .gr_next = *bucket, .gr_older = d->du_newest,
-			     .gr_hash = hash, .gr_key = k->tk_key };
-	d->du_newest = g;
+			     .gr_last = &g->gr_first, .gr_place = *p };
+	d->du_newest = *bucket = g;
 	d->du_groups++;
-	memcpy(g->gr_frames, k->tk_frames, size);
-	g->gr_last = &g->gr_first;
-	*bucket = g;
 	return g;
 }
 
-/* Adds a copy of `m' to the group of the thread that the task looks at. */
-static void add_member(struct task *k, const struct member *m, const char *name)
+/* Adds the text to the group of the thread that the task looks at. */
+static void add_line(struct task *k, const struct text *t)
 {
+	struct line *line = (struct line *)calloc(1, sizeof *line + t->t_used + 1);
 	struct dump *d = k->tk_dump;
-	uint64_t hash = hash_of(k);
-	struct member *kept = NULL;
 	struct group *g;
 
+	if (line)
+		memcpy(line->ln_text, t->t_bytes, t->t_used);
 	pthread_mutex_lock(&d->du_lock);
-	g = group_of(k, hash);
-	if (g)
-		kept = (struct member *)get_memory(d, sizeof *kept);
-	if (kept) {
-		*kept = *m;
-		kept->dm_name = keep_text(d, name);
-		if (k->tk_key.gk_state == UPROC_WAITS)
-			kept->dm_more = keep_text(d, k->tk_why.wy_more);
-		*g->gr_last = kept;
-		g->gr_last = &kept->dm_next;
+	g = line ? group_of(k) : NULL;
+	if (g) {
+		*g->gr_last = line;
+		g->gr_last = &line->ln_next;
 		g->gr_count++;
 	} else {
 		d->du_lost++;
+		free(line);
 	}
 	pthread_mutex_unlock(&d->du_lock);
 }
 
-/* Fills in tk_why, tk_key and tk_frames for `t'. */
-static void look_at_thread(struct task *k, struct uproc_thread *t)
-{
-	struct ustack *u = &t->th_stack;
-
-	k->tk_why = (struct ustack_why){ .wy_how = "" };
-	k->tk_key = (struct group_key){ .gk_func = (uintptr_t)ustack_func(u) };
-	k->tk_key.gk_state = (uint8_t)uproc__state(t, &k->tk_why);
-	if (k->tk_key.gk_state == UPROC_WAITS) {
-		k->tk_key.gk_kind = k->tk_why.wy_kind;
-		k->tk_key.gk_how = k->tk_why.wy_how;
-		k->tk_key.gk_number = k->tk_why.wy_number != 0;
-	}
-	if (k->tk_key.gk_state != UPROC_IS_NEW)
-		find_frames(k, u);
-}
-
 static void add_thread(struct task *k, struct uproc_thread *t)
 {
-	struct ustack *u = &t->th_stack;
-	struct member m = { .dm_thread = (uintptr_t)u, .dm_task = k };
-	char name[USTACK_NAME_MAX] = "";
+	struct ustack_why why = { .wy_how = "" };
+	char line[LINE];
+	struct text o = TEXT(line, -1);
 
-	if (!uproc__has(k->tk_proc, t) || ustack_func(u) == collect)
+	if (!uproc__has(k->tk_proc, t) || ustack_func(&t->th_stack) == collect)
 		return;
 	k->tk_threads++;
-	look_at_thread(k, t);
-	m.dm_joiner = (uintptr_t)uproc__joiner(t);
-	if (k->tk_key.gk_state == UPROC_WAITS) {
-		m.dm_object = k->tk_why.wy_object;
-		m.dm_holder = k->tk_why.wy_holder;
-	}
-	if (__atomic_load_n(&u->u_mail, __ATOMIC_RELAXED) & UPROC_MAIL_NAMED
-	    && ustack_get_name(u, name, sizeof name))
-		name[0] = '\0';
-	add_member(k, &m, name);
+	look_at_thread(k, t, &why);
+	put_thread(&o, k, t, k->tk_place.pl_kind ? &why : NULL);
+	add_line(k, &o);
 }
 
 /* Collects a batch. Returns false after the last thread. */
@@ -323,11 +315,11 @@ static bool collect_batch(struct task *k)
 	int64_t end = when_now() + PIECE;
 	size_t before = k->tk_threads;
 
-	for (unsigned n = 1; k->tk_threads - before < DUMP_BATCH; n++) {
+	for (unsigned n = 1; k->tk_threads - before < BATCH; n++) {
 		if (k->tk_at == k->tk_got) {
 			k->tk_got = uimage_pool_next(&k->tk_proc->p_procs->r_images,
 						     &k->tk_walk, k->tk_records,
-						     DUMP_BATCH);
+						     BATCH);
 			k->tk_at = 0;
 		}
 		if (k->tk_got == 0)
@@ -341,23 +333,22 @@ static bool collect_batch(struct task *k)
 
 static void leave_dump(struct dump *d)
 {
-	struct chunk *c, *next;
-	bool last;
-
-	pthread_mutex_lock(&d->du_lock);
-	last = --d->du_users == 0;
-	pthread_mutex_unlock(&d->du_lock);
-	if (!last)
+	if (FETCH_ADD(&d->du_users, -(size_t)1) > 1)
 		return;
-	for (c = d->du_chunks; c; c = next) {
-		next = c->ck_next;
-		free(c);
+	for (struct group *g = d->du_newest, *older; g; g = older) {
+		for (struct line *line = g->gr_first, *next; line; line = next) {
+			next = line->ln_next;
+			free(line);
+		}
+		older = g->gr_older;
+		free(g);
 	}
-	for (size_t i = 0; i < d->du_count; i++)
-		free(d->du_tasks[i]);
+	for (struct task *k = d->du_tasks, *next; k; k = next) {
+		next = k->tk_next;
+		free(k);
+	}
 	pthread_cond_destroy(&d->du_changed);
 	pthread_mutex_destroy(&d->du_lock);
-	free(d->du_tasks);
 	free(d);
 }
 
@@ -376,28 +367,137 @@ static void collect(void *task)
 	leave_dump(k->tk_dump);
 }
 
+/* ---- Text ---- */
+
+static const char *const states[] = {
+	[UPROC_IS_NEW] = "new", [UPROC_IS_READY] = "ready", [UPROC_IS_WOKEN] = "woken",
+	[UPROC_WAITS] = "waits", [UPROC_JOINS] = "joins",
+};
+
+static const char *text_of_code(struct dump *d, uintptr_t address)
+{
+	struct kept *k = &d->du_codes[address / 16 % CODES];
+
+	if (k->kp_address != address || !k->kp_text[0]) {
+		k->kp_address = address;
+		code(k->kp_text, (const void *)address);
+	}
+	return k->kp_text;
+}
+
+/* Adds what runs on a processor that does not answer. */
+static void put_runs(struct dump *d, const struct task *k)
+{
+	const struct uinspect_snap *s = &k->tk_snap;
+	struct text *o = &d->du_text;
+
+	if (s->sn_thread) {
+		text_put(o, ", runs ");
+		text_thread(o, s->sn_thread, k->tk_name);
+		text_add(o, ", function %s", text_of_code(d, s->sn_func));
+	}
+	text_put(o, s->sn_count > 0 ? ", at:" : "");
+	for (size_t i = 0; i < s->sn_count; i++)
+		text_add(o, "\n\t%s", text_of_code(d, s->sn_calls[i] - 1));
+}
+
+static void put_task(struct dump *d, const struct task *k)
+{
+	struct text *o = &d->du_text;
+
+	put_processor(o, k);
+	text_add(o, ": threads: %zu",
+		 k->tk_state == TASK_DONE ? k->tk_threads : k->tk_all);
+	if (k->tk_state == TASK_REFUSED)
+		text_put(o, ", not shown: no memory");
+	if (k->tk_state == TASK_GONE)
+		text_add(o, ", does not answer, shown: %zu", k->tk_threads);
+	put_runs(d, k);
+	text_put(o, "\n");
+}
+
+static void put_group(struct dump *d, const struct group *g)
+{
+	const struct place *p = &g->gr_place;
+	bool one = g->gr_count == 1;
+	struct text *o = &d->du_text;
+
+	text_add(o, "\n%zu thread%s, function %s, ", g->gr_count, one ? "" : "s",
+		 text_of_code(d, p->pl_func));
+	if (p->pl_kind)
+		text_add(o, "wait%s for %s%s", one ? "s" : "", p->pl_kind, p->pl_how);
+	else
+		text_put(o, !one && p->pl_state == UPROC_JOINS ? "join"
+							      : states[p->pl_state]);
+	text_put(o, p->pl_depth > 0 ? ", at:\n" : "\n");
+	for (size_t i = 0; i < p->pl_depth; i++)        /* the last byte of the call */
+		text_add(o, "\t%s\n", text_of_code(d, p->pl_frames[i] - 1));
+	for (const struct line *line = g->gr_first; line; line = line->ln_next)
+		text_put(o, line->ln_text);
+}
+
+/* Orders groups by size, the largest first, and then by the address of the function. */
+static int compare_groups(const void *a, const void *b)
+{
+	const struct group *one = *(struct group *const *)a;
+	const struct group *other = *(struct group *const *)b;
+	uintptr_t x = one->gr_place.pl_func, y = other->gr_place.pl_func;
+
+	if (one->gr_count != other->gr_count)
+		return one->gr_count < other->gr_count ? 1 : -1;
+	return (x > y) - (x < y);
+}
+
+/* Writes the text. Returns 0, -ENOMEM, or an error of write(2). */
+static int show(struct dump *d, int fd)
+{
+	size_t threads = 0, n = 0;
+	struct group **groups = (struct group **)
+		malloc((d->du_groups + 1) * sizeof(struct group *));
+
+	if (!groups)
+		return -ENOMEM;
+	for (struct group *g = d->du_newest; g; g = g->gr_older)
+		groups[n++] = g;
+	qsort(groups, n, sizeof(struct group *), compare_groups);
+	for (const struct task *k = d->du_tasks; k; k = k->tk_next)
+		threads += k->tk_threads;
+	d->du_text = (struct text)TEXT(d->du_bytes, fd);
+	d->du_text.t_wait = -1;
+	text_add(&d->du_text, "threads: %zu, schedulers: %u", threads, d->du_schedulers);
+	if (d->du_lost > 0)
+		text_add(&d->du_text, ", not shown for want of memory: %zu", d->du_lost);
+	text_put(&d->du_text, "\n");
+	for (const struct task *k = d->du_tasks; k; k = k->tk_next)
+		put_task(d, k);
+	for (size_t i = 0; i < n; i++)
+		put_group(d, groups[i]);
+	text_flush(&d->du_text);
+	free(groups);
+	return d->du_text.t_rc ? d->du_text.t_rc : d->du_lost > 0 ? -ENOMEM : 0;
+}
+
 /* ---- Dumps ---- */
 
+/* Pins all schedulers, and makes a task for each processor. */
 static int make_tasks(struct dump *d)
 {
-	size_t n = 0;
+	struct task **last = &d->du_tasks, *k;
+	struct uprocs *r = uprocs__pin(UINT32_MAX);
 
-	for (size_t i = 0; i < d->du_pins.pn_count; i++)
-		n += d->du_pins.pn_all[i]->r_conf.c_processors;
-	d->du_tasks = (struct task **)calloc(n + 1, sizeof(struct task *));
-	if (!d->du_tasks)
-		return -ENOMEM;
-	for (unsigned i = 0; i < d->du_pins.pn_count; i++)
-		for (unsigned j = 0; j < d->du_pins.pn_all[i]->r_conf.c_processors; j++) {
-			struct task *k = (struct task *)calloc(1, sizeof *k);
-
+	for (; r; r = uprocs__pin(r->r_number), d->du_schedulers++)
+		for (unsigned j = 0; j < r->r_conf.c_processors; j++) {
+			k = (struct task *)calloc(1, sizeof *k);
+			if (!k && j == 0)
+				uprocs__unpin(r);
 			if (!k)
 				return -ENOMEM;
 			k->tk_dump = d;
-			k->tk_proc = uproc_at(d->du_pins.pn_all[i], j);
-			k->tk_scheduler = i;
+			k->tk_proc = uproc_at(r, j);
+			k->tk_scheduler = d->du_schedulers;
 			k->tk_number = j;
-			d->du_tasks[d->du_count++] = k;
+			*last = k;
+			last = &k->tk_next;
 		}
 	return 0;
 }
@@ -407,9 +507,8 @@ static int make_tasks(struct dump *d)
 static int start_collector(struct task *k)
 {
 	struct uprocs *r = k->tk_proc->p_procs;
-	int rc;
-
 	struct ustack *u;
+	int rc;
 
 	if (ONE_NATIVE && uproc_self() && uproc_self() != k->tk_proc)
 		return -EBUSY;                  /* the other processor cannot run now */
@@ -420,23 +519,16 @@ static int start_collector(struct task *k)
 	return rc || !ONE_NATIVE ? rc : ustack_join(u, NULL, USCHED_NEVER);
 }
 
-static int ask_all(struct dump *d)
+static void ask_all(struct dump *d)
 {
-	for (size_t i = 0; i < d->du_count; i++) {
-		struct task *k = d->du_tasks[i];
-
+	for (struct task *k = d->du_tasks; k; k = k->tk_next) {
 		k->tk_since = when_now();
-		pthread_mutex_lock(&d->du_lock);
-		d->du_users++;
-		pthread_mutex_unlock(&d->du_lock);
-		if (start_collector(k) == 0)
-			continue;
-		pthread_mutex_lock(&d->du_lock);
-		k->tk_state = TASK_REFUSED;
-		d->du_users--;
-		pthread_mutex_unlock(&d->du_lock);
+		FETCH_ADD(&d->du_users, 1);
+		if (start_collector(k)) {
+			k->tk_state = TASK_REFUSED;
+			leave_dump(d);
+		}
 	}
-	return 0;
 }
 
 /* Returns whether the dump still waits for the task. Gives up the processor if it has not
@@ -445,11 +537,7 @@ static bool expects(struct task *k, int64_t now)
 {
 	if (k->tk_state >= TASK_DONE)
 		return false;
-	if (k->tk_steps != k->tk_seen || k->tk_state == TASK_BUSY) {
-		k->tk_seen = k->tk_steps;
-		k->tk_since = now;
-	}
-	if (now - k->tk_since < ANSWER_IN * INT64_C(1000000))
+	if (k->tk_state == TASK_BUSY || now - k->tk_since < ANSWER_IN * INT64_C(1000000))
 		return true;
 	k->tk_state = TASK_GONE;
 	return false;
@@ -465,56 +553,24 @@ static void await_all(struct dump *d)
 		struct timespec t = when_of(until);
 
 		expected = false;
-		for (size_t i = 0; i < d->du_count; i++)
-			expected |= expects(d->du_tasks[i], now);
+		for (struct task *k = d->du_tasks; k; k = k->tk_next)
+			expected |= expects(k, now);
 		if (expected)
 			pthread_cond_timedwait(&d->du_changed, &d->du_lock, &t);
 	}
-	for (size_t i = 0; i < d->du_count; i++) /* not the collector */
-		d->du_tasks[i]->tk_all = uproc_count(d->du_tasks[i]->tk_proc)
-			- (d->du_tasks[i]->tk_state == TASK_GONE);
+	for (struct task *k = d->du_tasks; k; k = k->tk_next)   /* not the collector */
+		k->tk_all = uproc_count(k->tk_proc) - (k->tk_state == TASK_GONE);
 	pthread_mutex_unlock(&d->du_lock);
-}
-
-/* Asks the native thread of `p' for a snap. Returns false if no answer comes. Then that
-   native thread blocks the signal, or sleeps in the kernel. */
-static bool snap_native(struct uproc *p, int sig)
-{
-	__atomic_store_n(&inspector.i_native, p->p_native, __ATOMIC_RELAXED);
-	uinspect__ask(&inspector.i_snap, p);
-	__atomic_add_fetch(&inspector.i_sent, 1, __ATOMIC_RELAXED);
-	if (pthread_kill(p->p_native, sig))
-		__atomic_sub_fetch(&inspector.i_sent, 1, __ATOMIC_RELAXED);
-	return uinspect__await(&inspector.i_snap, ANSWER_IN);
-}
-
-static void keep_snap(struct task *k, const struct uinspect_snap *s)
-{
-	char name[USTACK_NAME_MAX];
-
-	k->tk_runs = (uintptr_t)s->sn_thread;
-	k->tk_runs_func = s->sn_func;
-	if (s->sn_thread && ustack_get_name(s->sn_thread, name, sizeof name) == 0)
-		k->tk_runs_name = keep_text(k->tk_dump, name);
-	k->tk_runs_depth = s->sn_count;
-	memcpy(k->tk_frames, s->sn_calls, sizeof s->sn_calls);
 }
 
 /* Asks the processors that do not answer what they run. */
 static void ask_natives(struct dump *d)
 {
-	int sig = __atomic_load_n(&inspector.i_signal, __ATOMIC_ACQUIRE);
-
-	for (size_t i = 0; sig && i < d->du_count; i++) {
-		struct task *k = d->du_tasks[i];
-
-		if (k->tk_state != TASK_GONE || k->tk_proc->p_procs->r_conf.c_embed)
-			continue;
-		pthread_mutex_lock(&inspector.i_lock);
-		if (snap_native(k->tk_proc, sig))
-			keep_snap(k, &inspector.i_snap);
-		pthread_mutex_unlock(&inspector.i_lock);
-	}
+	for (struct task *k = d->du_tasks; k; k = k->tk_next)
+		if (k->tk_state == TASK_GONE && !k->tk_proc->p_procs->r_conf.c_embed
+		    && uinspect__snap(&k->tk_snap, k->tk_proc) && k->tk_snap.sn_thread)
+			ustack_get_name(k->tk_snap.sn_thread, k->tk_name,
+					sizeof k->tk_name);
 }
 
 static int dump_here(int fd, unsigned how)
@@ -524,24 +580,22 @@ static int dump_here(int fd, unsigned how)
 
 	if (!d)
 		return -ENOMEM;
-	d->du_fd = fd;
 	d->du_how = how;
 	d->du_users = 1;
 	pthread_mutex_init(&d->du_lock, NULL);
 	when_init_cond(&d->du_changed);
 	before = defer_cancel();
-	rc = uinspect__pin(&d->du_pins);
-	if (rc == 0)
-		rc = make_tasks(d);
-	if (rc == 0)
-		rc = ask_all(d);
+	rc = make_tasks(d);
 	if (rc == 0) {
+		ask_all(d);
 		await_all(d);
 		ask_natives(d);
 	}
-	uinspect__unpin(&d->du_pins);
+	for (struct task *k = d->du_tasks; k; k = k->tk_next)
+		if (k->tk_number == 0)
+			uprocs__unpin(k->tk_proc->p_procs);
 	if (rc == 0)
-		rc = uinspect__show(d);
+		rc = show(d, fd);
 	leave_dump(d);
 	allow_cancel(before);
 	return rc;
@@ -596,78 +650,4 @@ int uinspect_dump(int fd, unsigned how)
 	struct uproc *p = uproc_self();
 
 	return p && !ONE_NATIVE ? dump_apart(p->p_procs, fd, how) : dump_here(fd, how);
-}
-
-/* ---- By a signal ---- */
-
-static void on_inspect(int sig, siginfo_t *info, void *context)
-{
-	int error = errno;
-	bool ours = pthread_equal(__atomic_load_n(&inspector.i_native, __ATOMIC_RELAXED),
-				  pthread_self())
-		&& __atomic_load_n(&inspector.i_sent, __ATOMIC_RELAXED) > 0;
-
-	(void)sig;
-	(void)info;
-	if (ours) {
-		__atomic_sub_fetch(&inspector.i_sent, 1, __ATOMIC_RELAXED);
-		uinspect__answer(&inspector.i_snap, NULL, context);
-	} else {
-		sem_post(&inspector.i_posted);
-	}
-	errno = error;
-}
-
-static void *dump_when_posted(void *unused)
-{
-	(void)unused;
-	name_native("usched inspect");
-	for (;;)
-		if (sem_wait(&inspector.i_posted) == 0)
-			uinspect_dump(STDERR_FILENO, 0);
-	return NULL;
-}
-
-/* Makes the native thread that dumps. It handles no signals. Called under i_lock. */
-static int make_native(void)
-{
-	pthread_t native;
-	int rc;
-
-	if (inspector.i_made)
-		return 0;
-	sem_init(&inspector.i_posted, 0, 0);
-	rc = start_native(&native, dump_when_posted, NULL);
-	if (rc)
-		return rc;
-	pthread_detach(native);
-	inspector.i_made = true;
-	return 0;
-}
-
-int uinspect_install(int sig)
-{
-	struct sigaction action;
-	int rc;
-
-	if (ONE_NATIVE)
-		return -ENOTSUP;
-	memset(&action, 0, sizeof action);
-	action.sa_sigaction = on_inspect;
-	action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-	sigemptyset(&action.sa_mask);
-	pthread_mutex_lock(&inspector.i_lock);
-	rc = make_native();
-	if (rc == 0 && sigaction(sig, &action, NULL))
-		rc = -errno;
-	if (rc == 0)
-		__atomic_store_n(&inspector.i_signal, sig, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&inspector.i_lock);
-	return rc;
-}
-
-void uinspect__forked(void)
-{
-	inspector.i_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	inspector.i_made = false;
 }

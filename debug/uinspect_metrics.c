@@ -12,10 +12,11 @@
 #include <stdlib.h>
 
 #include "../src/base/cancel.h"
+#include "../src/base/lock.h"
 #include "../src/base/text.h"
 #include "../uevents.h"
 #include "../upreempt.h"
-#include "dump.h"
+#include "../uproc.h"
 
 enum { METRICS_SIZE = 4096 };   /* characters written at a time */
 
@@ -73,23 +74,25 @@ static const struct metric {
 	  "Longest time that a thread kept the processor, as seen once in a slice." },
 };
 
-#define LOOK_UP(member) __atomic_load_n(&(member), __ATOMIC_RELAXED)
-
 /* Returns how many threads are ready. This is inexact, because the two counters are read
    one after the other. */
 static uint64_t queue_length(const struct uproc *p)
 {
 	size_t head = __atomic_load_n(&p->p_head, __ATOMIC_ACQUIRE);
-	size_t n = LOOK_UP(p->p_tail) - head;
+	size_t n = GET(p->p_tail) - head;
 
 	return n > SIZE_MAX / 2 ? 0 : n;
 }
 
-static void read_stats(uint64_t *values, const struct usched *sched)
+/* Reads all values. The caller has set them to 0. */
+static void read_processor(uint64_t *values, const struct uproc *p)
 {
+	const struct uevents *e = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
+	uint32_t threads = uproc_count(p);      /* inexact, like queue_length() */
+	int64_t longest = -1;
 	struct usched_stats s;
 
-	usched_stats(sched, &s);
+	usched_stats(&p->p_sched, &s);
 	values[METRIC_SWITCHES] = s.st_switches;
 	values[METRIC_LAUNCHES] = s.st_launches;
 	values[METRIC_EVICTIONS] = s.st_evictions;
@@ -99,24 +102,15 @@ static void read_stats(uint64_t *values, const struct usched *sched)
 	values[METRIC_MOVES] = s.st_moves;
 	values[METRIC_IMAGE_BYTES] = s.st_image_bytes;
 	values[METRIC_DEEPEST] = s.st_deepest;
-}
-
-/* Reads all values but the dispatcher's counters. The caller has set the values to 0. */
-static void read_processor(uint64_t *values, const struct uproc *p)
-{
-	const struct uevents *e = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
-	uint32_t threads = uproc_count(p);      /* inexact, like queue_length() */
-	int64_t longest = -1;
-
-	values[METRIC_PARKS] = LOOK_UP(p->p_parked);
-	values[METRIC_LOOKS] = LOOK_UP(p->p_looked_for);
-	values[METRIC_MAIL] = LOOK_UP(p->p_mailed);
+	values[METRIC_PARKS] = GET(p->p_parked);
+	values[METRIC_LOOKS] = GET(p->p_looked_for);
+	values[METRIC_MAIL] = GET(p->p_mailed);
 	values[METRIC_THREADS] = threads > INT32_MAX ? 0 : threads;
 	values[METRIC_QUEUE] = queue_length(p);
 	if (e) {
-		values[METRIC_EVENTS] = LOOK_UP(e->e_ready);
-		values[METRIC_EXPIRED] = LOOK_UP(e->e_expired);
-		values[METRIC_WAITERS] = LOOK_UP(e->e_waiting);
+		values[METRIC_EVENTS] = GET(e->e_ready);
+		values[METRIC_EXPIRED] = GET(e->e_expired);
+		values[METRIC_WAITERS] = GET(e->e_waiting);
 	}
 	if (p->p_procs->r_conf.c_slice > 0)
 		longest = upreempt__longest(&p->p_sched);
@@ -124,51 +118,50 @@ static void read_processor(uint64_t *values, const struct uproc *p)
 }
 
 struct column {
-	uint32_t cm_scheduler;
-	unsigned cm_processor;
-	uint64_t cm_values[METRICS];
+	struct column *cm_next;
+	uint32_t       cm_scheduler;
+	unsigned       cm_processor;
+	uint64_t       cm_values[METRICS];
 };
 
-static void read_column(struct column *o, const struct uproc *p)
+/* Reads a column for each processor. Begins with the last one of the newest scheduler,
+   as the list *columns grows at its head. Returns 0 or -ENOMEM. */
+static int read_columns(struct column **columns)
 {
-	read_stats(o->cm_values, &p->p_sched);
-	read_processor(o->cm_values, p);
-}
+	uint32_t number = UINT32_MAX;
+	struct uprocs *r;
+	int rc = 0;
 
-/* Reads a column for each processor. The columns of the oldest scheduler, which is the
-   last in the list, come first. */
-static int read_columns(const struct pins *pins, struct column **columns, size_t *count)
-{
-	size_t n = 0;
+	while (rc == 0 && (r = uprocs__pin(number))) {
+		for (unsigned j = r->r_conf.c_processors; j-- > 0; ) {
+			struct column *o = (struct column *)calloc(1, sizeof *o);
 
-	for (size_t i = 0; i < pins->pn_count; i++)
-		n += pins->pn_all[i]->r_conf.c_processors;
-	*columns = (struct column *)calloc(n + 1, sizeof **columns);
-	if (!*columns)
-		return -ENOMEM;
-	for (size_t i = pins->pn_count; i-- > 0; )
-		for (unsigned j = 0; j < pins->pn_all[i]->r_conf.c_processors; j++) {
-			struct column *o = &(*columns)[(*count)++];
-
-			o->cm_scheduler = pins->pn_all[i]->r_number;
-			o->cm_processor = j;
-			read_column(o, uproc_at(pins->pn_all[i], j));
+			if (!o) {
+				rc = -ENOMEM;
+				break;
+			}
+			*o = (struct column){ *columns, r->r_number, j, { 0 } };
+			read_processor(o->cm_values, uproc_at(r, j));
+			*columns = o;
 		}
-	return 0;
+		number = r->r_number;
+		uprocs__unpin(r);
+	}
+	return rc;
 }
 
 static void show_metric(struct text *t, const struct metric *m,
-			const struct column *columns, size_t count)
+			const struct column *columns)
 {
 	text_add(t, "# HELP %s %s\n# TYPE %s %s\n", m->me_name, m->me_help, m->me_name,
 		 m->me_type);
-	for (size_t i = 0; i < count; i++) {
-		uint64_t value = columns[i].cm_values[m - metrics];
+	for (const struct column *o = columns; o; o = o->cm_next) {
+		uint64_t value = o->cm_values[m - metrics];
 
 		if (value == NO_VALUE)
 			continue;
 		text_add(t, "%s{scheduler=\"%u\",processor=\"%u\"} ", m->me_name,
-			 columns[i].cm_scheduler, columns[i].cm_processor);
+			 o->cm_scheduler, o->cm_processor);
 		if (m == &metrics[METRIC_LONGEST])      /* the value is in ns */
 			text_seconds(t, value, 9);
 		else
@@ -181,23 +174,20 @@ int uinspect_metrics(int fd)
 {
 	char lines[METRICS_SIZE];
 	struct text t = TEXT(lines, fd);
-	struct column *columns = NULL;
-	int before = defer_cancel(), rc;
-	struct pins pins = { 0 };
-	size_t n = 0;
+	struct column *columns = NULL, *next;
+	int before = defer_cancel(), rc = read_columns(&columns);
 
-	rc = uinspect__pin(&pins);
-	if (rc == 0)
-		rc = read_columns(&pins, &columns, &n);
-	uinspect__unpin(&pins);
 	if (rc == 0) {
 		t.t_wait = -1;
 		for (size_t i = 0; i < METRICS; i++)
-			show_metric(&t, &metrics[i], columns, n);
+			show_metric(&t, &metrics[i], columns);
 		text_flush(&t);
 		rc = t.t_rc;
 	}
-	free(columns);
+	for (; columns; columns = next) {
+		next = columns->cm_next;
+		free(columns);
+	}
 	allow_cancel(before);
 	return rc;
 }

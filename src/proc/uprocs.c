@@ -145,18 +145,17 @@ static void delist(struct uprocs *r)
 		nanosleep(&pause, NULL);
 }
 
-size_t uprocs__pin(struct uprocs **all, size_t room)
+struct uprocs *uprocs__pin(uint32_t number)
 {
-	size_t n = 0;
+	struct uprocs *r;
 
 	lock(&list_lock);
-	for (struct uprocs *r = uproc__schedulers; r; r = r->r_other)
-		if (n++ < room) {
-			all[n - 1] = r;
-			FETCH_ADD(&r->r_pins, 1);
-		}
+	for (r = uproc__schedulers; r && r->r_number >= number; r = r->r_other)
+		;
+	if (r)
+		FETCH_ADD(&r->r_pins, 1);
 	unlock(&list_lock);
-	return n;
+	return r;
 }
 
 /* `r' may be freed once the last pin is gone. */
