@@ -20,13 +20,16 @@
  * e_arm the last four, and so on. The first then has about twenty children. For the same
  * reason a look expires at most EXPIRIES timers, and leaves the rest to the next looks.
  *
- * The poller (src/events/poller.h) finds which descriptors are ready. The poller needs a
- * few descriptors itself. If the process has no descriptors left, timers still work:
- * sleeps wait for the condition ve_bell, and each uevents_add() tries again to open the
- * poller. The poller is opened under ve_lock, and stays open.
+ * The poller is epoll(7), which finds which descriptors are ready. A descriptor stays
+ * registered, for edges, so that a wait needs no epoll_ctl(2). The eventfd that ends a
+ * sleep need not be read, since each write is an edge.
+ *
+ * The poller needs a few descriptors itself. If the process has no descriptors left,
+ * timers still work: sleeps wait for the condition ve_bell, and each uevents_add() tries
+ * again to open the poller. The poller is opened under ve_lock, and stays open.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* CLOCK_MONOTONIC_COARSE */
+#define _GNU_SOURCE             /* CLOCK_MONOTONIC_COARSE, syscall() */
 #endif
 #include "../../uevents.h"
 
@@ -35,17 +38,29 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 
 #include "../base/cancel.h"
-#include "poller.h"
 #include "../base/sim.h"
 #include "../base/when.h"
 
 #ifndef CLOCK_MONOTONIC_COARSE
 #define CLOCK_MONOTONIC_COARSE CLOCK_MONOTONIC
 #endif
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 (-1)           /* a call that fails with ENOSYS */
+#endif
 
 enum {
+	BATCH       = 64,               /* events of one sleep: few enough to stay in
+					   the cache until their threads run */
+	AHEAD       = 4,                /* events between a prefetch and its use */
+	EDGES_IN    = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
+	EDGES_ALL   = EDGES_IN | EPOLLOUT,
+	SECOND      = 1000000000,       /* ns */
 	EXPIRIES    = 64,               /* the most timers that a look expires */
 	LOOK_GAP    = SIMULATED ? 0     /* a simulation is to see every order */
 		: 500000,               /* ns: a look costs a thousandth of this */
@@ -55,6 +70,14 @@ enum {
 	OWN_MAX     = 65536,            /* own_numbers has no higher numbers */
 };
 
+/* The UEVENTS_ bits are those of epoll, so that no code translates events. */
+_Static_assert((unsigned)EPOLLIN == UEVENTS_INPUT
+	       && (unsigned)EPOLLPRI == UEVENTS_URGENT
+	       && (unsigned)EPOLLOUT == UEVENTS_OUTPUT
+	       && (unsigned)EPOLLERR == UEVENTS_ERROR
+	       && (unsigned)EPOLLHUP == UEVENTS_HANGUP
+	       && (unsigned)EPOLLRDHUP == UEVENTS_PEER_END, "the bits are epoll's");
+
 struct events {
 	struct uevents     ve_events;   /* first */
 	struct uexpiry     ve_heap;     /* x_child: the expiry due first */
@@ -63,9 +86,14 @@ struct events {
 	int64_t            ve_looked;   /* time of the last poll for UEVENTS_LOOK */
 	bool               ve_rung;     /* under ve_lock: interrupted without a poller */
 	pthread_mutex_t    ve_lock;
-	pthread_cond_t     ve_bell;     /* signalled when ve_rung or ve_poller is set */
-	struct poller     *ve_poller;   /* atomic; NULL: not open yet */
+	pthread_cond_t     ve_bell;     /* signalled when ve_rung or ve_epoll is set */
 	struct events     *ve_other;    /* the next in `pollers'; under pollers_lock */
+	int                ve_epoll;    /* atomic; -1: not open yet */
+	int                ve_interrupt;        /* eventfd, or -1 */
+	int                ve_timer;    /* timerfd, or -1 */
+	int64_t            ve_exposed;  /* the time of the timerfd; 0: not set */
+	struct uinterest   ve_nothing;  /* for eventfd and timerfd, which end a sleep */
+	struct epoll_event ve_found[BATCH];
 };
 
 /* The e_serial that was given last. */
@@ -77,6 +105,8 @@ static pthread_mutex_t pollers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* 1 for each number that is a descriptor of the library; atomic. */
 static uint8_t own_numbers[OWN_MAX];
+
+static bool no_pwait2;                  /* atomic: epoll_pwait2(2) has failed before */
 
 int64_t uevents_now(void)
 {
@@ -125,9 +155,10 @@ int uevents__next_own(unsigned first, unsigned last)
 	return -1;
 }
 
-/* Waits a second before the abort, since the program may have closed all descriptors
-   because it calls exec(3) next. */
-void uevents__lost(int fd)
+/* Reports that the program has closed or replaced a descriptor of a poller. Waits a
+   second before the abort, since the program may have closed all descriptors because it
+   calls exec(3) next. */
+static _Noreturn void lost(int fd)
 {
 	defer_cancel();
 	sleep(1);
@@ -142,9 +173,9 @@ static int64_t first_due(const struct events *v)
 	return v->ve_heap.x_child ? v->ve_heap.x_child->x_when : USCHED_NEVER;
 }
 
-static struct poller *poller_of(const struct events *v)
+static bool is_open(const struct events *v)
 {
-	return __atomic_load_n(&v->ve_poller, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&v->ve_epoll, __ATOMIC_ACQUIRE) >= 0;
 }
 
 /* Sleeps without a poller until the time `until', an interrupt, or a new poller. */
@@ -154,7 +185,7 @@ static void sleep_bare(struct events *v, int64_t until)
 	int rc = until > 0 ? 0 : ETIMEDOUT;
 
 	pthread_mutex_lock(&v->ve_lock);
-	while (rc == 0 && !v->ve_rung && !v->ve_poller)
+	while (rc == 0 && !v->ve_rung && v->ve_epoll < 0)
 		rc = until == USCHED_NEVER
 			? pthread_cond_wait(&v->ve_bell, &v->ve_lock)
 			: pthread_cond_timedwait(&v->ve_bell, &v->ve_lock, &t);
@@ -162,23 +193,75 @@ static void sleep_bare(struct events *v, int64_t until)
 	pthread_mutex_unlock(&v->ve_lock);
 }
 
+/* Returns the timeout of epoll_wait(2), rounded up so that no sleep ends too early. */
+static int milliseconds(bool forever, int64_t left)
+{
+	const int64_t milli = 1000000;          /* ns */
+
+	left = (left + milli - 1) / milli;
+	return forever ? -1 : left > INT32_MAX ? INT32_MAX : (int)left;
+}
+
+/* Sleeps by the poller for `left' ns at most, or without limit if `forever'. Returns how
+   many descriptors were found ready; or -1 if a signal came. */
+static int sleep_polling(struct events *v, bool forever, int64_t left)
+{
+	int n;
+
+	if (!__atomic_load_n(&no_pwait2, __ATOMIC_RELAXED)) {
+		int64_t t[] = { left / SECOND, left % SECOND }; /* timespec of 64 bits */
+
+		n = (int)syscall(SYS_epoll_pwait2, v->ve_epoll, v->ve_found, BATCH,
+				 forever ? NULL : t, NULL, (size_t)0);
+		if (n >= 0 || errno == EINTR)
+			return n;
+		__atomic_store_n(&no_pwait2, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
+	}
+	n = epoll_wait(v->ve_epoll, v->ve_found, BATCH, milliseconds(forever, left));
+	if (n < 0 && errno != EINTR)
+		lost(v->ve_epoll);
+	return n;
+}
+
 /* Sleeps, and returns how many descriptors the poller has found ready. */
 static int sleep_until(struct events *v, int64_t until)
 {
 	int64_t first = first_due(v), left = 0;
+	int n;
 
 	if (until > first)
 		until = first;
-	if (!poller_of(v)) {
+	if (!is_open(v)) {
 		sleep_bare(v, until);
 		return 0;
+	}
+	if (SIMULATED) {                /* the simulated clock jumps instead */
+		while ((n = epoll_wait(v->ve_epoll, v->ve_found, BATCH, 0)) == 0
+		       && sim__now() < until)
+			if (!sim__pass(until)) {
+				sim__stuck();
+				break;
+			}
+		return n;
 	}
 	if (until > 0 && until != USCHED_NEVER) {
 		left = until - uevents_now();
 		if (left < 0)
 			left = 0;
 	}
-	return uevents__poller_sleep(v->ve_poller, until == USCHED_NEVER, left);
+	return sleep_polling(v, until == USCHED_NEVER, left);
+}
+
+/* Calls in_ready for the n descriptors that the last sleep has found. */
+static void tell_ready(struct events *v, int n)
+{
+	for (int i = 0; i < n; i++) {
+		struct uinterest *interest = (struct uinterest *)v->ve_found[i].data.ptr;
+
+		if (i + AHEAD < n)
+			__builtin_prefetch(v->ve_found[i + AHEAD].data.ptr);
+		interest->in_ready(interest, v->ve_found[i].events);
+	}
 }
 
 /* Adds to a counter that any native thread may read. */
@@ -288,41 +371,68 @@ static void poll_events(struct uevents *e, int64_t until)
 	n = sleep_until(v, until);
 	if (n > 0) {
 		count_events(&e->e_ready, n);
-		uevents__poller_tell(v->ve_poller, n);
+		tell_ready(v, n);
 	}
 	if (v->ve_heap.x_child)
 		expire(v);
+}
+
+/* Ends a sleep of the poller. Reads the eventfd if its sum is full, since a write then
+   fails and makes no edge. */
+static void ring(struct events *v)
+{
+	uint64_t one = 1, sum;
+
+	while (write(v->ve_interrupt, &one, sizeof one) < 0)
+		if (errno == EAGAIN)
+			(void)!read(v->ve_interrupt, &sum, sizeof sum);
+		else if (errno != EINTR)
+			lost(v->ve_interrupt);
 }
 
 /* This function is the e_interrupt of the events. From any native thread. */
 static void interrupt_sleep(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
-	struct poller *p = poller_of(v);
+	bool open = is_open(v);
 	int before = defer_cancel();
 
-	if (!p) {
+	if (!open) {
 		pthread_mutex_lock(&v->ve_lock);
-		p = v->ve_poller;               /* opened meanwhile: interrupt it, too */
+		open = is_open(v);              /* opened meanwhile: interrupt it, too */
 		v->ve_rung = true;
 		pthread_cond_signal(&v->ve_bell);
 		pthread_mutex_unlock(&v->ve_lock);
 	}
-	if (p)
-		uevents__poller_interrupt(p);
+	if (open)
+		ring(v);
 	allow_cancel(before);
+}
+
+static void close_own(int fd)
+{
+	if (fd >= 0)
+		close_deferred(uevents__disown(fd));
+}
+
+/* Closes the descriptors. Makes no other system call, since the parent may use them. */
+static void close_poller(struct events *v)
+{
+	close_own(v->ve_epoll);
+	close_own(v->ve_interrupt);
+	close_own(v->ve_timer);
 }
 
 static void close_events(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e, **at;
 
-	if (v->ve_poller) {
+	if (is_open(v)) {
 		pthread_mutex_lock(&pollers_lock);
 		for (at = &pollers; *at != v; at = &(*at)->ve_other)
 			;
 		*at = v->ve_other;
-		uevents__poller_close(v->ve_poller);
+		close_poller(v);
 		pthread_mutex_unlock(&pollers_lock);
 	}
 	pthread_cond_destroy(&v->ve_bell);
@@ -330,38 +440,87 @@ static void close_events(struct uevents *e)
 	free(v);
 }
 
+static void on_bell(struct uinterest *i, unsigned ready)
+{
+	(void)i;
+	(void)ready;
+}
+
+/* Registers a descriptor. For epoll that is a number together with its open file. */
+static int add_new(int epoll, int fd, uint32_t edges, struct uinterest *i)
+{
+	struct epoll_event event = { .events = edges | EPOLLET, .data = { .ptr = i } };
+
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* Opens the poller, under ve_lock. If ve_rung is set, the first sleep ends at once. The
+   caller has pollers_lock, too, so that a fork finds every poller listed. */
+static int open_listed(struct events *v)
+{
+	int epoll = uevents__own(epoll_create1(EPOLL_CLOEXEC)), bell = -1, rc;
+
+	if (epoll >= 0)
+		bell = uevents__own(eventfd(v->ve_rung, EFD_CLOEXEC | EFD_NONBLOCK));
+	rc = bell < 0 ? -errno : add_new(epoll, bell, EPOLLIN, &v->ve_nothing);
+	if (rc) {
+		close_own(bell);
+		close_own(epoll);
+		return rc;
+	}
+	v->ve_interrupt = bell;
+	__atomic_store_n(&v->ve_epoll, epoll, __ATOMIC_RELEASE);
+	v->ve_other = pollers;
+	pollers = v;
+	pthread_cond_signal(&v->ve_bell);
+	return 0;
+}
+
 /* Opens the poller, unless it is open. That ends a sleep without a poller. */
 static int open_poller(struct events *v)
 {
-	struct poller *p = NULL;
 	int rc = 0;
 
-	if (poller_of(v))
+	if (is_open(v))
 		return 0;
 	pthread_mutex_lock(&v->ve_lock);
-	pthread_mutex_lock(&pollers_lock);      /* a fork finds every poller listed */
-	if (!v->ve_poller)
-		rc = uevents__poller_open(&p, v->ve_rung);
-	if (p) {
-		__atomic_store_n(&v->ve_poller, p, __ATOMIC_RELEASE);
-		v->ve_other = pollers;
-		pollers = v;
-		pthread_cond_signal(&v->ve_bell);
-	}
+	pthread_mutex_lock(&pollers_lock);
+	if (!is_open(v))
+		rc = open_listed(v);
 	pthread_mutex_unlock(&pollers_lock);
 	pthread_mutex_unlock(&v->ve_lock);
 	return rc;
 }
 
-/* Returns a descriptor that a loop of the program may wait for. */
+/* Returns the descriptor of epoll, for which a loop of the program may wait. Sets the
+   time of the expiry due first in a timerfd, and registers the timerfd with epoll. */
 static int expose(struct uevents *e)
 {
 	struct events *v = (struct events *)(void *)e;
-	int64_t due = first_due(v);
-	int rc = open_poller(v);
+	int64_t due = first_due(v), when = due == USCHED_NEVER ? 0 : due;
+	struct itimerspec spec = { .it_value = when_of(when) };
+	int timer, rc = open_poller(v);
 
-	return rc ? rc
-		: uevents__poller_expose(v->ve_poller, due == USCHED_NEVER ? 0 : due);
+	if (rc)
+		return rc;
+	if (SIMULATED)                  /* no call waits in a simulation */
+		return -ENOTSUP;
+	if (when == v->ve_exposed)
+		return v->ve_epoll;
+	if (v->ve_timer < 0) {
+		timer = uevents__own(timerfd_create(CLOCK_MONOTONIC,
+						    TFD_CLOEXEC | TFD_NONBLOCK));
+		rc = timer < 0 ? -errno
+			: add_new(v->ve_epoll, timer, EPOLLIN, &v->ve_nothing);
+		if (rc) {
+			close_own(timer);
+			return rc;
+		}
+		v->ve_timer = timer;
+	}
+	timerfd_settime(v->ve_timer, TFD_TIMER_ABSTIME, &spec, NULL);
+	v->ve_exposed = when;
+	return v->ve_epoll;
 }
 
 static void become_first(struct uexpiry *heap, struct uexpiry *x)
@@ -410,6 +569,8 @@ int uevents_create(struct uevents **e)
 					.e_interrupt = interrupt_sleep,
 					.e_close = close_events, .e_expose = expose,
 					.e_arm = arm_expiry, .e_disarm = disarm_expiry };
+	v->ve_epoll = v->ve_interrupt = v->ve_timer = -1;
+	v->ve_nothing.in_ready = on_bell;
 	v->ve_events.e_serial = __atomic_add_fetch(&serials, 1, __ATOMIC_RELAXED);
 	pthread_mutex_init(&v->ve_lock, NULL);
 	when_init_cond(&v->ve_bell);
@@ -430,35 +591,40 @@ int uevents_of(struct usched *s, struct uevents **e)
 	return rc;
 }
 
-int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
-{
-	struct events *v = (struct events *)(void *)e;
-	int rc = open_poller(v);
-
-	return rc ? rc : uevents__poller_add(v->ve_poller, fd, ways, i);
-}
-
 int uevents__again(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
 {
 	struct events *v = (struct events *)(void *)e;
 	int rc = open_poller(v);
 
-	return rc ? rc : uevents__poller_again(v->ve_poller, fd, ways, i);
+	return rc ? rc : add_new(v->ve_epoll, fd,
+				 ways & UEVENTS_OUTPUT ? EDGES_ALL : EDGES_IN, i);
+}
+
+int uevents_add(struct uevents *e, int fd, unsigned ways, struct uinterest *i)
+{
+	struct epoll_event event = { (uint32_t)EPOLLET | EDGES_ALL, { .ptr = i } };
+	int rc = uevents__again(e, fd, ways, i);
+
+	if (rc == -EEXIST)              /* another thread may wait to write */
+		epoll_ctl(((struct events *)(void *)e)->ve_epoll, EPOLL_CTL_MOD, fd,
+			  &event);      /* reports fd again */
+	return rc;
 }
 
 void uevents_remove(struct uevents *e, int fd)
 {
 	struct events *v = (struct events *)(void *)e;
+	struct epoll_event none = { 0 };        /* Linux before 2.6.9 refuses NULL */
 
-	if (poller_of(v))
-		uevents__poller_remove(v->ve_poller, fd);
+	if (is_open(v))
+		epoll_ctl(v->ve_epoll, EPOLL_CTL_DEL, fd, &none);
 }
 
 void uevents_forget(int fd)
 {
 	pthread_mutex_lock(&pollers_lock);
 	for (struct events *v = pollers; v; v = v->ve_other)
-		uevents__poller_remove(v->ve_poller, fd);
+		uevents_remove(&v->ve_events, fd);
 	pthread_mutex_unlock(&pollers_lock);
 }
 
@@ -474,8 +640,8 @@ void uevents__forked(void)
 
 	while ((v = pollers)) {
 		pollers = v->ve_other;
-		uevents__poller_close(v->ve_poller);
-		v->ve_poller = NULL;
+		close_poller(v);
+		v->ve_epoll = v->ve_interrupt = v->ve_timer = -1;
 	}
 	for (int fd = 0; fd < OWN_MAX; fd++)
 		if (own_numbers[fd])    /* the child may close such an fd */

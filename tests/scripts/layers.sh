@@ -139,8 +139,7 @@ for file in $(of_make modules | sed 's/[^ ]*/&.c/g') arch/setjmp.c; do
 		case ${file##*/}:$symbol in
 		usched.c:usched__current | usched.c:no_dispatcher | usched.c:usched__observer | uproc_ring.c:uproc__marks | uproc_name.c:uproc__names | uproc_name.c:names_lock | uproc_ring.c:uproc__schedulers | uproc_ring.c:uproc__observer | uprocs.c:list_lock | uproc_local.c:uproc__local_lost | setjmp.c:call_*) ;;
 		unet.c:unet__table | unet_wait.c:doubted | uoffload.c:offload) ;;
-		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own_numbers) ;;
-		uevents_epoll.c:no_pwait2) ;;
+		uevents.c:serials | uevents.c:pollers | uevents.c:pollers_lock | uevents.c:own_numbers | uevents.c:no_pwait2) ;;
 		uwait_native.c:key_lock | uwait_native.c:native_key | uwait_native.c:key_made) ;;
 		uoverflow.c:made_key | uoverflow.c:stack_key | uoverflow.c:key_rc) ;;
 		uoverflow.c:own_stack | uoverflow.c:installed | uoverflow.c:old_actions) ;;

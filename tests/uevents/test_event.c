@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "../../uevents.h"
-#include "../../src/events/poller.h"
 
 enum {
 	INPUT = UEVENTS_INPUT | UEVENTS_URGENT | UEVENTS_PEER_END,
