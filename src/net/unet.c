@@ -193,61 +193,42 @@ int unet__enter(int fd, enum kind kind)
 }
 
 /*
- * Begins a close. While close(2) lingers, before end_close(), another file may get the
- * number and be entered. Returns the generation, so that end_close() sees whether that
- * has happened.
+ * Closes `fd', or only takes it out of the table and of all pollers. While close(2)
+ * lingers, another file may get the number and be entered: the generation shows that.
  */
-static uint32_t begin_close(struct descriptor *d, struct told *told, bool *blocked)
-{
-	uint32_t generation;
-
-	uwait_lock(&d->d_lock);
-	*blocked = d->d_turns & NET_BLOCKED;
-	reset(d, NET_CLOSING, told);
-	generation = d->d_generation;
-	uwait_unlock(&d->d_lock);
-	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) & NET_INSIDE)
-		sched_yield();
-	return generation;
-}
-
-/* Ends a close. Waits that began after begin_close() may be for the old file or for the
-   new one, so they begin anew. */
-static void end_close(struct descriptor *d, uint32_t generation, const struct told *told)
-{
-	bool waited = false;
-
-	uwait_lock(&d->d_lock);
-	if (d->d_generation == generation) {
-		__atomic_store_n(&d->d_kind, NET_NEW, __ATOMIC_RELEASE);
-		waited = d->d_first[NET_IN] || d->d_first[NET_OUT];
-	}
-	uwait_unlock(&d->d_lock);
-	unet__tell(told, NET_CLOSED);
-	if (waited)
-		unet__ready(&d->d_interest, UEVENTS_HANGUP);
-}
-
-/* Closes `fd', or only takes it out of the table and of all pollers. */
 static int close_or_forget(int fd, bool closes)
 {
-	struct told told;
-	uint32_t generation;
+	bool blocked, waited = false;
 	struct descriptor *d;
 	int rc = net_find(fd, &d);
-	bool blocked;
+	uint32_t generation;
+	struct told told;
 
 	if (rc)
 		return rc;
 	budget_give_way(0);
-	generation = begin_close(d, &told, &blocked);
+	uwait_lock(&d->d_lock);
+	blocked = d->d_turns & NET_BLOCKED;
+	reset(d, NET_CLOSING, &told);
+	generation = d->d_generation;
+	uwait_unlock(&d->d_lock);
+	while (__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) & NET_INSIDE)
+		sched_yield();
 	if (closes) {
 		rc = close_deferred(fd) == -EBADF ? -EBADF : 0;
 	} else {
 		uevents_forget(fd);
 		rc = blocked ? set_blocking(fd) : fcntl(fd, F_GETFD) < 0 ? -errno : 0;
 	}
-	end_close(d, generation, &told);
+	uwait_lock(&d->d_lock);
+	if (d->d_generation == generation) {
+		__atomic_store_n(&d->d_kind, NET_NEW, __ATOMIC_RELEASE);
+		waited = d->d_first[NET_IN] || d->d_first[NET_OUT];
+	}
+	uwait_unlock(&d->d_lock);
+	unet__tell(&told, NET_CLOSED);
+	if (waited)     /* for the old file or for the new one: these begin anew */
+		unet__ready(&d->d_interest, UEVENTS_HANGUP);
 	return rc;
 }
 
