@@ -80,27 +80,21 @@ void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
 	n->n_prev = NULL;
 }
 
-/* After an error, takes `w' out of `q', unless `q' is NULL. Returns the error. */
-static int leave_queue(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
-{
-	if (!q)
-		return w->w_result;
-	uwait_lock(lock);
-	uwait_remove(q, &w->w_node);
-	uwait_unlock(lock);
-	if (w->w_kind && w->w_kind->kd_left)
-		w->w_kind->kd_left(w->w_object);
-	return w->w_result;
-}
-
 /* Returns the result of a wait that is over. `q' is the queue in which uwait_queue_up()
-   has put `w', or NULL. */
+   has put `w', or NULL. After an error takes `w' out of `q'. */
 int uwait__outcome(struct uwaiter *w, struct uwait_lock *lock, struct uwait_queue *q)
 {
-	if (w->w_result < 0)
-		return leave_queue(w, lock, q);
-	if (q && w->w_result > 0 && w->w_kind && w->w_kind->kd_again)
-		return w->w_kind->kd_again(w, w->w_object);
+	const struct uwait_kind *kind = w->w_kind;
+
+	if (q && w->w_result < 0) {
+		uwait_lock(lock);
+		uwait_remove(q, &w->w_node);
+		uwait_unlock(lock);
+		if (kind && kind->kd_left)
+			kind->kd_left(w->w_object);
+	}
+	if (q && w->w_result > 0 && kind && kind->kd_again)
+		return kind->kd_again(w, w->w_object);
 	return w->w_result;
 }
 
@@ -698,8 +692,12 @@ UWAIT_CALL int uwait_queue_up(struct uwaiter *w, struct uwait_lock *lock,
 	return block_waiter(w, lock, q);
 }
 
-static void push_first(struct uwait_queue *q, struct uwait_node *n)
+UWAIT_CALL int uwait__queue_first(struct uwaiter *w, struct uwait_lock *lock,
+				 struct uwait_queue *q)
 {
+	struct uwait_node *n = &w->w_node;
+
+	uwait_begin(w);
 	n->n_next = q->q_first;
 	n->n_prev = n;
 	if (q->q_first)
@@ -707,13 +705,6 @@ static void push_first(struct uwait_queue *q, struct uwait_node *n)
 	else
 		q->q_last = n;
 	q->q_first = n;
-}
-
-UWAIT_CALL int uwait__queue_first(struct uwaiter *w, struct uwait_lock *lock,
-				 struct uwait_queue *q)
-{
-	uwait_begin(w);
-	push_first(q, &w->w_node);
 	uwait_unlock(lock);
 	return block_waiter(w, lock, q);
 }
