@@ -18,6 +18,13 @@ struct usched_stack;
 
 #define ARCH_PRIVATE __attribute__((visibility("hidden")))
 
+/* For functions that threads call and that must not be inlined; uabi.h has the reason. */
+#define BY_THREADS __attribute__((noinline))
+
+/* For unusual cases, and functions that are called last. They are not inlined, so that
+   their callers have small frames and save no registers. */
+#define APART __attribute__((noinline))
+
 /*
  * Where to go on: two words, which are returned in registers or memory as the ABI says.
  *

@@ -48,13 +48,6 @@ enum {
 /* Whether `s' makes rare things happen each time; see stress.h. */
 #define DISPATCH_STRESS(s) (IS_CHECKED && (s)->s_stress)
 
-/* For functions that threads call and that must not be inlined; uabi.h has the reason. */
-#define BY_THREADS __attribute__((noinline))
-
-/* For functions that are called last. They are not inlined, so that callers need not save
-   registers. */
-#define APART __attribute__((noinline))
-
 /* The aj_op for a resident thread. */
 #define DISPATCH_RESIDENT (WATCHED ? ARCH_LOAD : ARCH_RESUME)
 

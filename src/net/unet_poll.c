@@ -38,9 +38,8 @@ static ssize_t try_poll(const struct descriptor *d, const struct op *o)
 	return one.revents & POLLNVAL ? -EBADF : 0;
 }
 
-__attribute__((noinline))
-static int poll_step(struct descriptor *d, int direction, int64_t deadline,
-		     struct turn *t)
+APART static int poll_step(struct descriptor *d, int direction, int64_t deadline,
+			   struct turn *t)
 {
 	static const struct op ways[] = { [NET_IN]  = { .o_flags = POLLIN },
 					  [NET_OUT] = { .o_flags = POLLOUT } };

@@ -16,9 +16,6 @@
 #include "../base/check.h"
 #include "net.h"
 
-/* Keeps large frames out of the functions in which threads block. */
-#define APART __attribute__((noinline))
-
 enum { PARTS = 64 };                    /* the most buffers of one system call */
 
 static bool is_socket(const struct descriptor *d)

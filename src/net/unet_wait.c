@@ -12,12 +12,10 @@
 #include <sched.h>
 #include <time.h>
 
+#include "../../arch/arch.h"
 #include "../base/cancel.h"
 #include "../wait/wait.h"
 #include "net.h"
-
-/* Keeps a rare path out of line, so that the usual path saves no registers. */
-#define APART __attribute__((noinline))
 
 static bool *doubted;                           /* atomic: `found' of unet__doubt() */
 

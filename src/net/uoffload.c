@@ -170,8 +170,7 @@ static void *work(void *crew)
 }
 
 /* Starts a native thread, if the system can. Called under o_lock. */
-__attribute__((noinline))                /* the frame is large */
-static void add_native(struct crew *c)
+APART static void add_native(struct crew *c)
 {
 	sigset_t all, old;
 	pthread_t native;

@@ -16,9 +16,6 @@
 #include "../../arch/arch.h"
 #include "../base/lock.h"
 
-/* Not inlined, so that each call of a thread reads usched__current anew. */
-#define BY_THREADS __attribute__((noinline))
-
 struct slice {
 	struct upreempt sl_head;        /* first */
 	struct usched   sl_blind;       /* the stand-in: usched__current in a region */

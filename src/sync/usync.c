@@ -41,9 +41,6 @@ enum {
 	MUTEX_GAP   = 1000,             /* ns between two of these reads */
 };
 
-/* Not inlined, so that the callers' frames are small. */
-#define APART __attribute__((noinline))
-
 /* Bits of m_owner. In a name they are 0. Code that reads a kd_held object masks them. */
 #define WAITED   ((uintptr_t)1)
 #define WOKEN    ((uintptr_t)2)

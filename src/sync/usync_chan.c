@@ -13,9 +13,6 @@
 
 _Static_assert((int)USYNC_BUDGET == BUDGET_MAX, "calls of a channel");
 
-/* Not inlined, so that the frames of a wait are small. */
-#define APART __attribute__((noinline))
-
 static const struct uwait_kind channel_waits[] = {
 	[USYNC_RECV] = { .kd_name = "channel", .kd_how = " to receive" },
 	[USYNC_SEND] = { .kd_name = "channel", .kd_how = " to send" },

@@ -57,12 +57,6 @@ enum {
 	ROUNDS = 4,                     /* rounds of destructors of keys, as POSIX asks */
 };
 
-/* For the unusual cases: not inlined, so that their callers save no registers. */
-#define APART __attribute__((noinline))
-
-/* For functions that threads call: not inlined, for the reason in uabi.h. */
-#define BY_THREADS __attribute__((noinline))
-
 void uwait_remove(struct uwait_queue *q, struct uwait_node *n)
 {
 	struct uwait_node *prev = n->n_prev == n ? NULL : n->n_prev;
