@@ -10,6 +10,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/un.h>
@@ -35,17 +36,11 @@ static const struct uwait_kind
 
 static int parse_port(const char *text, in_port_t *port)
 {
-	unsigned n = 0;
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
 
-	if (!*text)
+	if (*text < '0' || *text > '9' || *end || n > 65535)
 		return -EINVAL;
-	for (; *text; text++) {
-		if (*text < '0' || *text > '9')
-			return -EINVAL;
-		n = n * 10 + (unsigned)(*text - '0');
-		if (n > 65535)
-			return -EINVAL;
-	}
 	*port = htons((in_port_t)n);
 	return 0;
 }
