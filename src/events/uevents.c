@@ -28,9 +28,6 @@
  * timers still work: sleeps wait for the condition ve_bell, and each uevents_add() tries
  * again to open the poller. The poller is opened under ve_lock, and stays open.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* CLOCK_MONOTONIC_COARSE, syscall() */
-#endif
 #include "../../uevents.h"
 
 #include <fcntl.h>

@@ -5,9 +5,6 @@
  * wn_granted or, if wn_polls is set, sleeps in the poller of wn_events. A granter sets
  * w_state to WAIT_IDLE under wn_lock, and wakes the thread.
  */
-#ifndef _DEFAULT_SOURCE
-#define _DEFAULT_SOURCE         /* CLOCK_MONOTONIC, pthread_condattr_setclock() */
-#endif
 #include <stdlib.h>
 
 #include "../base/cancel.h"
