@@ -15,7 +15,6 @@
 #include <sys/signalfd.h>
 #include <sys/un.h>
 
-#include "../base/cancel.h"
 #include "../base/check.h"
 #include "net.h"
 

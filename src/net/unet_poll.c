@@ -19,7 +19,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* POLLRDHUP */
 #endif
-#include "../base/cancel.h"
 #include "../base/check.h"
 #include "net.h"
 

@@ -8,12 +8,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* POLLRDHUP, nanosleep() */
 #endif
-#include <pthread.h>
 #include <sched.h>
 #include <time.h>
 
 #include "../../arch/arch.h"
-#include "../base/cancel.h"
 #include "../wait/wait.h"
 #include "net.h"
 

@@ -12,10 +12,8 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* dladdr() */
 #endif
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "../base/check.h"
-#include "../base/sim.h"
 #include "../wait/wait.h"
 #include "net.h"
 

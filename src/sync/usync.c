@@ -24,8 +24,6 @@
  */
 #include "../../usync.h"
 
-#include <sched.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -18,7 +18,6 @@
 #include "../../usync.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 #include "../wait/budget.h"
