@@ -61,32 +61,26 @@ static void tell_channels(const struct uwaiter *w, struct ustack_why *why)
 			  .kd_tell = tell_channels, .kd_number = true }
 
 /*
- * The kinds of waits. The indices are the direction of the first case, and whether there
- * are other cases. A reader outside of the process cannot call kd_tell, and sees name,
- * object and way of the first case.
+ * The kinds of waits. The indices are whether the first case is for a descriptor, its
+ * direction, and whether there are other cases. A reader outside of the process cannot
+ * call kd_tell, and sees name, object and way of the first case.
  */
-static const struct uwait_kind channel_cases[2][2] = {
-	{ CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
-	{ CHANNEL(" to send"), CHANNEL(" to send, or others") },
-};
-static const struct uwait_kind descriptor_cases[2][2] = {
-	{ DESCRIPTOR(" to read"), DESCRIPTOR(" to read, or others") },
-	{ DESCRIPTOR(" to write"), DESCRIPTOR(" to write, or others") },
+static const struct uwait_kind kinds[2][2][2] = {
+	{ { CHANNEL(" to receive"), CHANNEL(" to receive, or others") },
+	  { CHANNEL(" to send"), CHANNEL(" to send, or others") } },
+	{ { DESCRIPTOR(" to read"), DESCRIPTOR(" to read, or others") },
+	  { DESCRIPTOR(" to write"), DESCRIPTOR(" to write, or others") } },
 };
 static const struct uwait_kind no_case = { .kd_name = "no channel" };
 
 /* Notes the wait for reports; `p' is the first place, or NULL. */
 static void note(struct uwaiter *w, struct chan_place *p, const void *where)
 {
-	if (!p)
-		uwait_note(w, &no_case, NULL, where);
-	else if (p->cp_chan)
-		uwait_note(w, &channel_cases[p->cp_sends][!p->cp_last], p->cp_chan,
-			   where);
-	else
-		uwait_note(w, &descriptor_cases[p->cp_sends][!p->cp_last],
-			   (const void *)(intptr_t)descriptor_of(p)->np_entry->d_fd,
-			   where);
+	const void *object = !p ? NULL : p->cp_chan ? p->cp_chan
+		: (const void *)(intptr_t)descriptor_of(p)->np_entry->d_fd;
+
+	uwait_note(w, p ? &kinds[!p->cp_chan][p->cp_sends][!p->cp_last] : &no_case,
+		   object, where);
 }
 
 static void check_cases(const struct usync_case *cases, size_t n, const void *where)
