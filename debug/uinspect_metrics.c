@@ -20,57 +20,63 @@
 
 enum { METRICS_SIZE = 4096 };   /* characters written at a time */
 
-/* The metrics, in the order in which they are written. */
-enum {
-	METRIC_SWITCHES, METRIC_LAUNCHES, METRIC_EVICTIONS, METRIC_LOADS, METRIC_BYTES,
-	METRIC_PREEMPTED, METRIC_MOVES, METRIC_PARKS, METRIC_LOOKS, METRIC_MAIL,
-	METRIC_EVENTS, METRIC_EXPIRED, METRIC_THREADS, METRIC_QUEUE, METRIC_WAITERS,
-	METRIC_IMAGE_BYTES, METRIC_DEEPEST, METRIC_LONGEST,
-	METRICS
+/* The values of a processor. */
+struct column {
+	struct column      *cm_next;
+	uint32_t            cm_scheduler;
+	unsigned            cm_processor;
+	struct usched_stats cm_stats;
+	uint64_t            cm_parks, cm_looks, cm_mail, cm_events, cm_expired,
+			    cm_threads, cm_queue, cm_waiters;
+	uint64_t            cm_longest;         /* ns, or NO_VALUE */
 };
 
 /* Stands for a value that the processor does not have. */
 #define NO_VALUE UINT64_MAX
 
+#define AT(member) offsetof(struct column, member)
+
+/* The metrics, in the order in which they are written. */
 static const struct metric {
+	size_t      me_at;              /* of a uint64_t in struct column */
 	const char *me_name, *me_type, *me_help;
-} metrics[METRICS] = {
-	[METRIC_SWITCHES] = { "usched_switches_total", "counter",
+} metrics[] = {
+	{ AT(cm_stats.st_switches), "usched_switches_total", "counter",
 	  "Launches and resumes of threads, except for those that went on at once." },
-	[METRIC_LAUNCHES] = { "usched_launches_total", "counter",
+	{ AT(cm_stats.st_launches), "usched_launches_total", "counter",
 	  "Threads that began to run." },
-	[METRIC_EVICTIONS] = { "usched_evictions_total", "counter",
+	{ AT(cm_stats.st_evictions), "usched_evictions_total", "counter",
 	  "Frames of threads copied off a stack." },
-	[METRIC_LOADS] = { "usched_loads_total", "counter",
+	{ AT(cm_stats.st_loads), "usched_loads_total", "counter",
 	  "Frames of threads copied back." },
-	[METRIC_BYTES] = { "usched_copied_bytes_total", "counter",
+	{ AT(cm_stats.st_bytes), "usched_copied_bytes_total", "counter",
 	  "Bytes copied by evictions and loads." },
-	[METRIC_PREEMPTED] = { "usched_preemptions_total", "counter",
+	{ AT(cm_stats.st_preempted), "usched_preemptions_total", "counter",
 	  "Times that a thread gave way as its slice was over." },
-	[METRIC_MOVES] = { "usched_moves_total", "counter",
+	{ AT(cm_stats.st_moves), "usched_moves_total", "counter",
 	  "Threads that came from another processor." },
-	[METRIC_PARKS] = { "usched_parks_total", "counter",
+	{ AT(cm_parks), "usched_parks_total", "counter",
 	  "Times that the processor went to sleep." },
-	[METRIC_LOOKS] = { "usched_looks_total", "counter",
+	{ AT(cm_looks), "usched_looks_total", "counter",
 	  "Looks for events while threads were ready." },
-	[METRIC_MAIL] = { "usched_mail_total", "counter",
+	{ AT(cm_mail), "usched_mail_total", "counter",
 	  "Threads that others started, woke or cancelled here." },
-	[METRIC_EVENTS] = { "usched_events_total", "counter",
+	{ AT(cm_events), "usched_events_total", "counter",
 	  "Descriptors that the kernel said were ready." },
-	[METRIC_EXPIRED] = { "usched_timers_expired_total", "counter",
+	{ AT(cm_expired), "usched_timers_expired_total", "counter",
 	  "Timers and deadlines that came." },
-	[METRIC_THREADS] = { "usched_threads", "gauge",
+	{ AT(cm_threads), "usched_threads", "gauge",
 	  "Threads that were started and have not ended." },
-	[METRIC_QUEUE] = { "usched_queue_length", "gauge",
+	{ AT(cm_queue), "usched_queue_length", "gauge",
 	  "Threads that are ready to run." },
-	[METRIC_WAITERS] = { "usched_waiters", "gauge",
+	{ AT(cm_waiters), "usched_waiters", "gauge",
 	  "Threads that wait for a time, a descriptor or a native thread." },
-	[METRIC_IMAGE_BYTES] = { "usched_image_bytes", "gauge",
+	{ AT(cm_stats.st_image_bytes), "usched_image_bytes", "gauge",
 	  "Bytes of images beside the records of threads." },
-	[METRIC_DEEPEST] = { "usched_deepest_bytes", "gauge",
+	{ AT(cm_stats.st_deepest), "usched_deepest_bytes", "gauge",
 	  "Bytes of frames of the deepest thread that blocked, if over 1 KiB or "
 	  "evicted." },
-	[METRIC_LONGEST] = { "usched_longest_stretch_seconds", "gauge",
+	{ AT(cm_longest), "usched_longest_stretch_seconds", "gauge",
 	  "Longest time that a thread kept the processor, as seen once in a slice." },
 };
 
@@ -84,45 +90,28 @@ static uint64_t queue_length(const struct uproc *p)
 	return n > SIZE_MAX / 2 ? 0 : n;
 }
 
-/* Reads all values. The caller has set them to 0. */
-static void read_processor(uint64_t *values, const struct uproc *p)
+/* Fills in the values, which were zeros. */
+static void read_processor(struct column *o, const struct uproc *p)
 {
 	const struct uevents *e = __atomic_load_n(&p->p_sched.s_events, __ATOMIC_ACQUIRE);
 	uint32_t threads = uproc_count(p);      /* inexact, like queue_length() */
 	int64_t longest = -1;
-	struct usched_stats s;
 
-	usched_stats(&p->p_sched, &s);
-	values[METRIC_SWITCHES] = s.st_switches;
-	values[METRIC_LAUNCHES] = s.st_launches;
-	values[METRIC_EVICTIONS] = s.st_evictions;
-	values[METRIC_LOADS] = s.st_loads;
-	values[METRIC_BYTES] = s.st_bytes;
-	values[METRIC_PREEMPTED] = s.st_preempted;
-	values[METRIC_MOVES] = s.st_moves;
-	values[METRIC_IMAGE_BYTES] = s.st_image_bytes;
-	values[METRIC_DEEPEST] = s.st_deepest;
-	values[METRIC_PARKS] = GET(p->p_parked);
-	values[METRIC_LOOKS] = GET(p->p_looked_for);
-	values[METRIC_MAIL] = GET(p->p_mailed);
-	values[METRIC_THREADS] = threads > INT32_MAX ? 0 : threads;
-	values[METRIC_QUEUE] = queue_length(p);
+	usched_stats(&p->p_sched, &o->cm_stats);
+	o->cm_parks = GET(p->p_parked);
+	o->cm_looks = GET(p->p_looked_for);
+	o->cm_mail = GET(p->p_mailed);
+	o->cm_threads = threads > INT32_MAX ? 0 : threads;
+	o->cm_queue = queue_length(p);
 	if (e) {
-		values[METRIC_EVENTS] = GET(e->e_ready);
-		values[METRIC_EXPIRED] = GET(e->e_expired);
-		values[METRIC_WAITERS] = GET(e->e_waiting);
+		o->cm_events = GET(e->e_ready);
+		o->cm_expired = GET(e->e_expired);
+		o->cm_waiters = GET(e->e_waiting);
 	}
 	if (p->p_procs->r_conf.c_slice > 0)
 		longest = upreempt__longest(&p->p_sched);
-	values[METRIC_LONGEST] = longest < 0 ? NO_VALUE : (uint64_t)longest;
+	o->cm_longest = longest < 0 ? NO_VALUE : (uint64_t)longest;
 }
-
-struct column {
-	struct column *cm_next;
-	uint32_t       cm_scheduler;
-	unsigned       cm_processor;
-	uint64_t       cm_values[METRICS];
-};
 
 /* Reads a column for each processor. Begins with the last one of the newest scheduler,
    as the list *columns grows at its head. Returns 0 or -ENOMEM. */
@@ -140,8 +129,10 @@ static int read_columns(struct column **columns)
 				rc = -ENOMEM;
 				break;
 			}
-			*o = (struct column){ *columns, r->r_number, j, { 0 } };
-			read_processor(o->cm_values, uproc_at(r, j));
+			o->cm_next = *columns;
+			o->cm_scheduler = r->r_number;
+			o->cm_processor = j;
+			read_processor(o, uproc_at(r, j));
 			*columns = o;
 		}
 		number = r->r_number;
@@ -156,13 +147,14 @@ static void show_metric(struct text *t, const struct metric *m,
 	text_add(t, "# HELP %s %s\n# TYPE %s %s\n", m->me_name, m->me_help, m->me_name,
 		 m->me_type);
 	for (const struct column *o = columns; o; o = o->cm_next) {
-		uint64_t value = o->cm_values[m - metrics];
+		uint64_t value = *(const uint64_t *)(const void *)
+			((const char *)o + m->me_at);
 
 		if (value == NO_VALUE)
 			continue;
 		text_add(t, "%s{scheduler=\"%u\",processor=\"%u\"} ", m->me_name,
 			 o->cm_scheduler, o->cm_processor);
-		if (m == &metrics[METRIC_LONGEST])      /* the value is in ns */
+		if (m->me_at == AT(cm_longest))
 			text_seconds(t, value, 9);
 		else
 			text_number(t, value);
@@ -179,7 +171,7 @@ int uinspect_metrics(int fd)
 
 	if (rc == 0) {
 		t.t_wait = -1;
-		for (size_t i = 0; i < METRICS; i++)
+		for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
 			show_metric(&t, &metrics[i], columns);
 		text_flush(&t);
 		rc = t.t_rc;
