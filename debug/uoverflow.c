@@ -24,7 +24,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -204,15 +203,6 @@ static int install_stack(void)
 
 /* ---- The handler ---- */
 
-static void set_default(int signo)
-{
-	struct sigaction action;
-
-	memset(&action, 0, sizeof action);
-	action.sa_handler = SIG_DFL;
-	sigaction(signo, &action, NULL);
-}
-
 static void unblock(int signo)
 {
 	sigset_t set;
@@ -272,22 +262,13 @@ static _Unwind_Reason_Code add_call(struct _Unwind_Context *context, void *arg)
 	return _URC_NO_REASON;
 }
 
-static void print_call(struct text *t, uintptr_t call)
-{
-	code_call(t, call);
-	text_flush(t);
-}
-
 static void report_calls(const struct ustack *u, const void *context)
 {
-	struct sigaction action;
 	struct calls c = { .oc_fault = usched__interrupted(context) };
 	char name[USTACK_NAME_MAX], line[LINE_SIZE];
 	struct text t = TEXT(line, STDERR_FILENO);
 
-	memset(&action, 0, sizeof action);
-	action.sa_handler = die;
-	sigaction(SIGALRM, &action, NULL);
+	signal(SIGALRM, die);
 	unblock(SIGALRM);
 	alarm(REPORT_IN);
 	if (ustack_get_name(u, name, sizeof name))
@@ -300,13 +281,14 @@ static void report_calls(const struct ustack *u, const void *context)
 		_Unwind_Backtrace(add_call, &c);
 	text_put(&t, c.oc_count > 0 ? ", at\n" : "\n");
 	text_flush(&t);
-	for (size_t i = 0; i < c.oc_count && i < EDGE; i++)
-		print_call(&t, c.oc_calls[i]);
-	if (c.oc_count > 2 * EDGE)
-		text_add(&t, "usched:   and %zu more\n", c.oc_count - 2 * EDGE);
-	for (size_t i = c.oc_count > 2 * EDGE ? c.oc_count - EDGE : EDGE;
-	     i < c.oc_count; i++)
-		print_call(&t, c.oc_calls[EDGE + i % EDGE]);
+	for (size_t i = 0; i < c.oc_count; i++) {
+		if (i == EDGE && c.oc_count > 2 * EDGE) {
+			text_add(&t, "usched:   and %zu more\n", c.oc_count - 2 * EDGE);
+			i = c.oc_count - EDGE;
+		}
+		code_call(&t, c.oc_calls[i < EDGE ? i : EDGE + i % EDGE]);
+		text_flush(&t);
+	}
 }
 
 static bool is_around(const char *end, size_t below, size_t above, const void *address)
@@ -335,7 +317,7 @@ static void chain_fault(int signo, siginfo_t *info, void *context)
 	if (old->sa_handler == SIG_IGN && info->si_code <= 0)
 		return;
 	if (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN) {
-		set_default(signo);             /* a fault cannot be ignored */
+		signal(signo, SIG_DFL);         /* a fault cannot be ignored */
 		if (sent)                       /* a sent signal does not come again */
 			raise(signo);
 	} else if (old->sa_flags & SA_SIGINFO) {
@@ -360,7 +342,7 @@ static void on_fault(int signo, siginfo_t *info, void *context)
 		return;
 	}
 	report_overflow(u, k);
-	set_default(SIGSEGV);
+	signal(SIGSEGV, SIG_DFL);
 	report_calls(u, context);
 	if (signo != SIGSEGV)
 		die(signo);
