@@ -16,6 +16,7 @@
 #ifndef USCHED_TRACE_H
 #define USCHED_TRACE_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -63,8 +64,8 @@ enum { UTRACE_WHY_AT = 8, UTRACE_NUMBER_AT = 32 };
 
 struct utrace_control {
 	uint32_t            tc_asked;   /* atomic: what the reader asks for */
-	uint32_t            tc_lock;    /* protects tc_mail */
-	struct utrace_ring *tc_mail;   /* atomic: the ring for mail of native threads */
+	struct utrace_ring *tc_mail;    /* atomic: the ring for mail of native threads */
+	pthread_mutex_t     tc_lock;    /* protects *tc_mail */
 };
 
 extern struct utrace_control utrace__control __attribute__((visibility("hidden")));

@@ -29,7 +29,6 @@
 #include "trace.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include "../arch/arch.h"
@@ -47,7 +46,7 @@ enum {
 
 #define LOOK_AT(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 
-struct utrace_control utrace__control;
+struct utrace_control utrace__control = { .tc_lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- Rings ---- */
 
@@ -87,27 +86,15 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 	return g;
 }
 
-/* Locks the ring of mail that native threads send. Any of them may make and write it. */
-static struct utrace_control *lock_native(void)
-{
-	while (__atomic_exchange_n(&utrace__control.tc_lock, 1, __ATOMIC_ACQUIRE))
-		sched_yield();
-	return &utrace__control;
-}
-
-static void unlock_native(struct utrace_control *c)
-{
-	__atomic_store_n(&c->tc_lock, 0, __ATOMIC_RELEASE);
-}
-
 /* Makes the rings of `p' and of native threads, if they are missing. Returns the ring of
    `p', or NULL if there is no memory. */
 static struct utrace_ring *prepare_rings(struct uproc *p, unsigned size_log)
 {
-	struct utrace_control *c = lock_native();
-	struct utrace_ring *o = make_ring(&c->tc_mail, size_log);
+	struct utrace_ring *o;
 
-	unlock_native(c);
+	lock(&utrace__control.tc_lock);
+	o = make_ring(&utrace__control.tc_mail, size_log);
+	unlock(&utrace__control.tc_lock);
 	return o ? make_ring(&p->p_ring, size_log) : NULL;
 }
 
@@ -199,61 +186,13 @@ static void trace_block(struct utrace_ring *g, const struct ustack *u)
 	put_event(g, UTRACE_BLOCK, why, (uintptr_t)u, object, (uint32_t)kind);
 }
 
-static void trace_copy(struct utrace_ring *g, const struct ustack *u,
-		       enum utrace_kind kind)
+static void trace_copy(struct utrace_ring *g, enum utrace_kind kind,
+		       const struct ustack *u)
 {
 	size_t depth = (uintptr_t)u->u_stack->k_bottom - (uintptr_t)usched__top(u);
 
 	put_event(g, kind, 0, (uintptr_t)u, (uintptr_t)usched__image(u),
 		  (uint32_t)depth);
-}
-
-static void trace_life(struct utrace_ring *g, enum usched_event event,
-		       const struct ustack *u, const struct ustack *other)
-{
-	if (event == USCHED_STARTS) {
-		put_event(g, UTRACE_START, 0, (uintptr_t)u, (uintptr_t)ustack_func(u), 0);
-	} else if (event == USCHED_ENDS) {
-		if (u == g->rg_proc->p_sched.s_current)
-			know(g, u);
-		put_event(g, UTRACE_END, 0, (uintptr_t)u, 0, 0);
-	} else if (event == USCHED_CREATES) {
-		know(g, other);
-		put_event(g, UTRACE_CREATE, 0, (uintptr_t)u, (uintptr_t)other, 0);
-	} else {
-		put_event(g, UTRACE_MOVE, 0, (uintptr_t)u, 0, 0);
-	}
-}
-
-static void trace_event(struct utrace_ring *g, enum usched_event event, struct ustack *u,
-			struct ustack *other)
-{
-	switch (event) {
-	case USCHED_HANDS_OVER:
-		trace_block(g, u);
-		trace_switch(g, other, u);
-		break;
-	case USCHED_BLOCKS:
-		trace_block(g, u);
-		break;
-	case USCHED_RUNS:
-		trace_switch(g, u, other);
-		break;
-	case USCHED_EVICTS:
-		trace_copy(g, u, UTRACE_EVICT);
-		break;
-	case USCHED_LOADS:
-		trace_copy(g, u, UTRACE_LOAD);
-		break;
-	case USCHED_BY_MAIL:
-		trace_wake(g, u, NULL, UTRACE_BY_MAIL);
-		break;
-	case USCHED_BY_JOIN:
-		trace_wake(g, u, NULL, UTRACE_BY_JOIN);
-		break;
-	default:
-		trace_life(g, event, u, other);
-	}
 }
 
 /* Writes that mail is about to be sent to `t'. */
@@ -263,7 +202,6 @@ static void post(const struct uproc_thread *t, unsigned mail)
 	struct utrace_ring *g = LOOK_AT(*(self ? &self->p_ring
 					  : &utrace__control.tc_mail));
 	const struct ustack *by;
-	struct utrace_control *c;
 
 	if (self && g && g->rg_on) {
 		by = self->p_sched.s_current;
@@ -272,11 +210,11 @@ static void post(const struct uproc_thread *t, unsigned mail)
 		put_event(g, UTRACE_POST, mail < UPROC_MAIL_TOKEN ? UTRACE_BY_EVENT
 			  : UTRACE_BY_THREAD, (uintptr_t)t, (uintptr_t)by, mail);
 	} else if (!self && g && LOOK_AT(g->rg_events)) {
-		c = lock_native();
+		lock(&utrace__control.tc_lock);
 		note_time(g);
 		put_event(g, UTRACE_POST, UTRACE_BY_MAIL, (uintptr_t)t,
 			  (uintptr_t)pthread_self(), mail);
-		unlock_native(c);
+		unlock(&utrace__control.tc_lock);
 	}
 }
 
@@ -370,7 +308,40 @@ static void trace_told(struct usched_hook *h, enum usched_event event, struct us
 	struct utrace_ring *g = (struct utrace_ring *)(void *)h;
 
 	note_time(g);
-	trace_event(g, event, u, other);
+	switch (event) {
+	case USCHED_HANDS_OVER:
+		trace_block(g, u);
+		trace_switch(g, other, u);
+		break;
+	case USCHED_BLOCKS:
+		trace_block(g, u);
+		break;
+	case USCHED_RUNS:
+		trace_switch(g, u, other);
+		break;
+	case USCHED_EVICTS:
+	case USCHED_LOADS:
+		trace_copy(g, event == USCHED_EVICTS ? UTRACE_EVICT : UTRACE_LOAD, u);
+		break;
+	case USCHED_STARTS:
+		put_event(g, UTRACE_START, 0, (uintptr_t)u, (uintptr_t)ustack_func(u), 0);
+		break;
+	case USCHED_ENDS:
+		if (u == g->rg_proc->p_sched.s_current)
+			know(g, u);
+		put_event(g, UTRACE_END, 0, (uintptr_t)u, 0, 0);
+		break;
+	case USCHED_CREATES:
+		know(g, other);
+		put_event(g, UTRACE_CREATE, 0, (uintptr_t)u, (uintptr_t)other, 0);
+		break;
+	case USCHED_ARRIVES:
+		put_event(g, UTRACE_MOVE, 0, (uintptr_t)u, 0, 0);
+		break;
+	default:
+		trace_wake(g, u, NULL, event == USCHED_BY_MAIL ? UTRACE_BY_MAIL
+							       : UTRACE_BY_JOIN);
+	}
 }
 
 static void begin_ring(struct utrace_ring *g)
