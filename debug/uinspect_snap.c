@@ -86,15 +86,6 @@ static _Unwind_Reason_Code snap_call(struct _Unwind_Context *context, void *snap
 	return _URC_NO_REASON;
 }
 
-static void snap_find_calls(struct uinspect_snap *s)
-{
-	_Unwind_Backtrace(snap_call, s);
-}
-#else
-static void snap_find_calls(struct uinspect_snap *s)
-{
-	(void)s;
-}
 #endif
 
 void uinspect__answer(struct uinspect_snap *s, const struct usched *sched,
@@ -111,8 +102,10 @@ void uinspect__answer(struct uinspect_snap *s, const struct usched *sched,
 	s->sn_func = s->sn_thread ? (uintptr_t)ustack_func(s->sn_thread) : 0;
 	s->sn_pc = usched__interrupted(context);
 	s->sn_count = 0;
+#ifdef __GLIBC__
 	if (s->sn_pc)
-		snap_find_calls(s);
+		_Unwind_Backtrace(snap_call, s);
+#endif
 	__atomic_store_n(&s->sn_state, SNAP_READY, __ATOMIC_RELEASE);
 }
 
@@ -142,7 +135,7 @@ bool uinspect__snap(struct uinspect_snap *snap, struct uproc *p)
 	if (!sig)
 		return false;
 	pthread_mutex_lock(&inspector.i_lock);
-	__atomic_store_n(&inspector.i_native, p->p_native, __ATOMIC_RELAXED);
+	SET(inspector.i_native, p->p_native);
 	uinspect__ask(&inspector.i_snap, p);
 	__atomic_add_fetch(&inspector.i_sent, 1, __ATOMIC_RELAXED);
 	if (pthread_kill(p->p_native, sig))
@@ -157,9 +150,8 @@ bool uinspect__snap(struct uinspect_snap *snap, struct uproc *p)
 static void on_inspect(int sig, siginfo_t *info, void *context)
 {
 	int error = errno;
-	bool ours = pthread_equal(__atomic_load_n(&inspector.i_native, __ATOMIC_RELAXED),
-				  pthread_self())
-		&& __atomic_load_n(&inspector.i_sent, __ATOMIC_RELAXED) > 0;
+	bool ours = pthread_equal(GET(inspector.i_native), pthread_self())
+		&& GET(inspector.i_sent) > 0;
 
 	(void)sig;
 	(void)info;

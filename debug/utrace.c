@@ -86,18 +86,6 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 	return g;
 }
 
-/* Makes the rings of `p' and of native threads, if they are missing. Returns the ring of
-   `p', or NULL if there is no memory. */
-static struct utrace_ring *prepare_rings(struct uproc *p, unsigned size_log)
-{
-	struct utrace_ring *o;
-
-	lock(&utrace__control.tc_lock);
-	o = make_ring(&utrace__control.tc_mail, size_log);
-	unlock(&utrace__control.tc_lock);
-	return o ? make_ring(&p->p_ring, size_log) : NULL;
-}
-
 static void note_time(struct utrace_ring *g)
 {
 	g->rg_time = (uint64_t)when_now();
@@ -398,7 +386,10 @@ static void look_at_wish(struct uproc *p)
 
 	if (asked && !(g && g->rg_on)) {
 		asked = asked < LOG_MIN ? LOG_MIN : asked > LOG_MAX ? LOG_MAX : asked;
-		g = prepare_rings(p, asked);
+		lock(&utrace__control.tc_lock);
+		g = make_ring(&utrace__control.tc_mail, asked);
+		unlock(&utrace__control.tc_lock);
+		g = g ? make_ring(&p->p_ring, asked) : NULL;
 		if (!g)
 			return;
 		g->rg_proc = p;
