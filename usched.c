@@ -317,7 +317,8 @@ void usched__count_depth(struct usched *s, size_t deep)
 		DISPATCH_ADD(s->s_stats.st_deepest, deep - s->s_stats.st_deepest);
 }
 
-size_t usched__capacity(const struct usched *s, const struct ustack *u)
+/* Returns the bytes of the image of `u'. */
+static size_t capacity(const struct usched *s, const struct ustack *u)
 {
 	if (u->u_outside)
 		return usched__near_room(s) + u->u_image.i_size;
@@ -326,7 +327,7 @@ size_t usched__capacity(const struct usched *s, const struct ustack *u)
 
 bool usched__has_room(const struct usched *s, const struct ustack *u, size_t need)
 {
-	return watch_image(need) + (u->u_outside ? SLACK : 0) <= usched__capacity(s, u);
+	return watch_image(need) + (u->u_outside ? SLACK : 0) <= capacity(s, u);
 }
 
 APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack *whose)
@@ -472,13 +473,14 @@ APART static void load_parts(const struct usched *s, const struct ustack *u, cha
 	copy(low + near, (const char *)u->u_image.i_frames, deep - near);
 }
 
-void usched__evict(struct usched *s, struct usched_stack *k)
+/* Copies the frames of the resident of `k' to its image. */
+static void evict(struct usched *s, struct usched_stack *k)
 {
 	struct ustack *u = k->k_resident;
 	size_t deep = usched__depth(u);
 
 	DISPATCH_CHECK(u && u->u_func && k->k_shared
-		       && watch_image(deep) <= usched__capacity(s, u)); /* R4, R6 */
+		       && watch_image(deep) <= capacity(s, u)); /* R4, R6 */
 	if (u->u_deep > DEEP_MIN && deep < u->u_deep / DEEP_RATIO
 	    && u->u_tokens != DISPATCH_COROUTINE
 	    && usched__exchange_image(s, u, u, deep) == 0)
@@ -498,7 +500,7 @@ void usched__evict_blocked(struct usched *s, struct ustack *u)
 {
 	if (!u || !u->u_stack->k_shared)
 		return;
-	usched__evict(s, u->u_stack);
+	evict(s, u->u_stack);
 	usched__vacate(s, u->u_stack);
 	memset(stack_low(u->u_stack->k_bottom, usched__top(u)), VACATED,
 	       usched__depth(u));
@@ -537,7 +539,7 @@ APART struct arch_jump usched__fetch(struct usched *s, struct ustack *u)
 	struct usched_stack *k = u->u_stack;
 
 	if (k->k_resident)
-		usched__evict(s, k);
+		evict(s, k);
 	watch_place(k, usched__top(u));
 	return (struct arch_jump){ u, ARCH_LOAD };
 }
@@ -597,7 +599,7 @@ static inline void place(struct usched *s, struct ustack *u, struct usched_stack
 	if (k == &s->s_vacant) {
 		k = s->s_victim;
 		s->s_victim = k->k_ring;
-		usched__evict(s, k);
+		evict(s, k);
 	}
 	occupy(k, u);
 	watch_place(k, k->k_bottom);
@@ -656,7 +658,7 @@ APART static struct arch_jump leave(struct usched *s)
 	struct usched_stack *k = &s->s_native;
 
 	if (k->k_resident) {                                    /* R2 */
-		usched__evict(s, k);
+		evict(s, k);
 		usched__vacate(s, k);
 	}
 	return (struct arch_jump){ s->s_home, 0 };
@@ -719,14 +721,7 @@ int usched__stop(struct usched *s, char *top)
 	return 0;
 }
 
-static struct arch_jump block(char *top, void *arg)
-{
-	struct usched *s = (struct usched *)arg;
-	int rc = usched__stop(s, top);
-
-	return rc ? (struct arch_jump){ top, rc } : go_long(s, NULL);
-}
-
+/* Blocks the running thread. `arg' is the next thread; NULL: s_next chooses. */
 static struct arch_jump hand_over(char *top, void *arg)
 {
 	struct usched *s = usched__current;
@@ -842,7 +837,7 @@ int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched
 {
 	if (s->s_caught == &look_at_words && has_first_words(s))
 		return usched__handover_plain(u, self, s);
-	return u ? switch_caught(hand_over, u, s) : switch_caught(block, s, s);
+	return switch_caught(hand_over, u, s);
 }
 
 BY_THREADS int ustack_block(void)

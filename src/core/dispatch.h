@@ -127,9 +127,6 @@ void usched__vacate(struct usched *s, struct usched_stack *k);
    stack is vacant, and another thread is evicted (R7). */
 void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k);
 
-/* Copies the frames of the resident of `k' to its image. */
-void usched__evict(struct usched *s, struct usched_stack *k);
-
 /* Evicts the resident of the stack of `u', and returns the way to `u'. */
 struct arch_jump usched__fetch(struct usched *s, struct ustack *u);
 
@@ -149,9 +146,7 @@ void usched__evict_blocked(struct usched *s, struct ustack *u);
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			   size_t deep);
 
-/* The first returns the bytes of the image of `u', the second whether `need' bytes of
-   frames fit into the image. */
-size_t usched__capacity(const struct usched *s, const struct ustack *u);
+/* Returns whether `need' bytes of frames fit into the image of `u'. */
 bool usched__has_room(const struct usched *s, const struct ustack *u, size_t need);
 
 /* Frees the image that `u' has from s_alloc, so that `u' has the first image again. */
