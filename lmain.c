@@ -7,20 +7,9 @@
 #include "ll.h"
 
 #define CYCLE_PROGRAM "lmain"
+#define CYCLE_CREATE  ll_create
 
-static struct uprocs *ll;
-
-static int cycle_create(const struct uprocs_conf *conf)
-{
-	return ll_create(conf, &ll);
-}
-
-static int cycle_destroy(void)
-{
-	return uprocs_destroy(ll, USCHED_NEVER);
-}
-
-static int cycle_start(size_t share, void (*func)(void *), void *arg,
+static int cycle_start(struct uprocs *ll, size_t share, void (*func)(void *), void *arg,
 		       struct ustack **thread)
 {
 	return ll_start(ll_group(ll, (unsigned)share + 1), func, arg, thread);
@@ -29,11 +18,6 @@ static int cycle_start(size_t share, void (*func)(void *), void *arg,
 static unsigned cycle_processors(unsigned p, size_t r)
 {
 	return p < r ? p : (unsigned)r;
-}
-
-static void cycle_stats(struct usched_stats *out)
-{
-	uprocs_stats(ll, out);
 }
 
 #include "bench/cycle.h"

@@ -8,11 +8,10 @@
  * rmain.c and lmain.c include this file, so both do the same work. They define
  *
  *   CYCLE_PROGRAM      the program's name
- *   cycle_create(conf), cycle_destroy()        make and free the scheduler
- *   cycle_start(share, func, arg, thread)      starts a thread of a cycle of that
+ *   CYCLE_CREATE       the function that makes the scheduler
+ *   cycle_start(procs, share, func, arg, thread)       starts a thread of a cycle of that
  *                                              share; called for the cycles in order
  *   cycle_processors(p, r)                     the number of processors to ask for
- *   cycle_stats(out)                           the scheduler's counters
  *
  * Threads are created, and run one round more than M, before the clock starts: by then
  * all processors are awake, and threads that wake each other are together. The last
@@ -51,6 +50,7 @@ static struct {
 	unsigned p;
 } arg;
 
+static struct uprocs *procs;            /* the scheduler */
 static struct ustack **thread;          /* the i-th of cycle c is at [c * n + i] */
 static struct ustack *conductor;
 static bool   warm;                     /* the clock runs */
@@ -202,7 +202,7 @@ static uint64_t count_resumes(void)
 {
 	struct usched_stats s;
 
-	cycle_stats(&s);
+	uprocs_stats(procs, &s);
 	return s.st_switches - s.st_launches;
 }
 
@@ -284,7 +284,7 @@ static void print_stats(void)
 {
 	struct usched_stats s;
 
-	cycle_stats(&s);
+	uprocs_stats(procs, &s);
 	fprintf(stderr, "switches %" PRIu64 ", launches %" PRIu64 ", evictions %" PRIu64
 		", loads %" PRIu64 ", bytes copied %" PRIu64 ", deepest %" PRIu64
 		", images %" PRIu64 ", image bytes %" PRIu64 "\n",
@@ -317,7 +317,7 @@ static void create(void)
 
 	if (conf.c_stacks != USCHED_NATIVE && conf.c_stack_size < 256 << 10)
 		conf.c_stack_size = 0;
-	rc = cycle_create(&conf);
+	rc = CYCLE_CREATE(&conf, &procs);
 	if (rc)
 		fail("no scheduler", rc);
 }
@@ -331,9 +331,10 @@ static void start(void)
 	if (!thread || !share)
 		fail("threads", -ENOMEM);
 	memset(share, 0, arg.p * sizeof *share);
-	rc = cycle_start(0, conduct, NULL, &conductor);
+	rc = cycle_start(procs, 0, conduct, NULL, &conductor);
 	for (size_t i = 0; rc == 0 && i < arg.n * arg.r; i++)
-		rc = cycle_start(share_of(i / arg.n), member, (void *)(uintptr_t)i, NULL);
+		rc = cycle_start(procs, share_of(i / arg.n), member,
+				 (void *)(uintptr_t)i, NULL);
 	if (rc)
 		fail("start", rc);
 }
@@ -349,7 +350,7 @@ int main(int argc, char **argv)
 	if (getenv("USCHED_STATS"))
 		print_stats();
 	if (rc == 0)
-		rc = cycle_destroy();
+		rc = uprocs_destroy(procs, USCHED_NEVER);
 	if (rc)
 		fail("join", rc);
 	free(thread);
