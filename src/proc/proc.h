@@ -136,13 +136,6 @@ static inline void uproc__look_at_observer(struct uproc *p)
    Returns 0 or -ENOMEM. */
 int uproc__count_started(struct uproc *p, uint32_t n);
 
-/*
- * Counts one more thread of `p', and makes a place for it in the ring. On the native
- * thread of `p' this counts several threads at once, so that the next calls need no
- * atomic instruction. Returns 0 or -ENOMEM.
- */
-int uproc__make_place(struct uproc *p);
-
 /* Returns the number of threads of `p' that have not begun. */
 uint32_t uproc__new_of(const struct uproc *p);
 
@@ -157,38 +150,15 @@ static inline void uproc__make_runnable(struct uproc *p, struct uproc_thread *t)
 	uproc_push(p, t);
 }
 
-/* The call-back s_unpick: puts the picked thread back to the head of the queue. */
-void uproc__unpick(struct usched *s);
-
-/*
- * uproc__get_record() returns a record for a thread of `p', or NULL if there is no
- * memory. uproc__put_record() takes a record back. The records are in the cache of the
- * calling processor, not of `p'. So threads that start each other have records near each
- * other in memory.
- */
-struct uproc_thread *uproc__get_record(struct uproc *p);
+/* Frees a record. Records are in the cache of the calling processor, not of `p'. So
+   threads that start each other have records near each other in memory. */
 void uproc__put_record(struct uproc *p, struct uproc_thread *t);
-
-/* The call-backs s_alloc and s_free. */
-void *uproc__alloc_image(struct usched *s, struct ustack *u, size_t *size);
-void  uproc__free_image(struct usched *s, struct ustack *u, void *image, size_t size);
 
 /* Ends the sleep of `p'. Called after the caller has seen PARKED in the inbox of `p'. */
 void uproc__unpark(struct uproc *p);
 
 /* Pushes `t', which is in no inbox, to the inbox of `p', and unparks `p' if needed. */
 void uproc__push_inbox(struct uproc *p, struct uproc_thread *t);
-
-/*
- * Makes `joiner' the joiner of `t'; `joiner' may be the mark DETACHED.
- * Returns 0; 1 if `t' has ended: the caller must then free `t'; -EINVAL if `t' is joined
- * already, or detached.
- */
-int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner);
-
-/* `t' has ended: tells that to the native thread that joins `t'. Returns false if the
-   native thread has given up the join. */
-bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t);
 
 /* ---- uproc_name.c ---- */
 
@@ -393,7 +363,7 @@ int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value);
 /*
  * Called on a native thread. Waits until `t' has ended, and frees `t'. If `t' is NULL,
  * waits until all threads have ended; no other native thread may then wait here.
- * Returns 0; -EDEADLK; -ETIMEDOUT; -EINVAL from uproc__claim(); -EPERM if another native
+ * Returns 0; -EDEADLK; -ETIMEDOUT; -EINVAL: `t' is joined, or detached; -EPERM if another native
  * thread waits; -EBUSY if the driven processor is running already.
  */
 int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,

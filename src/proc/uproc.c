@@ -83,6 +83,31 @@ static int yield(struct usched *s)
 
 /* ---- A dispatcher and its parts ---- */
 
+static void *alloc_image(struct usched *s, struct ustack *u, size_t *size)
+{
+	(void)u;
+	return uimage_alloc(&uproc_from(s)->p_images, size);
+}
+
+static void free_image(struct usched *s, struct ustack *u, void *image, size_t size)
+{
+	(void)u;
+	uimage_free(&uproc_from(s)->p_images, image, size);
+}
+
+/* Puts the picked thread back to the head of the queue. */
+static void unpick(struct usched *s)
+{
+	struct uproc *p = uproc_from(s);
+
+	SET(s->s_current->u_tokens, 0);
+	p->p_intent = UPROC_BLOCK;
+	if (!s->s_chosen)
+		return;
+	UPROC_COUNT(p->p_head, -1);
+	p->p_queue[p->p_head & p->p_mask] = uproc_thread(s->s_chosen);
+}
+
 static void queue_up(struct usched *s, struct ustack *u)
 {
 	uproc_push(uproc_from(s), uproc_thread(u));
@@ -95,8 +120,8 @@ static struct usched_calls calls_of(const struct uproc *p,
 
 	return (struct usched_calls){
 		.s_next         = policy->y_next,
-		.s_alloc        = uproc__alloc_image,
-		.s_free         = uproc__free_image,
+		.s_alloc        = alloc_image,
+		.s_free         = free_image,
 		.s_done         = uproc__done,
 		.s_wake         = uproc__wake,
 		.s_yield        = yield,
@@ -106,7 +131,7 @@ static struct usched_calls calls_of(const struct uproc *p,
 		.s_join         = uproc__join,
 		.s_interrupt    = uproc__interrupt,
 		.s_pick         = policy->y_pick,
-		.s_unpick       = uproc__unpick,
+		.s_unpick       = unpick,
 		.s_ready        = policy->y_ready ? policy->y_ready : queue_up,
 		.s_mail         = (const usched_mail *)&p->p_inbox,
 		.s_record       = offsetof(struct ustack, u_image) + conf->c_image,

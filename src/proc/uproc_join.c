@@ -40,6 +40,22 @@ enum {
 
 /* ---- The end of a thread ---- */
 
+/*
+ * Makes `joiner' the joiner of `t'; `joiner' may be the mark DETACHED.
+ * Returns 0; 1 if `t' has ended: the caller must then free `t'; -EINVAL if `t' is joined
+ * already, or detached.
+ */
+static int claim(struct uproc_thread *t, struct uproc_thread *joiner)
+{
+	struct uproc_thread *now = OPEN;
+
+	if (CAS(&uproc_rest(t)->re_joiner, &now, joiner))
+		return 0;
+	if (now == ENDED && CAS(&uproc_rest(t)->re_joiner, &now, TAKEN))
+		return 1;
+	return -EINVAL;
+}
+
 /* Frees `t', which was joined. Stores its value in *value, unless `value' is NULL. */
 static void put_joined(struct uproc_thread *t, void **value)
 {
@@ -83,7 +99,7 @@ void uproc__done(struct usched *s, struct ustack *u)
 
 int uproc__detach(struct usched *s, struct ustack *u)
 {
-	int rc = uproc__claim(uproc_thread(u), DETACHED);
+	int rc = claim(uproc_thread(u), DETACHED);
 
 	if (rc > 0)
 		uproc__put_record(uproc_from(s), uproc_thread(u));
@@ -132,7 +148,7 @@ static int join_by_thread(struct uproc_thread *me, struct uproc_thread *t)
 	if (t == me)
 		rc = -EDEADLK;
 	if (rc == 0)
-		rc = take_late_news(me) ? -EAGAIN : uproc__claim(t, me);
+		rc = take_late_news(me) ? -EAGAIN : claim(t, me);
 	if (rc)
 		return rc < 0 ? rc : 0;
 	p = uproc_of(&me->th_stack);            /* a thread that joins stays */
@@ -218,7 +234,7 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 
 	lock(&r->r_lock);
 	if (t)
-		rc = uproc__claim(t, NATIVE);
+		rc = claim(t, NATIVE);
 	else
 		rc = r->r_inside > 0 ? -EPERM : 0;
 	r->r_inside++;
@@ -253,7 +269,7 @@ static int report_stuck(struct uprocs *r)
 static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
 {
 	struct uproc *p = uproc_at(r, 0);
-	int rc = p->p_sched.s_home ? -EBUSY : t ? uproc__claim(t, NATIVE) : 0;
+	int rc = p->p_sched.s_home ? -EBUSY : t ? claim(t, NATIVE) : 0;
 
 	if (rc < 0)
 		return rc;

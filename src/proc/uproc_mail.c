@@ -109,6 +109,28 @@ void uproc__interrupt(struct usched *s, struct ustack *u)
 		uproc_post(uproc_thread(u), UPROC_MAIL_DEADLOCK);
 }
 
+/* `t' has ended: tells that to the native thread that joins `t'. Returns false if the
+   native thread has given up the join. */
+static bool tell_native(struct uprocs *r, struct uproc_thread *t)
+{
+	struct uproc_thread *joiner = NATIVE;
+	bool told;
+
+	if (uproc__is_driven(r)) {      /* makes usched_run() return to drive() */
+		uproc_rest(t)->re_joiner = TAKEN;
+		r->r_stop = 1;
+		return true;
+	}
+	lock(&r->r_lock);
+	told = CAS(&uproc_rest(t)->re_joiner, &joiner, TAKEN);
+	if (told) {
+		r->r_joining--;
+		pthread_cond_broadcast(&r->r_changed);
+	}
+	unlock(&r->r_lock);
+	return told;
+}
+
 void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc_thread *joiner = LOAD(uproc_rest(t)->re_joiner);
@@ -121,7 +143,7 @@ void uproc__settle_thread(struct uproc *p, struct uproc_thread *t)
 		return;
 	}
 	if (joiner == NATIVE)
-		told = uproc__tell_native(p->p_procs, t);
+		told = tell_native(p->p_procs, t);
 	else
 		told = CAS(&uproc_rest(t)->re_joiner, &joiner, TAKEN);
 	if (!told)

@@ -15,10 +15,6 @@
 #include "proc.h"
 #include "../base/when.h"
 
-enum {
-	CREDIT = 16,                    /* threads to count at once: p_credit */
-};
-
 /* ---- What a process has once ---- */
 
 struct uproc_thread uproc__marks[UPROC_MARKS];
@@ -85,18 +81,6 @@ int uproc__count_started(struct uproc *p, uint32_t n)
 	return rc;
 }
 
-int uproc__make_place(struct uproc *p)
-{
-	uint32_t credit = p == uproc_self() ? p->p_credit : 0;
-
-	if (credit == 0 && p == uproc_self() && uproc__count_started(p, CREDIT) == 0)
-		credit = CREDIT;
-	if (credit == 0)
-		return uproc__count_started(p, 1);
-	SET(p->p_credit, credit - 1);
-	return 0;
-}
-
 void uproc__adopt_room(struct uproc *p)
 {
 	struct uproc_thread **old = p->p_queue;
@@ -112,18 +96,6 @@ void uproc__adopt_room(struct uproc *p)
 	p->p_mask = mask;
 	free(old);
 	uproc__set_grow(p);                     /* s_grow again, if grow() has failed */
-}
-
-void uproc__unpick(struct usched *s)
-{
-	struct uproc *p = uproc_from(s);
-
-	SET(s->s_current->u_tokens, 0);
-	p->p_intent = UPROC_BLOCK;
-	if (!s->s_chosen)
-		return;
-	UPROC_COUNT(p->p_head, -1);
-	p->p_queue[p->p_head & p->p_mask] = uproc_thread(s->s_chosen);
 }
 
 uint32_t uproc__new_of(const struct uproc *p)
@@ -176,21 +148,6 @@ void uproc__shuffle(struct uproc *p)
 
 /* ---- Records and images ---- */
 
-struct uproc_thread *uproc__get_record(struct uproc *p)
-{
-	struct uproc *self = uproc_self();
-	struct uproc_thread *t;
-
-	if (self && self->p_procs == p->p_procs) {
-		t = (struct uproc_thread *)uimage_record(&self->p_images);
-	} else {
-		lock(&p->p_lock);
-		t = (struct uproc_thread *)uimage_record(&p->p_outside);
-		unlock(&p->p_lock);
-	}
-	return t;
-}
-
 void uproc__put_record(struct uproc *p, struct uproc_thread *t)
 {
 	struct uproc *self = uproc_self();
@@ -203,18 +160,6 @@ void uproc__put_record(struct uproc *p, struct uproc_thread *t)
 	lock(&p->p_lock);
 	uimage_record_free(&p->p_outside, t);
 	unlock(&p->p_lock);
-}
-
-void *uproc__alloc_image(struct usched *s, struct ustack *u, size_t *size)
-{
-	(void)u;
-	return uimage_alloc(&uproc_from(s)->p_images, size);
-}
-
-void uproc__free_image(struct usched *s, struct ustack *u, void *image, size_t size)
-{
-	(void)u;
-	uimage_free(&uproc_from(s)->p_images, image, size);
 }
 
 /* ---- The inbox, and who joins ---- */
@@ -251,17 +196,6 @@ bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
 		&& ustack_sched(u) == &p->p_sched;
 }
 
-int uproc__claim(struct uproc_thread *t, struct uproc_thread *joiner)
-{
-	struct uproc_thread *now = OPEN;
-
-	if (CAS(&uproc_rest(t)->re_joiner, &now, joiner))
-		return 0;
-	if (now == ENDED && CAS(&uproc_rest(t)->re_joiner, &now, TAKEN))
-		return 1;
-	return -EINVAL;
-}
-
 const struct ustack *uproc__joiner(const struct uproc_thread *t)
 {
 	const struct uproc_thread *joiner = LOAD(uproc_rest(t)->re_joiner);
@@ -270,24 +204,4 @@ const struct ustack *uproc__joiner(const struct uproc_thread *t)
 		if (joiner == &uproc__marks[i])
 			return NULL;
 	return joiner && joiner != OPEN ? &joiner->th_stack : NULL;
-}
-
-bool uproc__tell_native(struct uprocs *r, struct uproc_thread *t)
-{
-	struct uproc_thread *joiner = NATIVE;
-	bool told;
-
-	if (uproc__is_driven(r)) {      /* makes usched_run() return to drive() */
-		uproc_rest(t)->re_joiner = TAKEN;
-		r->r_stop = 1;
-		return true;
-	}
-	lock(&r->r_lock);
-	told = CAS(&uproc_rest(t)->re_joiner, &joiner, TAKEN);
-	if (told) {
-		r->r_joining--;
-		pthread_cond_broadcast(&r->r_changed);
-	}
-	unlock(&r->r_lock);
-	return told;
 }

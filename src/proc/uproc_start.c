@@ -12,6 +12,10 @@
 #include "proc.h"
 #include "../base/sim.h"
 
+enum {
+	CREDIT = 16,                    /* threads to count at once: p_credit */
+};
+
 /* ---- Places ---- */
 
 /* r_place is the number of the processor of a run, plus RUN_LEFT for each start that is
@@ -85,14 +89,46 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned processor)
 
 /* ---- Starts ---- */
 
+/*
+ * Counts one more thread of `p', and makes a place for it in the ring. On the native
+ * thread of `p' this counts several threads at once, so that the next calls need no
+ * atomic instruction. Returns 0 or -ENOMEM.
+ */
+static int make_place(struct uproc *p)
+{
+	uint32_t credit = p == uproc_self() ? p->p_credit : 0;
+
+	if (credit == 0 && p == uproc_self() && uproc__count_started(p, CREDIT) == 0)
+		credit = CREDIT;
+	if (credit == 0)
+		return uproc__count_started(p, 1);
+	SET(p->p_credit, credit - 1);
+	return 0;
+}
+
+static struct uproc_thread *get_record(struct uproc *p)
+{
+	struct uproc *self = uproc_self();
+	struct uproc_thread *t;
+
+	if (self && self->p_procs == p->p_procs) {
+		t = (struct uproc_thread *)uimage_record(&self->p_images);
+	} else {
+		lock(&p->p_lock);
+		t = (struct uproc_thread *)uimage_record(&p->p_outside);
+		unlock(&p->p_lock);
+	}
+	return t;
+}
+
 /* Returns a named record that has a place in the ring of `p'. NULL: no memory. */
 static struct uproc_thread *new_thread(struct uproc *p, const char *name)
 {
-	struct uproc_thread *t = uproc__get_record(p);
+	struct uproc_thread *t = get_record(p);
 
 	if (!t)
 		return NULL;
-	if (uproc__make_place(p) == 0) {
+	if (make_place(p) == 0) {
 		if (!name || uproc__begin_name(&t->th_stack, name) == 0)
 			return t;
 		FETCH_ADD(&p->p_started, -(uint32_t)1);
