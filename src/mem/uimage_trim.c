@@ -14,12 +14,9 @@
  * Each period takes apart as many batches as were free during the whole period before
  * (Bonwick and Adams' working set). So memory that is used in turns stays.
  *
- * The page with the head of a chunk of records stays, since uimage_rest() reads the head,
- * even for a handle that is used too late. The head keeps the bits that are to outlive
- * the memory of a record (uimage_pool_keep()).
- *
- * A huge page that is dropped in part would come back whole, since khugepaged fills the
- * holes. So an arena with holes has no huge pages.
+ * The head of a chunk of records stays, since uimage_rest() reads the head, even for a
+ * handle that is used too late. An arena with holes has no huge pages, since khugepaged
+ * would fill the holes.
  */
 #include "image.h"
 #include "../base/lock.h"

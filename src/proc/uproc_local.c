@@ -2,18 +2,10 @@
 /*
  * uproc_local.c: whether a thread may leave its native thread. Compilers keep addresses
  * of errno and of other thread-local variables in frames, across calls that switch,
- * since a function of C has one native thread. A thread that has run is therefore
- * searched before it moves. The search goes through its live frames, which have the
- * registers as well, for addresses in these parts of the native thread:
- *
- *  - the static TLS of the program and of the libraries that were loaded with it;
- *  - the dynamic TLS of libraries that were loaded later, if the native thread has it;
- *  - the control block, which the thread pointer and pthread_self() point to.
- *
- * Some words only look like such addresses, or are not used by the thread any more. They
- * also keep the thread on the processor until the next attempt to move it. Addresses in
- * the heap, and addresses to which the code adds a constant, are not found:
- * doc/moving.md.
+ * since a function of C has one native thread. So before a thread that has run moves, its
+ * live frames, which have the registers as well, are searched for addresses within TLS
+ * and the control block. A word that only looks like such an address keeps the thread
+ * until the next attempt. doc/moving.md says more, and what is not found.
  *
  * In the child of a fork, libc's lock of the list of libraries may be locked for ever. If
  * there were schedulers before the fork, threads that have run stay where they are.

@@ -12,12 +12,11 @@
  * A processor can also draw a thread that it wakes. The thread then moves by the same
  * steps; q is the waker's processor.
  *
- * A new thread may always leave. A thread that has run may leave if its stack is
- * unshared and c_stay is not set. It takes the stack along. After the end of the thread
- * the stack goes back to its home, the processor where the stack was added. Otherwise
- * the home would run out of stacks. The stack is in p_foreign until a look for events,
- * since the end of the thread still runs on the stack. Then the stack is in p_returned
- * of its home.
+ * That page says which threads may leave. A thread that has run takes its stack along.
+ * After the end of the thread the stack goes back to its home, the processor where the
+ * stack was added. Otherwise the home would run out of stacks. The stack is in p_foreign
+ * until a look for events, since the end of the thread still runs on the stack. Then the
+ * stack is in p_returned of its home.
  */
 #include "policy.h"
 #include "proc.h"
