@@ -20,7 +20,7 @@
  * wait (src/wait/budget.h).
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_setname_np() */
 #endif
 #include "../../upreempt.h"
 
@@ -409,13 +409,7 @@ static void *monitor(void *arg)
 	return NULL;
 }
 
-static void init_monitor(struct upreempt_monitor *m)
-{
-	pthread_mutex_init(&m->mo_lock, NULL);
-	when_init_cond(&m->mo_changed);
-}
-
-static void free_monitor(struct upreempt_monitor *m)
+void upreempt__unwatch(struct upreempt_monitor *m)
 {
 	if (m->mo_reporter)
 		stalls->ts_free(m->mo_reporter);
@@ -457,7 +451,8 @@ int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride
 	m->mo_period = stall ? stall / STALL_LOOKS : INT64_MAX;
 	if (l->sl_monitored && l->sl_length < m->mo_period)
 		m->mo_period = l->sl_length;
-	init_monitor(m);
+	pthread_mutex_init(&m->mo_lock, NULL);
+	when_init_cond(&m->mo_changed);
 	install(l->sl_monitored ? 0 : SA_ONSTACK);
 	if (stall)
 		rc = stalls->ts_make(&m->mo_reporter, &m->mo_all);
@@ -468,7 +463,7 @@ int upreempt__watch(struct upreempt_monitor **result, char *first, size_t stride
 	if (rc == 0)
 		*result = m;
 	else
-		free_monitor(m);
+		upreempt__unwatch(m);
 	return rc;
 }
 
@@ -481,11 +476,6 @@ void upreempt__stop(struct upreempt_monitor *m)
 	pthread_join(m->mo_native, NULL);
 	if (m->mo_reporter)
 		stalls->ts_stop(m->mo_reporter);
-}
-
-void upreempt__unwatch(struct upreempt_monitor *m)
-{
-	free_monitor(m);
 }
 
 void upreempt__wake(struct upreempt_monitor *m)

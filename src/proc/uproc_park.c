@@ -31,7 +31,7 @@
  * inside a join or uprocs_run(), on the native thread of the caller.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* for pthread_condattr_setclock() */
+#define _GNU_SOURCE             /* for pthread_setname_np() */
 #endif
 #include <sched.h>
 #include <stdio.h>

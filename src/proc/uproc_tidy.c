@@ -20,7 +20,6 @@
  */
 #include "proc.h"
 #include "../base/when.h"
-#include "../../upreempt.h"
 
 enum {
 	PAUSE       = 4,                /* pauses while parked are so many steps long */
