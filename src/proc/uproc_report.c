@@ -128,15 +128,6 @@ enum uproc_state uproc__state(const struct uproc_thread *t, struct ustack_why *w
 	return joins(t) ? UPROC_JOINS : UPROC_WAITS;
 }
 
-static void explain(const struct uproc_thread *t, struct ustack_why *why)
-{
-	ask_attachment(t, why);
-	if (joins(t))
-		why->wy_where = NULL;           /* the library does not note the place */
-	else if (!why->wy_where)
-		why->wy_where = usched__where(&t->th_stack);
-}
-
 static void count_stuck(void *record, void *arg)
 {
 	const struct uproc_thread *t = (const struct uproc_thread *)record;
@@ -210,13 +201,16 @@ static void list_stuck(void *record, void *arg)
 
 	if (!waits(t) || ++report->rp_waiting > REPORT_MAX)
 		return;
-	explain(t, &why);
-	if (why.wy_where)
-		code(where, (const char *)why.wy_where - 1);
+	ask_attachment(t, &why);
 	if (joins(t)) {
 		why.wy_kind = "thread";
 		why.wy_object = find_record(report, match_joined, (uintptr_t)t);
+		why.wy_where = NULL;            /* the library does not note the place */
+	} else if (!why.wy_where) {
+		why.wy_where = usched__where(&t->th_stack);
 	}
+	if (why.wy_where)
+		code(where, (const char *)why.wy_where - 1);
 	uproc__print(report->rp_procs, "usched:   %s, %s %s%s%s%s",
 		     introduce(&t->th_stack, who), joins(t) ? "joins" : "waits for",
 		     in_words(&why, what), holder(report, why.wy_holder, held),
