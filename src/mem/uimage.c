@@ -12,11 +12,7 @@
  * are aligned for huge pages and ask for huge pages: with small pages, a program that
  * runs a million threads in turn would miss the TLB at each thread.
  */
-#include "../../uimage.h"
-
 #include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "../core/direction.h"
 #include "image.h"

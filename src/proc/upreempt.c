@@ -22,24 +22,15 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* for pthread_setname_np() */
 #endif
-#include "../../upreempt.h"
-
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "../../arch/arch.h"
 #include "../wait/budget.h"
-#include "../base/lock.h"
 #include "../base/native.h"
-#include "../core/core.h"
 #include "../core/observer.h"
 #include "slice.h"
 #include "stall.h"

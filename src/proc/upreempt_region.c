@@ -22,11 +22,8 @@
  * Only the running thread can be in a region, so each dispatcher has one place for the
  * state of a region. give_way() keeps the state in its frame while other threads run.
  */
-#include "../../upreempt.h"
-
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +31,6 @@
 #include <ucontext.h>
 
 #include "../../ustack.h"
-#include "../core/core.h"
 #include "../core/observer.h"
 #include "slice.h"
 

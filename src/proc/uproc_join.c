@@ -26,8 +26,6 @@
  *    event or a native thread has announced a wake. uprocs_hold() announces a wake, and
  *    so does a join (not a destroy) with a deadline.
  */
-#include <stdlib.h>
-
 #include "../base/cancel.h"
 #include "proc.h"
 #include "../base/sim.h"

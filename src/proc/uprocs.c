@@ -7,8 +7,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* for CPU_COUNT */
 #endif
-#include "../../uproc.h"
-
 #include <limits.h>
 #include <sched.h>
 #include <stdlib.h>
