@@ -402,9 +402,8 @@ struct uproc_place uprocs_place(struct uprocs *r, const struct ustack_how *how);
 #define UPROC_PRIVATE __attribute__((visibility("hidden")))
 
 /*
- * Private: an observer, which is called when something happens on a processor. The files
- * of debug/ are observers. The members are set only in programs that are linked with an
- * observer.
+ * Private: what is called when something happens on a processor. The functions are those
+ * of files of debug/, and are set only in programs that are linked with such a file.
  */
 struct uproc_observer {
 	/*
@@ -431,11 +430,8 @@ struct uproc_observer {
 	const void *po_layout;          /* for that reader: see src/proc/layout.h */
 };
 
-/*
- * Registers the first four members if po_map is not NULL, and the next five if po_wanted
- * is not NULL. Called by a constructor, before there are schedulers.
- */
-UPROC_PRIVATE void uproc__observe(const struct uproc_observer *o);
+/* Constructors set the first four members or the next five, before schedulers exist. */
+extern struct uproc_observer uproc__observer UPROC_PRIVATE;
 
 /*
  * Private, for debug/. uprocs__pin() pins the newest scheduler whose r_number is below

@@ -382,14 +382,10 @@ int uoverflow_install(void)
 }
 
 /* Makes processors map alternate stacks before their native threads are made. */
-static const struct uproc_observer overflow_observer = {
-	.po_map   = map_stack,
-	.po_adopt = adopt_stack,
-	.po_leave = leave_stack,
-	.po_unmap = unmap_stack,
-};
-
 __attribute__((constructor)) static void offer_overflow(void)
 {
-	uproc__observe(&overflow_observer);
+	uproc__observer.po_map = map_stack;
+	uproc__observer.po_adopt = adopt_stack;
+	uproc__observer.po_leave = leave_stack;
+	uproc__observer.po_unmap = unmap_stack;
 }

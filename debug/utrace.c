@@ -422,16 +422,12 @@ static const struct usched__trace_layout layout = {
 	},
 };
 
-static const struct uproc_observer trace_observer = {
-	.po_wanted = &utrace__control.tc_asked,
-	.po_look   = look_at_wish,
-	.po_post   = post,
-	.po_free   = free_ring,
-	.po_layout = &layout,
-};
-
 /* Registers the observer at the start, so that any program can be asked for a trace. */
 __attribute__((constructor)) static void offer_trace(void)
 {
-	uproc__observe(&trace_observer);
+	uproc__observer.po_look = look_at_wish;
+	uproc__observer.po_post = post;
+	uproc__observer.po_free = free_ring;
+	uproc__observer.po_layout = &layout;
+	uproc__observer.po_wanted = &utrace__control.tc_asked;
 }

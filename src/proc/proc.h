@@ -115,9 +115,6 @@ static inline void uproc__take_left(struct uproc *p)
 /* The list of all schedulers, linked by r_other. */
 extern struct uprocs *uproc__schedulers;
 
-/* The table of what uproc__observe() has registered. */
-extern struct uproc_observer uproc__observer;
-
 /* Returns whether the observer wants calls. Called in each look for events and by senders
    of mail, but not in switches. */
 static inline bool uproc__is_watched(void)

@@ -23,25 +23,6 @@ struct uproc_observer uproc__observer;
 
 struct uprocs *uproc__schedulers;       /* under list_lock of uprocs.c */
 
-void uproc__observe(const struct uproc_observer *o)
-{
-	struct uproc_observer *all = &uproc__observer;
-
-	if (o->po_map) {
-		all->po_map = o->po_map;
-		all->po_adopt = o->po_adopt;
-		all->po_leave = o->po_leave;
-		all->po_unmap = o->po_unmap;
-	}
-	if (o->po_wanted) {
-		all->po_look = o->po_look;
-		all->po_post = o->po_post;
-		all->po_free = o->po_free;
-		all->po_layout = o->po_layout;
-		all->po_wanted = o->po_wanted;
-	}
-}
-
 /* ---- The ring of runnable threads ---- */
 
 /* Allocates a ring of at least `count' places, under p_lock, for the owner to adopt. */
