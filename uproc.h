@@ -138,10 +138,9 @@ struct uproc_alone;
 
 struct uproc_alones {
 	pthread_mutex_t     as_lock;     /* protects what follows */
-	struct uproc_alone *as_all;      /* all own stacks, linked by al_other */
 	struct uproc_alone *as_vacant;   /* the vacant ones, linked by al_vacant */
 	unsigned            as_threads;
-	unsigned            as_count;    /* stacks in as_all */
+	unsigned            as_count;    /* own stacks that are mapped */
 	unsigned            as_vacants;  /* atomic: stacks in as_vacant */
 	unsigned            as_least;    /* the lowest as_vacants in this period */
 	unsigned            as_drop;     /* atomic: how many vacant stacks to unmap */

@@ -94,8 +94,8 @@ void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
    the caller runs on. */
 void uproc__sort_left(struct uproc *p);
 
-/* Frees all own stacks, after all threads have ended. */
-void uproc__unmap_alones(struct uproc_alones *o);
+/* Frees all own stacks, after all threads have ended, and before processors are freed. */
+void uproc__unmap_alones(struct uprocs *r);
 
 /* Ends a period. uproc__drop_alones() is to unmap as many own stacks as were vacant
    during the whole period. */
@@ -360,8 +360,8 @@ int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value);
 /*
  * Called on a native thread. Waits until `t' has ended, and frees `t'. If `t' is NULL,
  * waits until all threads have ended; no other native thread may then wait here.
- * Returns 0; -EDEADLK; -ETIMEDOUT; -EINVAL: `t' is joined, or detached; -EPERM if another native
- * thread waits; -EBUSY if the driven processor is running already.
+ * Returns 0; -EDEADLK; -ETIMEDOUT; -EINVAL from claim(); -EPERM if another native thread
+ * waits; -EBUSY if the driven processor is running already.
  */
 int  uproc__await(struct uprocs *r, struct uproc_thread *t, void **value,
 		  int64_t deadline);

@@ -18,6 +18,7 @@
  * have lost their thread and are not vacant yet. Stacks that stay vacant for a period
  * are unmapped, in steps.
  */
+#include <limits.h>
 #include <stdlib.h>
 
 #include "../core/direction.h"
@@ -120,8 +121,6 @@ int uproc__find_stack(const struct usched *s, const void *address)
 struct uproc_alone {
 	struct usched_stack *al_stack;
 	struct uimage_stacks al_map;
-	struct uproc_alone  *al_other;   /* the next in the list of all */
-	struct uproc_alone **al_at;      /* the pointer to this stack in that list */
 	struct uproc_alone  *al_vacant;  /* the next vacant stack */
 };
 
@@ -183,13 +182,7 @@ static struct uproc_alone *take_vacant(struct uproc_alones *o, size_t size)
 	return a;
 }
 
-static void unmap_alone(struct uproc_alone *a)
-{
-	watch_stack_end(a->al_stack);
-	uimage_stacks_unmap(&a->al_map);
-	free(a);
-}
-
+/* Unmaps n vacant stacks, or all if there are fewer. */
 static void drop_vacant(struct uproc_alones *o, unsigned n)
 {
 	struct uproc_alone *a;
@@ -201,16 +194,16 @@ static void drop_vacant(struct uproc_alones *o, unsigned n)
 			o->as_vacant = a->al_vacant;
 			count_vacant(o, -1);
 			o->as_count--;
-			*a->al_at = a->al_other;
-			if (a->al_other)
-				a->al_other->al_at = a->al_at;
 		}
 		if (o->as_drop > 0)
 			SET(o->as_drop, a ? o->as_drop - 1 : 0);
 		unlock(&o->as_lock);
-		if (a)
-			unmap_alone(a);
-	} while (a && --n > 0);
+		if (!a)
+			break;
+		watch_stack_end(a->al_stack);
+		uimage_stacks_unmap(&a->al_map);
+		free(a);
+	} while (--n > 0);
 }
 
 static struct uproc_alone *map_alone(struct uproc *p, size_t size)
@@ -228,11 +221,6 @@ static struct uproc_alone *map_alone(struct uproc *p, size_t size)
 	a->al_stack = usched__make_stack(&p->p_sched, uimage_stacks_base(&a->al_map, 0),
 					a->al_map.is_size, &o->as_colour);
 	a->al_stack->k_owner = a;
-	a->al_other = o->as_all;
-	a->al_at = &o->as_all;
-	if (a->al_other)
-		a->al_other->al_at = &a->al_other;
-	o->as_all = a;
 	o->as_count++;
 	unlock(&o->as_lock);
 	return a;
@@ -301,13 +289,10 @@ bool uproc__drop_alones(struct uproc_alones *o)
 	return GET(o->as_drop) > 0;
 }
 
-void uproc__unmap_alones(struct uproc_alones *o)
+void uproc__unmap_alones(struct uprocs *r)
 {
-	struct uproc_alone *next;
-
-	for (struct uproc_alone *a = o->as_all; a; a = next) {
-		next = a->al_other;
-		unmap_alone(a);
-	}
-	pthread_mutex_destroy(&o->as_lock);
+	for (size_t i = 0; i <= r->r_conf.c_processors; i++)    /* the last is r_moving */
+		uproc__take_left(uproc_at(r, i));
+	drop_vacant(&r->r_alones, UINT_MAX);
+	pthread_mutex_destroy(&r->r_alones.as_lock);
 }

@@ -324,8 +324,8 @@ int uprocs_destroy(struct uprocs *r, int64_t deadline)
 	uproc__stop_natives(r, r->r_conf.c_processors);
 	if (rc)
 		uimage_pool_walk(&r->r_images, abort_left, NULL);
+	uproc__unmap_alones(r);
 	free_procs(r, r->r_conf.c_processors);
-	uproc__unmap_alones(&r->r_alones);
 	uimage_pool_fini(&r->r_images);
 	free_parts(r);
 	return rc;
