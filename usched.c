@@ -266,8 +266,6 @@ void usched__tell_all(struct usched *s, enum usched_event event, struct ustack *
 
 /* ---- Stacks ---- */
 
-/* Makes `k' a stack without a resident, and puts `k' into a list of vacant stacks: in
-   front if no thread lives on `k', else at the rear. */
 void usched__vacate(struct usched *s, struct usched_stack *k)
 {
 	struct usched_stack *prev = s->s_moves && !k->k_shared ? &s->s_vacant_unshared
@@ -340,10 +338,6 @@ APART void usched__free_image(struct usched *s, struct ustack *u, struct ustack 
 	s->s_calls.s_free(s, whose, image.i_frames, image.i_size);
 }
 
-/*
- * Gives `u' an image for `deep' bytes of frames, and frees the old image, which must hold
- * no frames. `whose' is the thread as the scheduler knows it.
- */
 int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *whose,
 			  size_t deep)
 {
@@ -558,12 +552,6 @@ void usched__wrapped(void *wrap)
 	w->wr_begin(w);
 }
 
-static void start_fd(const struct ustack *u)
-{
-	((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_begin.be_fd,
-							   u->u_begin.be_arg);
-}
-
 static void start_other(void *thread)
 {
 	const struct ustack *u = (const struct ustack *)thread;
@@ -571,7 +559,8 @@ static void start_other(void *thread)
 	if (u->u_begin.be_fd == USCHED_WRAPPED)
 		usched__wrapped(u->u_begin.be_arg);
 	else
-		start_fd(u);
+		((void (*)(int, void *))(void (*)(void))u->u_func)((int)u->u_begin.be_fd,
+								   u->u_begin.be_arg);
 }
 
 UNWATCHED static void start_watched(void *thread)
@@ -664,10 +653,8 @@ APART static struct arch_jump leave(struct usched *s)
 	return (struct arch_jump){ s->s_home, 0 };
 }
 
-/*
- * Makes `u' the running thread, and returns the way there. Called below the frames of the
- * blocking thread, so what is evicted for `u' is above SP, or on another stack.
- */
+/* Called below the frames of the blocking thread, so what is evicted for `u' is above SP,
+   or on another stack. */
 struct arch_jump usched__run(struct usched *s, struct ustack *u)
 {
 	const struct ustack *self = s->s_current;

@@ -85,9 +85,7 @@ struct usched;
 
 extern __thread struct usched *usched__current USCHED_TLS_MODEL;
 
-#if !defined(USCHED_TLS_CONSTANT)
-struct usched *usched__here(void);
-#elif defined(__x86_64__) && defined(__LP64__)
+#if defined(USCHED_TLS_CONSTANT) && defined(__x86_64__) && defined(__LP64__)
 #define USCHED_HERE_INLINE
 USCHED_INLINE struct usched *usched__here(void)
 {
@@ -99,7 +97,7 @@ USCHED_INLINE struct usched *usched__here(void)
 			 "mov{q	%%fs:(%0), %0|	%0, fs:[%0]}" : "=r"(s));
 	return s;
 }
-#elif defined(__aarch64__) && defined(__LP64__)
+#elif defined(USCHED_TLS_CONSTANT) && defined(__aarch64__) && defined(__LP64__)
 #define USCHED_HERE_INLINE
 USCHED_INLINE struct usched *usched__here(void)
 {

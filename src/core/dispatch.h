@@ -120,7 +120,8 @@ void usched__check_control(const struct usched *s);
 /* Returns the value of s_caught for a thread that shares control words. */
 const struct usched_caught *usched__look_at(const struct usched *s);
 
-/* Makes `k' a stack without a resident, and puts `k' into a list of vacant stacks. */
+/* Makes `k' a stack without a resident, and puts `k' into a list of vacant stacks: in
+   front if no thread lives on `k', else at the rear. */
 void usched__vacate(struct usched *s, struct usched_stack *k);
 
 /* Makes `u', which is new, the resident of the vacant stack `k'. If `k' is s_vacant, no

@@ -100,11 +100,6 @@ void usched__place_alone(struct ustack *u, struct usched_stack *k)
 	u->u_top = (char *)k + DISPATCH_AWAY;
 }
 
-static bool contains(const struct usched_stack *k, const void *address)
-{
-	return stack_depth(k->k_bottom, address) <= k->k_size;
-}
-
 /* Signal handlers may write below SP while f runs. Nothing reads these bytes later. */
 BY_THREADS size_t usched__unused(const struct usched *s, size_t from,
 				int (*f)(void *low, size_t size, void *arg), void *arg)
@@ -120,7 +115,8 @@ BY_THREADS size_t usched__unused(const struct usched *s, size_t from,
 		if (i < from || GET(k->k_sched) != s)   /* k has left with a thread */
 			continue;
 		u = k->k_resident;
-		if ((u && u == s->s_current) || contains(k, here))
+		if ((u && u == s->s_current)
+		    || stack_depth(k->k_bottom, here) <= k->k_size)
 			continue;
 		if (u)
 			top = usched__top(u) - RED_ZONE;

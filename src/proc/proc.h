@@ -322,14 +322,6 @@ bool uproc__tidy_idle(struct uproc *p);
 /* While threads are ready: if a step is due, gives back memory. */
 void uproc__tidy_busy(struct uproc *p);
 
-/* Called in each look for events. Some of these calls read the clock and, if a step is
-   due, give back memory. */
-static inline void uproc__tidy(struct uproc *p)
-{
-	if (p->p_looks-- == 0)
-		uproc__tidy_busy(p);
-}
-
 /* ---- uproc_park.c ---- */
 
 /* Makes the native threads of all processors. Returns 0, -ENOMEM or -EAGAIN. */

@@ -62,7 +62,8 @@ bool uproc_look(struct uproc *p)
 	uproc__take_left(p);
 	uproc__share(p);
 	p->p_waits = p->p_tail;
-	uproc__tidy(p);
+	if (p->p_looks-- == 0)                  /* few looks read the clock for this */
+		uproc__tidy_busy(p);
 	return LOAD(r->r_stop)
 		|| (r->r_deadline != INT64_MAX && when_now() >= r->r_deadline);
 }
@@ -181,27 +182,6 @@ int uproc__init(struct uproc *p, struct uprocs *r, const struct uproc_policy *po
 	return rc;
 }
 
-/* Makes the descriptors that the program's loop waits for. */
-static int expose_events(struct uproc *p)
-{
-	struct uevents *e;
-	int rc = uevents_of(&p->p_sched, &e);
-
-	if (rc == 0) {
-		rc = e->e_expose(e);
-		rc = rc == -ENOTSUP ? 0 : rc;           /* uprocs_run() returns it */
-	}
-	return rc < 0 ? rc : 0;
-}
-
-static int begin_slices(struct uproc *p)
-{
-	const struct uprocs_conf *conf = &p->p_procs->r_conf;
-
-	return upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
-			       !uproc__is_driven(p->p_procs));
-}
-
 int uproc__make_parts(struct uproc *p)
 {
 	const struct uprocs_conf *conf = &p->p_procs->r_conf;
@@ -211,12 +191,15 @@ int uproc__make_parts(struct uproc *p)
 	p->p_queue = (struct uproc_thread **)calloc(RING_MIN, sizeof *p->p_queue);
 	rc = p->p_queue ? uproc__add_stacks(p) : -ENOMEM;
 	p->p_sched.s_has_stack = uproc__find_stack;
-	if (rc == 0 && conf->c_embed)
-		rc = expose_events(p);
-	else if (rc == 0 && p->p_sched.s_moves)
+	if (rc == 0 && (conf->c_embed || p->p_sched.s_moves))
 		rc = uevents_of(&p->p_sched, &e);       /* arriving threads need events */
+	if (rc == 0 && conf->c_embed) {
+		rc = e->e_expose(e);                    /* for the program's loop */
+		rc = rc < 0 && rc != -ENOTSUP ? rc : 0; /* uprocs_run() returns it */
+	}
 	if (rc == 0)
-		rc = begin_slices(p);
+		rc = upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
+				     !uproc__is_driven(p->p_procs));
 	return rc;
 }
 
