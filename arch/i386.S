@@ -77,11 +77,6 @@
 
 	.text
 
-function usched__handover_plain
-	movl	12(%esp), %edx
-	jmp	.Lplain
-end usched__handover_plain
-
 /*
  * int usched__handover(struct ustack *u, struct ustack *self, struct usched *s);
  * Then in edi, esi, ebx.
@@ -92,11 +87,11 @@ function usched__handover, visibility=protected
 	movl	(%ecx), %eax
 	orl	CAUGHT_UNCAUGHT(%ecx), %eax
 	jnz	usched__handover_caught
-.Lplain:
+	entry	usched__handover_plain
 	push_frame
 	movl	20(%esp), %edi
 	movl	24(%esp), %esi
-	movl	%edx, %ebx
+	movl	28(%esp), %ebx
 .Lagain:
 	movl	U_STACK(%esi), %eax
 	movl	K_BOTTOM(%eax), %eax

@@ -97,17 +97,6 @@ static inline void policy_arrive(struct uproc_load *l, const void *thread)
 	l->ld_new[l->ld_came++ % UPROC_NEW] = thread;
 }
 
-/* Returns whether `thread' was noted by policy_arrive(), and forgets the note. */
-static inline bool policy_is_fresh(struct uproc_load *l, const void *thread)
-{
-	for (unsigned i = 0; i < UPROC_NEW; i++)
-		if (l->ld_new[i] == thread) {
-			l->ld_new[i] = NULL;
-			return true;
-		}
-	return false;
-}
-
 /*
  * Measures what the processor did in the span from the last measurement to `now', if the
  * span is long enough. `switches' counts all switches so far. The mean run is the busy
@@ -142,14 +131,19 @@ enum { POLICY_FRESH = 1, POLICY_DUE = 2 };
 
 /*
  * Counts that `waker' wakes a thread of another processor. Returns reasons to draw that
- * thread: POLICY_FRESH if the waker has just moved here; POLICY_DUE after POLICY_NOTICE
- * such wakes, or after the time that so many wakes take. With POLICY_DUE the caller
- * calls policy_measure().
+ * thread: POLICY_FRESH, once, if the waker has just moved here; POLICY_DUE after
+ * POLICY_NOTICE such wakes, or after the time that so many wakes take. With POLICY_DUE
+ * the caller calls policy_measure().
  */
 static inline unsigned policy_cross(struct uproc_load *l, const void *waker)
 {
-	unsigned why = policy_is_fresh(l, waker) ? POLICY_FRESH : 0;
+	unsigned why = 0;
 
+	for (unsigned i = 0; i < UPROC_NEW && !why; i++)
+		if (l->ld_new[i] == waker) {
+			l->ld_new[i] = NULL;
+			why = POLICY_FRESH;
+		}
 	l->ld_woken++;
 	if (++l->ld_crossed < POLICY_NOTICE
 	    && l->ld_woke - l->ld_noticed < POLICY_NOTICE * POLICY_HOP)

@@ -249,17 +249,6 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	return rc < 0 ? rc : 0;
 }
 
-/* Reports stuck threads. Returns 0 if threads that join were told of the deadlock, and
-   -EDEADLK if no thread joins. */
-static int report_stuck(struct uprocs *r)
-{
-	bool told = uproc__report_stuck(r);
-
-	if (SIMULATED)
-		sim__stuck();
-	return told ? 0 : -EDEADLK;
-}
-
 /*
  * Does uproc__await() for a driven processor. The processor runs on the calling native
  * thread meanwhile.
@@ -284,8 +273,11 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 		else if (when_now() >= deadline
 			 && (t || LOAD(p->p_inbox) != PARKED || !uproc__is_stuck(p)))
 			rc = -ETIMEDOUT;
-		else if (LOAD(p->p_inbox) == PARKED)    /* so no mail has come */
-			rc = report_stuck(r);
+		else if (LOAD(p->p_inbox) == PARKED) {  /* so no mail has come */
+			rc = uproc__report_stuck(r) ? 0 : -EDEADLK;
+			if (SIMULATED)
+				sim__stuck();
+		}
 	}
 	r->r_returns = 0;
 	r->r_deadline = INT64_MAX;
