@@ -365,30 +365,24 @@ int usched__exchange_image(struct usched *s, struct ustack *u, struct ustack *wh
 	return 0;
 }
 
-APART static int make_room(struct usched *s, const char *top, size_t room);
-
-/* Makes room if `top' is not on the thread's stack. If a coroutine runs directly,
-   uco.c makes the records true first. Otherwise returns -EFAULT: the stack belongs
-   to a signal handler, for example. */
-static int settle(struct usched *s, const char *top, size_t room)
-{
-	int rc = -EFAULT;
-
-	if (s->s_inside->u_top == USCHED_DIRECT)
-		rc = s->s_coroutines->cc_settle(s, 1);
-	return rc ? rc : make_room(s, top, room);
-}
-
-/* Reserves an image for the frames down to `top' and for `room' bytes more. */
-static int make_room(struct usched *s, const char *top, size_t room)
+/*
+ * Reserves an image for the frames down to `top' and for `room' bytes more. If a
+ * coroutine runs directly, uco.c first makes the records true. Otherwise a `top' that is
+ * not on the thread's stack belongs to a signal handler, for example.
+ */
+APART static int make_room(struct usched *s, const char *top, size_t room)
 {
 	struct ustack *u = s->s_current;
 	size_t need = stack_depth(u->u_stack->k_bottom, top);
 	bool fits;
 	int rc;
 
-	if (need > u->u_stack->k_size) /* `top' is too deep, or on another stack */
-		return settle(s, top, room);
+	if (need > u->u_stack->k_size) { /* `top' is too deep, or on another stack */
+		if (s->s_inside->u_top != USCHED_DIRECT)
+			return -EFAULT;
+		rc = s->s_coroutines->cc_settle(s, 1);
+		return rc ? rc : make_room(s, top, room);
+	}
 	if (!u->u_stack->k_shared)                              /* R7 */
 		return 0;
 	need = (need + room + DISPATCH_DEEP_UNIT - 1) & -(size_t)DISPATCH_DEEP_UNIT;

@@ -244,10 +244,7 @@ static inline void usched__validate(const struct usched *s)
 	DISPATCH_CHECK(vacant == listed);
 }
 #else
-static inline void usched__validate(const struct usched *s)
-{
-	(void)s;
-}
+#define usched__validate(s) ((void)(s))
 #endif
 
 #endif /* USCHED_DISPATCH_H */
