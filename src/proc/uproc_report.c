@@ -97,11 +97,6 @@ static bool waits(const struct uproc_thread *t)
 		    || (t->th_stack.u_func && t->th_stack.u_tokens == UPROC_WAITING));
 }
 
-static bool has_mail(const struct uproc_thread *t)
-{
-	return LOAD(t->th_stack.u_mail) & ~(uint32_t)UPROC_MAIL_NONE;
-}
-
 /* Makes the attachment of `t' describe the wait. Without one the wait is for a wake. */
 static void ask_attachment(const struct uproc_thread *t, struct ustack_why *why)
 {
@@ -123,7 +118,7 @@ enum uproc_state uproc__state(const struct uproc_thread *t, struct ustack_why *w
 	if (!waits(t))
 		return UPROC_IS_READY;
 	ask_attachment(t, why);
-	if (why->wy_woken || has_mail(t))
+	if (why->wy_woken || LOAD(u->u_mail) & ~(uint32_t)UPROC_MAIL_NONE)
 		return UPROC_IS_WOKEN;
 	return joins(t) ? UPROC_JOINS : UPROC_WAITS;
 }
