@@ -6,13 +6,10 @@
  * compiler knows that the statement overwrites them. The compiler keeps in memory only
  * what is live. So a thread's frames are smaller, and no call is made.
  *
- * What the statement does. It compares the depth of SP with u_deep, the depth for which
- * the thread has an image. It saves four words in the thread's record: SP, the frame
- * pointer, the base pointer, and the address of the end of the statement. It loads the
- * same four words of the next thread. So the next thread goes on at the end of such a
- * statement, or in a function of arch/. If the next thread's frames are not in place, or
- * s_next must be asked, the statement goes to usched__far() in arch/, whose frames are
- * below the thread's own.
+ * arch.h has the steps of the statement, under usched__handover(). It saves SP, the frame
+ * pointer, the base pointer and the address of its end in the thread's record, and loads
+ * those of the next thread, which goes on at the end of such a statement, or in a
+ * function of arch/.
  *
  * What makes it right, where compilers might do otherwise:
  *

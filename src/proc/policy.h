@@ -37,11 +37,10 @@ enum {
 };
 
 /*
- * Returns how many starts in a row go to a processor that has `threads' threads, waiting
- * ones included. Threads that are started in a row often work together, which costs
- * least on one processor. A run of a quarter of the threads keeps the numbers on all
- * processors nearly equal. A run longer than POLICY_RUN would be too much work at a
- * time, unless the processor has 64 times as many threads.
+ * Returns how many starts in a row (see uprocs_place()) go to a processor that has
+ * `threads' threads, waiting ones included. A run of a quarter of the threads keeps the
+ * numbers on all processors nearly equal. A run longer than POLICY_RUN would be too much
+ * work at a time, unless the processor has 64 times as many threads.
  */
 static inline uint32_t policy_run(uint32_t threads)
 {

@@ -26,9 +26,6 @@
  * that was sent before step 1 has replaced the mark in an inbox, and step 2 finds that.
  * Native threads may still send mail, and announce that by uprocs_hold(). A thread that
  * waits for an event is counted by uevents_waited() until the thread runs.
- *
- * A driven processor (c_embed, SINGLE_THREAD) has no native thread: the processor runs
- * inside a join or uprocs_run(), on the native thread of the caller.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* for pthread_setname_np() */
