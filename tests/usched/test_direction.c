@@ -253,7 +253,7 @@ static struct arch_jump step(struct life *l)
 		}
 	}
 	if (test_random(&seed) % 64 > 0)
-		return block(the_sp, s);
+		return hand_over(the_sp, NULL);
 	jump = usched__end();
 	start(l);                               /* once more */
 	return jump;
