@@ -84,18 +84,9 @@ enum {
 	NET_WAITS      = INT32_MIN,     /* result of a step that needs net_block() */
 };
 
-/*
- * Values of d_turns. Two bits for each direction tell who has the turn: no thread
- * (NET_NO_TURN), a thread that was woken and has not run yet (NET_GIVEN), or a thread
- * that runs (NET_RUNNING). NET_BLOCKED is set if O_NONBLOCK was clear at adoption.
- */
-enum {
-	NET_NO_TURN,
-	NET_GIVEN,
-	NET_RUNNING,
-	NET_TURNS   = 0xf,
-	NET_BLOCKED = 0x10,
-};
+/* Values of d_turns: no thread has the turn; a thread has it that was woken and has not
+   run yet; a thread has it that runs. */
+enum { NET_NO_TURN, NET_GIVEN, NET_RUNNING };
 
 /* Values of d_writing, in order: no thread writes; a thread is in a system call that
    writes; writers wait, and only the thread with the turn may write. */
@@ -120,8 +111,9 @@ struct descriptor {
 	uint8_t           d_kind;
 	uint8_t           d_lasting;
 	uint8_t           d_ready[2];
-	uint8_t           d_turns;
+	uint8_t           d_turns[2];
 	uint8_t           d_writing;
+	bool              d_blocked;    /* O_NONBLOCK was clear at adoption */
 	int               d_fd;         /* constant */
 	struct uwait_node *d_first[2];  /* first nodes of the queues; see is_marked() */
 	uint64_t          d_serial[2];  /* e_serial of the struct uevents used last */

@@ -115,8 +115,7 @@ static int set_blocking(int fd)
  */
 static void found(struct descriptor *d, bool blocked)
 {
-	if (blocked)
-		d->d_turns |= NET_BLOCKED;
+	d->d_blocked |= blocked;
 	if (get_kind(d) != NET_NEW)
 		return;
 	set_ready(d, NET_IN, true);
@@ -161,8 +160,9 @@ static void reset(struct descriptor *d, enum kind kind, struct told *told)
 	__atomic_store_n(&d->d_kind, (uint8_t)kind, __ATOMIC_RELAXED);
 	__atomic_store_n(&d->d_generation, d->d_generation + 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&d->d_lasting, 0, __ATOMIC_RELAXED);
-	d->d_turns = 0;
+	d->d_blocked = false;
 	for (int i = NET_IN; i <= NET_OUT; i++) {
+		d->d_turns[i] = NET_NO_TURN;
 		__atomic_store_n(&d->d_serial[i], 0, __ATOMIC_RELEASE);
 		set_ready(d, i, true);
 	}
@@ -208,7 +208,7 @@ static int close_or_forget(int fd, bool closes)
 		return rc;
 	budget_give_way(0);
 	uwait_lock(&d->d_lock);
-	blocked = d->d_turns & NET_BLOCKED;
+	blocked = d->d_blocked;
 	reset(d, NET_CLOSING, &told);
 	generation = d->d_generation;
 	uwait_unlock(&d->d_lock);
@@ -250,7 +250,8 @@ bool unet__is_idle(int fd)
 	if (net_find(fd, &d))
 		return true;
 	uwait_lock(&d->d_lock);
-	idle = !d->d_first[NET_IN] && !d->d_first[NET_OUT] && !(d->d_turns & NET_TURNS)
+	idle = !d->d_first[NET_IN] && !d->d_first[NET_OUT]
+		&& !d->d_turns[NET_IN] && !d->d_turns[NET_OUT]
 		&& !(__atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) & NET_INSIDE);
 	uwait_unlock(&d->d_lock);
 	return idle;

@@ -61,17 +61,6 @@ static inline bool is_lined(const struct descriptor *d)
 	return __atomic_load_n(&d->d_writing, __ATOMIC_RELAXED) == NET_LINED;
 }
 
-static inline unsigned turn_of(const struct descriptor *d, int direction)
-{
-	return d->d_turns >> 2 * direction & 3u;
-}
-
-static inline void set_turn_of(struct descriptor *d, int direction, unsigned turn)
-{
-	d->d_turns = (uint8_t)((d->d_turns & ~(3u << 2 * direction))
-			       | turn << 2 * direction);
-}
-
 APART static void push_beside(struct uwait_node **first, struct uwait_node *n,
 			      bool in_front)
 {
@@ -190,7 +179,7 @@ static void wake_first(struct descriptor *d, int direction, unsigned events,
 	struct uwait_node *n = pop_waiters(d, direction, events, false, told);
 
 	if (n && (direction == NET_OUT || d->d_first[direction])) {
-		set_turn_of(d, direction, NET_GIVEN);
+		d->d_turns[direction] = NET_GIVEN;
 		set_ready(d, direction, false);
 		told->to_result = NET_READY_TURN;
 	} else if (n) {
@@ -205,7 +194,7 @@ static void wake_first(struct descriptor *d, int direction, unsigned events,
 static void now_ready(struct descriptor *d, int direction, unsigned events,
 		      struct told *told)
 {
-	unsigned turn = turn_of(d, direction);
+	unsigned turn = d->d_turns[direction];
 
 	if (turn == NET_GIVEN)
 		return;                         /* the thread with the turn will try */
@@ -261,8 +250,8 @@ void unet__ready(struct uinterest *interest, unsigned events)
 
 	uwait_lock(&d->d_lock);
 	n = d->d_first[NET_IN];
-	if (events & LASTING || d->d_turns & NET_TURNS || d->d_first[NET_OUT]
-	    || (n && (is_marked(n) || n->n_next))) {
+	if (events & LASTING || d->d_turns[NET_IN] | d->d_turns[NET_OUT]
+	    || d->d_first[NET_OUT] || (n && (is_marked(n) || n->n_next))) {
 		ready_for_all(d, events);
 		return;
 	}
@@ -337,7 +326,7 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) == t->tu_generation) {
 		__atomic_store_n(&d->d_writing, NET_LINED, __ATOMIC_RELEASE);
-		set_turn_of(d, NET_OUT, NET_RUNNING);
+		d->d_turns[NET_OUT] = NET_RUNNING;
 		t->tu_turn = true;
 	}
 	uwait_unlock(&d->d_lock);
@@ -348,7 +337,7 @@ void unet__take_turn(struct descriptor *d, struct turn *t)
 static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 		      struct told *told)
 {
-	if (turn_of(d, direction) != NET_NO_TURN)
+	if (d->d_turns[direction] != NET_NO_TURN)
 		return;
 	if (d->d_first[direction] && is_useful)
 		wake_first(d, direction, way_of(direction), told);
@@ -369,7 +358,7 @@ ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssiz
 	t->tu_turn = false;
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) == t->tu_generation) {
-		set_turn_of(d, direction, NET_NO_TURN);
+		d->d_turns[direction] = NET_NO_TURN;
 		pass_turn(d, direction, is_ready(d, direction), &told);
 	}
 	uwait_unlock(&d->d_lock);
@@ -456,7 +445,7 @@ APART static int may_wait(struct descriptor *d, int direction, const struct turn
 
 	if (t->tu_turn)
 		return is_unready(d, direction) ? NET_WAITS : NET_READY_TURN;
-	if (turn_of(d, direction) != NET_NO_TURN || (direction == NET_OUT && is_lined(d)))
+	if (d->d_turns[direction] != NET_NO_TURN || (direction == NET_OUT && is_lined(d)))
 		return NET_WAITS;
 	if (!is_unready(d, direction))
 		return NET_READY;
@@ -465,12 +454,6 @@ APART static int may_wait(struct descriptor *d, int direction, const struct turn
 					    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return NET_READY;
 	return NET_WAITS;
-}
-
-APART static void leave_turn(struct descriptor *d, int direction, struct turn *t)
-{
-	set_turn_of(d, direction, NET_NO_TURN);
-	t->tu_turn = false;
 }
 
 /*
@@ -488,7 +471,7 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != t->tu_generation)
 		rc = -EBADF;
-	else if (direction == NET_OUT || d->d_turns & NET_TURNS)
+	else if (direction == NET_OUT || d->d_turns[NET_IN] | d->d_turns[NET_OUT])
 		rc = may_wait(d, direction, t);
 	else
 		rc = is_unready(d, NET_IN) ? NET_WAITS : NET_READY;
@@ -500,7 +483,8 @@ int unet__begin_wait(struct descriptor *d, int direction, struct turn *t)
 		/* A new spell (budget.h) begins, even if the thread never switches. */
 		usched__here()->s_spell.sp_switches = 0;
 		if (t->tu_turn)
-			leave_turn(d, direction, t);
+			d->d_turns[direction] = NET_NO_TURN;
+		t->tu_turn = false;
 	}
 	uwait_unlock(&d->d_lock);
 	return rc;
@@ -523,12 +507,12 @@ int unet__end_wait(struct descriptor *d, int direction, int rc, struct turn *t)
 		t->tu_turn = false;
 	} else if (rc == NET_READY_TURN) {
 		t->tu_turn = true;
-		set_turn_of(d, direction, NET_RUNNING);
+		d->d_turns[direction] = NET_RUNNING;
 		/* Without this the next step would not make the system call. */
 		set_ready(d, direction, true);
 	} else {
 		if (t->tu_turn)
-			set_turn_of(d, direction, NET_NO_TURN);
+			d->d_turns[direction] = NET_NO_TURN;
 		else
 			pull_node(&d->d_first[direction], &w->w_node);
 		pass_turn(d, direction, t->tu_turn && is_ready(d, direction), &told);
@@ -556,7 +540,7 @@ int unet__join(struct net_place *p, bool looks)
 	uwait_lock(&d->d_lock);
 	if (generation_of(d) != p->np_generation)
 		rc = -EBADF;
-	else if (!looks && turn_of(d, direction) == NET_NO_TURN
+	else if (!looks && d->d_turns[direction] == NET_NO_TURN
 		 && !(direction == NET_OUT && is_lined(d)) && !is_unready(d, direction))
 		rc = -EAGAIN;
 	else
