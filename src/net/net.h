@@ -77,9 +77,9 @@ enum {
 	NET_CHUNK      = 1024,          /* descriptors in a chunk of the table */
 	NET_CHUNKS     = 4096,  /* chunks, for four times the descriptors of Linux */
 	NET_RETRY      = 10000000,      /* ns that unet__pause() sleeps */
-	NET_READY      = SELECT_READY,  /* this and the next two: results of a grant */
-	NET_CLOSED     = SELECT_CLOSED,
-	NET_READY_TURN = SELECT_RESULTS,
+	NET_READY      = 0,             /* this and the next two: results of a grant */
+	NET_CLOSED     = 1,
+	NET_READY_TURN = SELECT_RESULTS,        /* not for polls and selects */
 	NET_LINE       = 64,            /* bytes: the alignment of entries */
 	NET_WAITS      = INT32_MIN,     /* result of a step that needs net_block() */
 };
@@ -266,13 +266,6 @@ static inline int net_find(int fd, struct descriptor **d)
 	return *d ? 0 : i < NET_CHUNKS ? -ENOMEM : -EBADF;
 }
 
-/* Returns whether the caller is a native thread. pthread_cancel() might end a native
-   thread: see cancel.h. */
-static inline bool is_native(void)
-{
-	return __builtin_expect(!usched__here()->s_current, 0);
-}
-
 static inline void net_leave(struct descriptor *d)
 {
 	__atomic_fetch_sub(&d->d_inside, 1, __ATOMIC_RELEASE);
@@ -366,7 +359,8 @@ __attribute__((always_inline))
 static inline ssize_t net_step(attempt *call, struct descriptor *d, int direction,
 			       const struct op *o, int64_t deadline, struct turn *t)
 {
-	bool native = is_native();
+	/* pthread_cancel() might end a native thread: see cancel.h. */
+	bool native = __builtin_expect(!usched__here()->s_current, 0);
 	int before = native ? defer_cancel() : 0;
 	ssize_t n = 0;
 

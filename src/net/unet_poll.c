@@ -242,23 +242,14 @@ static int poll_once(struct pollfd *fds, size_t n, const struct net_place *p,
 	return found;
 }
 
-/* Calls poll(2), since events that d_ready does not cover may have come before the queues
-   were entered. Returns -EAGAIN if poll(2) finds any event, or 0. */
-static int look_again(struct pollfd *fds, size_t n)
-{
-	int before = defer_cancel(), found = poll(fds, n, 0);
-
-	allow_cancel(before);
-	return found ? -EAGAIN : 0;
-}
-
-/* Enters the queues. Returns 0; -EAGAIN if a descriptor is ready; -EBADF if one was
-   closed; or an error. */
+/* Enters the queues. Then calls poll(2) if events that d_ready does not cover may have
+   come before. Returns 0; -EAGAIN if a descriptor is ready; -EBADF if one was closed; or
+   an error. */
 static int poll_enter(struct pollfd *fds, size_t n, struct net_place *p,
 		      const struct net_place *end)
 {
+	int before = defer_cancel(), rc = 0;
 	bool looks = false;
-	int rc = 0;
 
 	for (; p < end && rc == 0; p++) {
 		bool asked = asks(&fds[p->np_index], direction_of(p));
@@ -267,7 +258,10 @@ static int poll_enter(struct pollfd *fds, size_t n, struct net_place *p,
 			rc = unet__join(p, !asked);
 		looks |= !asked;
 	}
-	return rc == 0 && looks ? look_again(fds, n) : rc;
+	if (rc == 0 && looks && poll(fds, n, 0))
+		rc = -EAGAIN;
+	allow_cancel(before);
+	return rc;
 }
 
 /* Waits for all descriptors. Returns 0 if a descriptor may be ready, or an error. */

@@ -105,12 +105,6 @@ static void pull_node(struct uwait_node **first, struct uwait_node *n)
 		plain(*first)->n_prev = prev;
 }
 
-/* Returns whether the events end the wait of a poll. */
-static inline bool place_wants(struct uwait_node *n, unsigned events)
-{
-	return (((struct net_place *)(void *)plain(n))->np_ways | ENDS) & events;
-}
-
 /* Frees d_writing if it is reserved. Called under d_lock, when no thread waits to write
    or has the turn to write. */
 static void end_line(struct descriptor *d)
@@ -159,7 +153,8 @@ static struct uwait_node *pop_waiters(struct descriptor *d, int direction,
 
 	for (; n; n = next) {
 		next = plain(n)->n_next;
-		if (is_marked(n) ? !place_wants(n, events) : polls)
+		if (!is_marked(n) ? polls : !(events & (ENDS
+				| ((struct net_place *)(void *)plain(n))->np_ways)))
 			continue;
 		pull_node(&d->d_first[direction], n);
 		if (!uwait_claim(node_waiter(n)))

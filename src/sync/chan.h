@@ -37,12 +37,9 @@ enum {
 	SELECT_TIRED = 2,               /* other threads have to run first */
 };
 
-/* Results of a wait. If a channel ends the wait by case i: SELECT_RESULTS + i. */
-enum {
-	SELECT_READY   = 0,             /* a descriptor is ready */
-	SELECT_CLOSED  = 1,             /* a descriptor was closed */
-	SELECT_RESULTS = 2,
-};
+/* If a channel ends a wait by case i, the result is SELECT_RESULTS + i. If a descriptor
+   does, the result is less: see net.h. */
+enum { SELECT_RESULTS = 2 };
 
 struct usync_chan {
 	size_t             ch_size;     /* bytes of a value: constant */
