@@ -29,9 +29,6 @@
  *  - Most of the memory of a blocked thread is its frames. So, if possible, callers end
  *    in a jump to this file, and keep little during the block. The unusual cases are in
  *    settle_wait(), which is also reached by a jump.
- *  - When a wait ends, the timer stays armed. The next deadline is likely to be later,
- *    and then the next wait need not arm the timer. A timer that expires too early is
- *    armed again.
  *  - An object may be freed once a wait for it was granted. So while describe() reads the
  *    object the state is LOOKED, and a claim waits until the state is WAITING again.
  *  - In a join with a deadline the scheduler blocks the thread, and w_state stays IDLE.
@@ -536,21 +533,19 @@ bool uwait__linger(struct uwaiter *w)
 void *uwait_room(struct uwaiter *w, size_t size)
 {
 	struct uwait_more *more = w->w_more;
+	bool first = !more;
 
 	if (more && size <= more->mr_size)
 		return more + 1;
 	if (size > SIZE_MAX - ALIGN - sizeof *more)
 		return NULL;
 	size = (size + ALIGN - 1) / ALIGN * ALIGN;
-	more = (struct uwait_more *)malloc(sizeof *more + size);
+	more = (struct uwait_more *)realloc(more, sizeof *more + size);
 	if (!more)
 		return NULL;
-	if (w->w_more)
-		*more = *w->w_more;
-	else
+	if (first)
 		memset(more, 0, sizeof *more);
 	more->mr_size = size;
-	free(w->w_more);
 	w->w_more = more;
 	return more + 1;
 }
