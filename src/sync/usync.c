@@ -18,9 +18,7 @@
  * 	rc = uwait_queue_up(w, lock, queue);    unlocks, blocks
  *
  * After an error uwait_queue_up() takes the waiter out of the queue, and kd_left looks
- * whether the next waiter can go on. So a wait may fail for lack of memory, and reserves
- * no image first. Only usync_cond_wait() reserves an image, since this call has to take
- * the mutex again in any case.
+ * whether the next waiter can go on. So a wait may fail for lack of memory.
  */
 #include "../../usync.h"
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * usync_scope.c: the tree of scopes, and the start of threads in a scope. See
- * uwait_scope.c for the way in which a scope ends the waits of its threads.
- *
- * A scope has no timer. But waits in a scope have timers, for the deadline of the wait or
- * of the scope, whichever is earlier. So a scope costs nothing until a thread in the
- * scope waits, and a scope belongs to no processor.
+ * usync_scope.c: the tree of scopes, and the start of threads in a scope. uwait_scope.c
+ * has the way in which a scope ends the waits of its threads, and doc/tried.md the reason
+ * why a scope has no timer.
  *
  * When a scope ends, the scopes within end, too, without recursion. The caller that sets
  * ws_ended of a scope ends the waits of the scope's members. Then the caller takes the
