@@ -61,17 +61,11 @@ APART static ssize_t write_other(const struct descriptor *d, const struct iovec 
 	struct msghdr message = { .msg_iov = (struct iovec *)(uintptr_t)iov,
 				  .msg_iovlen = (size_t)n };
 
-	switch (get_kind(d)) {
-	case NET_TCP:
-	case NET_SOCKET:
+	if (is_socket(d))
 		return result(sendmsg(d->d_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
-	case NET_NEW:
-	case NET_CLOSING:                       /* the kind is not known */
-	case NET_PIPE:
-		return write_pipe(d->d_fd, iov, n);
-	default:
+	if (get_kind(d) == NET_OTHER)
 		return result(writev(d->d_fd, iov, n));
-	}
+	return write_pipe(d->d_fd, iov, n);     /* a pipe, or the kind is not known */
 }
 
 APART static ssize_t write_one(const struct descriptor *d, void *buffer, size_t size)

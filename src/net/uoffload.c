@@ -111,7 +111,7 @@ static void perform_job(struct job *job)
 {
 	struct uwaiter *w;
 	struct job **at;
-	bool claimed, dropped, skip = job->j_skip && !job->j_waiter;
+	bool skip = job->j_skip && !job->j_waiter;
 
 	job->j_next = offload.o_going;
 	offload.o_going = job;
@@ -123,12 +123,10 @@ static void perform_job(struct job *job)
 		;
 	*at = job->j_next;
 	w = job->j_waiter;
-	dropped = !w;
-	claimed = w && uwait_claim(w);
 	job->j_done = true;
-	if (claimed) {
+	if (w && uwait_claim(w)) {
 		uwait_finish(w, 0);
-	} else if (dropped) {
+	} else if (!w) {
 		pthread_mutex_unlock(&offload.o_lock);
 		drop_job(job);
 		pthread_mutex_lock(&offload.o_lock);
