@@ -52,7 +52,7 @@
 #endif
 
 enum {
-	BATCH       = 64,               /* events of one sleep: few enough to stay in
+	FOUND       = 64,               /* events of one sleep: few enough to stay in
 					   the cache until their threads run */
 	AHEAD       = 4,                /* events between a prefetch and its use */
 	EDGES_IN    = EPOLLIN | EPOLLRDHUP | EPOLLPRI,
@@ -90,7 +90,7 @@ struct events {
 	int                ve_timer;    /* timerfd, or -1 */
 	int64_t            ve_exposed;  /* the time of the timerfd; 0: not set */
 	struct uinterest   ve_nothing;  /* for eventfd and timerfd, which end a sleep */
-	struct epoll_event ve_found[BATCH];
+	struct epoll_event ve_found[FOUND];
 };
 
 /* The e_serial that was given last. */
@@ -208,13 +208,13 @@ static int sleep_polling(struct events *v, bool forever, int64_t left)
 	if (!__atomic_load_n(&no_pwait2, __ATOMIC_RELAXED)) {
 		int64_t t[] = { left / SECOND, left % SECOND }; /* timespec of 64 bits */
 
-		n = (int)syscall(SYS_epoll_pwait2, v->ve_epoll, v->ve_found, BATCH,
+		n = (int)syscall(SYS_epoll_pwait2, v->ve_epoll, v->ve_found, FOUND,
 				 forever ? NULL : t, NULL, (size_t)0);
 		if (n >= 0 || errno == EINTR)
 			return n;
 		__atomic_store_n(&no_pwait2, true, __ATOMIC_RELAXED); /* ENOSYS, EPERM */
 	}
-	n = epoll_wait(v->ve_epoll, v->ve_found, BATCH, milliseconds(forever, left));
+	n = epoll_wait(v->ve_epoll, v->ve_found, FOUND, milliseconds(forever, left));
 	if (n < 0 && errno != EINTR)
 		lost(v->ve_epoll);
 	return n;
@@ -233,7 +233,7 @@ static int sleep_until(struct events *v, int64_t until)
 		return 0;
 	}
 	if (SIMULATED) {                /* the simulated clock jumps instead */
-		while ((n = epoll_wait(v->ve_epoll, v->ve_found, BATCH, 0)) == 0
+		while ((n = epoll_wait(v->ve_epoll, v->ve_found, FOUND, 0)) == 0
 		       && sim__now() < until)
 			if (!sim__pass(until)) {
 				sim__stuck();
