@@ -385,24 +385,10 @@ static const char *text_of_code(struct dump *d, uintptr_t address)
 	return k->kp_text;
 }
 
-/* Adds what runs on a processor that does not answer. */
-static void put_runs(struct dump *d, const struct task *k)
-{
-	const struct uinspect_snap *s = &k->tk_snap;
-	struct text *o = &d->du_text;
-
-	if (s->sn_thread) {
-		text_put(o, ", runs ");
-		text_thread(o, s->sn_thread, k->tk_name);
-		text_add(o, ", function %s", text_of_code(d, s->sn_func));
-	}
-	text_put(o, s->sn_count > 0 ? ", at:" : "");
-	for (size_t i = 0; i < s->sn_count; i++)
-		text_add(o, "\n\t%s", text_of_code(d, s->sn_calls[i] - 1));
-}
-
+/* Adds a line about a processor, and what runs there if it does not answer. */
 static void put_task(struct dump *d, const struct task *k)
 {
+	const struct uinspect_snap *s = &k->tk_snap;
 	struct text *o = &d->du_text;
 
 	put_processor(o, k);
@@ -412,7 +398,14 @@ static void put_task(struct dump *d, const struct task *k)
 		text_put(o, ", not shown: no memory");
 	if (k->tk_state == TASK_GONE)
 		text_add(o, ", does not answer, shown: %zu", k->tk_threads);
-	put_runs(d, k);
+	if (s->sn_thread) {
+		text_put(o, ", runs ");
+		text_thread(o, s->sn_thread, k->tk_name);
+		text_add(o, ", function %s", text_of_code(d, s->sn_func));
+	}
+	text_put(o, s->sn_count > 0 ? ", at:" : "");
+	for (size_t i = 0; i < s->sn_count; i++)
+		text_add(o, "\n\t%s", text_of_code(d, s->sn_calls[i] - 1));
 	text_put(o, "\n");
 }
 

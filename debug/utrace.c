@@ -149,22 +149,14 @@ static enum utrace_why why_blocks(struct utrace_ring *g, const struct ustack *u)
 	return u->u_tokens < UPROC_WAITING ? UTRACE_JOINS : UTRACE_WAITS;
 }
 
-/* Returns the waiter of `u' if `u' is in a wait of uwait.h, or NULL. */
-static const struct uwaiter *wait_of(const struct ustack *u)
-{
-	const struct uwaiter *w = uwait__attached(u);
-
-	return !w || w->w_joins || !GET(w->w_state) ? NULL : w;
-}
-
 static void trace_block(struct utrace_ring *g, const struct ustack *u)
 {
 	enum utrace_why why = why_blocks(g, u);
-	const struct uwaiter *w = why == UTRACE_WAITS ? wait_of(u) : NULL;
+	const struct uwaiter *w = why == UTRACE_WAITS ? uwait__attached(u) : NULL;
 	uintptr_t object = 0, kind = 0;
 
 	know(g, u);
-	if (w) {
+	if (w && !w->w_joins && GET(w->w_state)) {
 		why = UTRACE_GRANT;
 		object = w->w_kind ? (uintptr_t)w->w_object : 0;
 		kind = w->w_kind ? (uintptr_t)w->w_kind - (uintptr_t)&usched__layout : 0;
