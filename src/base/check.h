@@ -234,10 +234,7 @@ static void check_words(uintptr_t from, size_t size, bool deep, const char *call
 #else
 enum { CHECKING = 0 };
 
-static inline void uwait__check_deadline(int64_t deadline)
-{
-	(void)deadline;
-}
+#define uwait__check_deadline(deadline) ((void)(deadline))
 
 /* Tells a simulation of the call. The call is a step if the program itself makes it. */
 __attribute__((always_inline))
