@@ -11,8 +11,8 @@
 #include "uproc.h"
 
 /* The queue has its turn after so many intervals, each from one look for events to the
-   next. An interval has UPROC_LOOK dispatches at most. So at most LL_BOUND dispatches in
-   a row are from the slot. */
+   next. An interval is about half a millisecond, and UPROC_LOOK dispatches at most. So at
+   most LL_BOUND dispatches in a row are from the slot. */
 enum { GROUP_LOOKS = (int)LL_BOUND / UPROC_LOOK - 1 };
 
 struct ll_group {
@@ -22,9 +22,7 @@ struct ll_group {
 
 /*
  * Takes the thread in the slot. If the slot is empty, or the turn of the queue has come,
- * takes the oldest thread in the queue. The turn comes after GROUP_LOOKS intervals
- * between looks for events. The processor looks about every half millisecond, and at the
- * latest after UPROC_LOOK dispatches.
+ * takes the oldest thread in the queue.
  */
 static inline struct uproc_thread *pick_slot(struct uproc *p)
 {
