@@ -21,7 +21,10 @@
 
 #include "../uproc.h"
 
-enum { SNAP_FRAMES = 100 };             /* the most calls of a thread that are shown */
+enum {
+	SNAP_FRAMES    = 100,           /* the most calls of a thread that are shown */
+	SNAP_ANSWER_IN = 1000,          /* ms after which a dump expects no answer */
+};
 
 struct uinspect_snap {
 	int           sn_state;         /* atomic */

@@ -48,14 +48,13 @@
 #include "snap.h"
 
 enum {
-	BATCH        = 256,             /* threads that a collector visits in one turn */
+	DUMP_BATCH   = 256,             /* threads that a collector visits in one turn */
 	CLOCK_EVERY  = 16,              /* threads between looks at the clock */
 	PIECE        = 300000,          /* ns after which a batch ends */
-	BUCKETS      = 4096,            /* hash buckets of groups */
-	LINE         = 640,             /* characters about a thread, at most */
+	DUMP_BUCKETS = 4096,            /* hash buckets of groups */
+	DUMP_LINE    = 640,             /* characters about a thread, at most */
 	LOOK_EVERY   = 20,              /* ms between looks at processors */
-	ANSWER_IN    = 1000,            /* ms after which no answer is expected */
-	CODES        = 256,             /* texts of addresses that are kept */
+	DUMP_CODES   = 256,             /* texts of addresses that are kept */
 	SHOWN_AT_ONCE = 64 << 10,       /* bytes written at a time */
 };
 
@@ -107,7 +106,7 @@ struct task {
 
 	/* These belong to the collector during a batch, and otherwise to the dump. */
 	struct uimage_walk tk_walk;
-	void         *tk_records[BATCH];
+	void         *tk_records[DUMP_BATCH];
 	size_t        tk_got, tk_at;
 	size_t        tk_threads;
 	struct place  tk_place;         /* of the present thread */
@@ -133,13 +132,13 @@ struct dump {
 	pthread_mutex_t du_lock;
 	pthread_cond_t  du_changed;
 	size_t          du_users;       /* atomic: the dump and its collectors */
-	struct group   *du_buckets[BUCKETS];    /* under du_lock, as the next three */
+	struct group   *du_buckets[DUMP_BUCKETS];       /* du_lock, as the next three */
 	struct group   *du_newest;
 	size_t          du_groups;
 	size_t          du_lost;        /* threads left out for want of memory */
 
 	struct text     du_text;
-	struct kept     du_codes[CODES];
+	struct kept     du_codes[DUMP_CODES];
 	char            du_bytes[SHOWN_AT_ONCE];
 };
 
@@ -259,7 +258,7 @@ static struct group *group_of(const struct task *k)
 	for (size_t i = 0; i < p->pl_depth; i++)
 		hash = (hash ^ p->pl_frames[i]) * UINT64_C(0x9e3779b97f4a7c15)
 			^ hash >> 29;
-	bucket = &d->du_buckets[hash >> 32 & (BUCKETS - 1)];
+	bucket = &d->du_buckets[hash >> 32 & (DUMP_BUCKETS - 1)];
 	for (g = *bucket; g; g = g->gr_next)
 		if (memcmp(&g->gr_place, p, sizeof *p) == 0)
 			return g;
@@ -298,7 +297,7 @@ static void add_line(struct task *k, const struct text *t)
 static void add_thread(struct task *k, struct uproc_thread *t)
 {
 	struct ustack_why why = { .wy_how = "" };
-	char line[LINE];
+	char line[DUMP_LINE];
 	struct text o = TEXT(line, -1);
 
 	if (!uproc__has(k->tk_proc, t) || ustack_func(&t->th_stack) == collect)
@@ -315,11 +314,11 @@ static bool collect_batch(struct task *k)
 	int64_t end = when_now() + PIECE;
 	size_t before = k->tk_threads;
 
-	for (unsigned n = 1; k->tk_threads - before < BATCH; n++) {
+	for (unsigned n = 1; k->tk_threads - before < DUMP_BATCH; n++) {
 		if (k->tk_at == k->tk_got) {
 			k->tk_got = uimage_pool_next(&k->tk_proc->p_procs->r_images,
 						     &k->tk_walk, k->tk_records,
-						     BATCH);
+						     DUMP_BATCH);
 			k->tk_at = 0;
 		}
 		if (k->tk_got == 0)
@@ -376,7 +375,7 @@ static const char *const states[] = {
 
 static const char *text_of_code(struct dump *d, uintptr_t address)
 {
-	struct kept *k = &d->du_codes[address / 16 % CODES];
+	struct kept *k = &d->du_codes[address / 16 % DUMP_CODES];
 
 	if (k->kp_address != address || !k->kp_text[0]) {
 		k->kp_address = address;
@@ -442,7 +441,7 @@ static int compare_groups(const void *a, const void *b)
 }
 
 /* Writes the text. Returns 0, -ENOMEM, or an error of write(2). */
-static int show(struct dump *d, int fd)
+static int show_dump(struct dump *d, int fd)
 {
 	size_t threads = 0, n = 0;
 	struct group **groups = (struct group **)
@@ -525,12 +524,13 @@ static void ask_all(struct dump *d)
 }
 
 /* Returns whether the dump still waits for the task. Gives up the processor if it has not
-   answered for ANSWER_IN. Called under du_lock. */
+   answered for SNAP_ANSWER_IN. Called under du_lock. */
 static bool expects(struct task *k, int64_t now)
 {
 	if (k->tk_state >= TASK_DONE)
 		return false;
-	if (k->tk_state == TASK_BUSY || now - k->tk_since < ANSWER_IN * INT64_C(1000000))
+	if (k->tk_state == TASK_BUSY
+	    || now - k->tk_since < SNAP_ANSWER_IN * INT64_C(1000000))
 		return true;
 	k->tk_state = TASK_GONE;
 	return false;
@@ -588,7 +588,7 @@ static int dump_here(int fd, unsigned how)
 		if (k->tk_number == 0)
 			uprocs__unpin(k->tk_proc->p_procs);
 	if (rc == 0)
-		rc = show(d, fd);
+		rc = show_dump(d, fd);
 	leave_dump(d);
 	allow_cancel(before);
 	return rc;

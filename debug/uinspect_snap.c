@@ -30,9 +30,8 @@
 #include "snap.h"
 
 enum {
-	MILLI     = 1000000,            /* ns */
-	HOME_MAX  = 64 << 20,           /* the most bytes of frames on a native stack */
-	ANSWER_IN = 1000,               /* ms after which no answer is expected */
+	MILLI    = 1000000,             /* ns */
+	HOME_MAX = 64 << 20,            /* the most bytes of frames on a native stack */
 };
 
 enum { SNAP_FREE, SNAP_WANTED, SNAP_TAKEN, SNAP_READY };
@@ -140,7 +139,7 @@ bool uinspect__snap(struct uinspect_snap *snap, struct uproc *p)
 	__atomic_add_fetch(&inspector.i_sent, 1, __ATOMIC_RELAXED);
 	if (pthread_kill(p->p_native, sig))
 		__atomic_sub_fetch(&inspector.i_sent, 1, __ATOMIC_RELAXED);
-	known = uinspect__await(&inspector.i_snap, ANSWER_IN);
+	known = uinspect__await(&inspector.i_snap, SNAP_ANSWER_IN);
 	if (known)
 		*snap = inspector.i_snap;
 	pthread_mutex_unlock(&inspector.i_lock);
