@@ -405,13 +405,20 @@ def plot_lines(axes, part):
     numbers = set(map(len, points))
     if part.workload == "cycle":
         titles(axes, f"{part.kind.title}, cycles of N = {part.parameters[0]} threads",
-               "; ".join([", ".join(part.setting())] * bool(part.setting())
-                         + ["higher is better", explain(numbers, "mean")]))
+               "; ".join(filter(None, (processors(part), "higher is better",
+                                       explain(numbers, "mean")))))
     else:
         threads = math.prod(part.parameters)  # R is in the parameters then
         lead = f"{threads} threads, " if part.kind.curve.lead > 1 else ""
         titles(axes, part.kind.title, subtitle(lead + part.heading(), part, numbers))
     legend(axes, lines)
+
+
+def processors(part):
+    """The setting of a part of cycle, and that of names which end in 1T."""
+    setting = ", ".join(part.setting())
+    some = part.processors > 1 and any(name.endswith(ONE) for name in part.cells)
+    return setting + f" ({ONE}: P = 1)" * some
 
 
 def subtitle(first, part, numbers):
