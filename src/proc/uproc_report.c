@@ -33,7 +33,7 @@
 
 enum {
 	REPORT_MAX = 20,                /* threads that are listed */
-	LINE       = 640,               /* characters in a line; the rest is cut off */
+	REPORT_LINE = 640,              /* characters in a line; the rest is cut off */
 	WHO        = CODE + 96,         /* characters of a text of introduce() */
 };
 
@@ -70,7 +70,7 @@ static const char *introduce(const struct ustack *u, char text[WHO])
 
 void uproc__print(const struct uprocs *r, const char *format, ...)
 {
-	char line[LINE];
+	char line[REPORT_LINE];
 	va_list args;
 
 	va_start(args, format);
