@@ -10,6 +10,8 @@ posix_names = $(posix_plain) $(shell sed -n '/^KEPT/s/[()A-Z]/ /gp' posix/uposix
 posix_looks = $(shell sed -n '/^LOOKS\|^SEES/s/[()A-Z]/ /gp' posix/uposix_names.h)
 posix_aliases = $(shell sed -n '/^[USA][NTL][DRI]/{s/UNDER./__/g;s/STREAM./_IO_/g;s/ALIAS.\([^,]*\), [a-z_]*/\1/g;s/[^a-zA-Z0-9_ ]//gp;}' \
 	posix/uposix_names.h)
+posix_refused := io_uring_queue_init io_uring_queue_init_params io_uring_queue_init_mem io_setup \
+	io_queue_init
 posix_define := $(B)/posix/uposix_define.h
 posix_flags  := -D_GNU_SOURCE -fexceptions -I$(B)/posix
 ifeq ($(POSIX),1)
@@ -50,7 +52,7 @@ $(B)/libusched-posix.a: $(posix_parts)
 # What it exports is in the file of its machine; see there.
 $(B)/libusched-posix.so.$(version): $(posix_parts:.o=.lo) $(B)/posix/uposix_load.lo \
 		$(B)/posix/$(machine).lo $(library:.o=.lo)
-	{ echo '{ global:'; printf '%s;\n' $(posix_names) $(posix_looks) $(posix_aliases) __gmon_start__; echo 'local: *; };'; } >$@.map
+	{ echo '{ global:'; printf '%s;\n' $(posix_names) $(posix_looks) $(posix_aliases) $(posix_refused) __gmon_start__; echo 'local: *; };'; } >$@.map
 	$(link) -shared -Wl,-soname,$(@F:.so.$(version)=.so.$(abi)) -Wl,-z,nodelete,-z,now \
 		-Wl,--version-script=$@.map $(posix_names:%=-Wl,--wrap=%) $(posix_looks:%=-Wl,--wrap=%) \
 		-ldl $(libs)

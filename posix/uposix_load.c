@@ -103,6 +103,22 @@ static void find_conditions(void)
 		}
 }
 
+/*
+ * Functions of liburing and libaio, which make system calls themselves. A wait in one of
+ * these calls would block the processor. So the first call of a program fails as on a
+ * kernel that has no such calls, and the program does without.
+ */
+int io_uring_queue_init(void);
+int io_uring_queue_init_params(void) __attribute__((alias("io_uring_queue_init")));
+int io_uring_queue_init_mem(void) __attribute__((alias("io_uring_queue_init")));
+int io_setup(void) __attribute__((alias("io_uring_queue_init")));
+int io_queue_init(void) __attribute__((alias("io_uring_queue_init")));
+
+int io_uring_queue_init(void)
+{
+	return -ENOSYS;
+}
+
 /* crti.o of libc makes each object call this before the object's constructors. */
 void __gmon_start__(void);
 
