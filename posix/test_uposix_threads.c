@@ -2654,6 +2654,59 @@ static void shares_robust(void **state)
 	munmap(shared, sizeof *shared);
 }
 
+static void *take_robust(void *unused)
+{
+	ok(pthread_mutex_lock(&shared->m));
+	return unused;
+}
+
+static void *find_robust(void *expected)
+{
+	is(*(int *)expected, pthread_mutex_trylock(&shared->m));
+	return expected;
+}
+
+/* Another thread of the processor is not taken for the owner. */
+static void *inherit_robust(void *unused)
+{
+	int busy = EBUSY;
+
+	is(EOWNERDEAD, pthread_mutex_lock(&shared->m));
+	join(start(find_robust, &busy));
+	ok(pthread_mutex_consistent(&shared->m));
+	ok(pthread_mutex_unlock(&shared->m));
+	ok(pthread_mutex_lock(&shared->m));
+	nap(1);
+	ok(pthread_mutex_unlock(&shared->m));
+	return unused;
+}
+
+/* If a process ends while a thread has a robust mutex, the next lock tells so. */
+static void inherits_robust(void **state)
+{
+	pthread_mutexattr_t attr;
+	pid_t child;
+
+	(void)state;
+	make_shared();
+	pthread_mutexattr_init(&attr);
+	ok(pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
+	ok(pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST));
+	ok(pthread_mutex_init(&shared->m, &attr));
+	for (int i = 0; i < 3; i++) {
+		child = fork();
+		if (child == 0) {
+			alarm(100);
+			join(start(take_robust, NULL));
+			_exit(0);
+		}
+		is(0, status_of(child));
+		join(start(inherit_robust, NULL));
+	}
+	ok(pthread_mutex_destroy(&shared->m));
+	munmap(shared, sizeof *shared);
+}
+
 static void unlock_shared(void *unused)
 {
 	(void)unused;
@@ -2877,6 +2930,7 @@ int main(void)
 		CASE(interrupts_main), CASE(named_semaphore), CASE(barriers),
 		CASE(barrier_and_signal), CASE(joins_native), CASE(spins), CASE(sleeps),
 		CASE(shares), CASE(shares_kinds), CASE(shares_owned), CASE(shares_robust),
+		CASE(inherits_robust),
 		CASE(shares_cancelled), CASE(shares_clock), CASE(forks),
 		CASE(forks_in_thread),
 	};

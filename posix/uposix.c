@@ -203,7 +203,7 @@ static void end(struct uposix_thread *p)
 	uposix__destroy_values(p);
 	if (p == uposix__forked.f_me) {
 		end_main(NULL);
-		pthread_exit(NULL);
+		uposix__end_native();
 	}
 	uposix__end_signals(p);
 	if (p->p_held)
@@ -302,6 +302,7 @@ static void give_up(struct uposix_thread *p)
 	uposix__counts.c_started--;
 	uposix__counts.c_refused++;
 	uwait_unlock(&uposix__lock);
+	uposix__drop_block(p);
 	uposix__free_record(p);
 }
 

@@ -107,6 +107,15 @@ static unsigned long number(const char *name, unsigned long otherwise, unsigned 
 	return otherwise;
 }
 
+static enum uposix_tls mode_of(const char *tls)
+{
+	if (!tls || !*tls)
+		return UPOSIX_BY_NEED;
+	if (strcmp(tls, "own") == 0)
+		return UPOSIX_OWN;
+	return strcmp(tls, "none") == 0 ? UPOSIX_NATIVE : UPOSIX_EXCHANGE;
+}
+
 void uposix__settings(void)
 {
 	struct uposix_conf *c = &uposix__conf;
@@ -127,4 +136,7 @@ void uposix__settings(void)
 	c->c_tls = outside_setting("UPOSIX_TLS");
 	if (SIMULATED && !c->c_tls)
 		c->c_tls = "program";
+	c->c_mode = mode_of(c->c_tls);
+	if (c->c_mode != UPOSIX_EXCHANGE)
+		c->c_tls = NULL;
 }

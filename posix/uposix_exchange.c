@@ -62,7 +62,6 @@ static uint32_t found;                  /* bit i is set if item i of UPOSIX_TLS 
 					   an object */
 static uintptr_t static_from, static_to;        /* range of the TLS blocks: offset from
 						   the thread pointer, plus STATIC */
-bool uposix__is_loaded;                 /* see uposix_set.h */
 
 /* The TLS blocks of the chosen objects, for one processor. */
 struct blocks {
@@ -199,6 +198,8 @@ void uposix__keep_chosen(void)
 
 int uposix__make_values(struct uposix_thread *p)
 {
+	if (uposix__blocks)
+		return uposix__new_block(p);
 	p->p_tls = bytes ? malloc(bytes) : NULL;
 	return bytes && !p->p_tls ? -ENOMEM : 0;
 }
@@ -311,6 +312,8 @@ void uposix__refuse_place(void *object)
 		+ STATIC;
 	const char *why = NULL;
 
+	if (uposix__blocks)             /* the address is the thread's own */
+		return;
 	if (is_exchanged(object))
 		why = "--tls exchanges: no other thread can wake it";
 	else if (ustack_self() && away >= static_from && away < static_to)
@@ -335,6 +338,8 @@ void uposix__destroy_variables(struct uposix_thread *me)
 {
 	struct uposix_destructor *d;
 
+	if (uposix__blocks)
+		uposix__end_variables();
 	while ((d = me->p_destructors)) {
 		void (*func)(void *) = d->d_func;
 		void *object = d->d_object;
@@ -363,7 +368,7 @@ int uposix___cxa_thread_atexit_impl(void (*func)(void *), void *object, void *ds
 	struct uposix_thread *me = uposix__me();
 	struct uposix_destructor *d;
 
-	if (!me || !is_exchanged(object))
+	if (!me || uposix__blocks || !is_exchanged(object))
 		return __cxa_thread_atexit_impl(func, object, dso);
 	d = malloc(sizeof *d);
 	if (!d) {
@@ -396,8 +401,13 @@ static struct blocks *new_blocks(void)
 
 void uposix__own(struct uposix_thread *me)
 {
-	struct blocks *b = blocks_here();
+	struct blocks *b;
 
+	if (uposix__blocks) {
+		uposix__enter_block(me);
+		return;
+	}
+	b = blocks_here();
 	if (!b)         /* so that <ctype.h> uses the locale of setlocale() */
 		uselocale(LC_GLOBAL_LOCALE);
 	if (!b && bytes)
@@ -429,7 +439,7 @@ locale_t uposix_uselocale(locale_t locale)
 		locale = NULL;
 	else if (!locale)
 		return before;
-	if (!me || locale == me->p_locale)
+	if (!me || uposix__blocks || locale == me->p_locale)
 		return before;
 	b = blocks_here();
 	if (!b)
@@ -443,10 +453,17 @@ locale_t uposix___uselocale(locale_t locale) UPOSIX_ALIAS(uselocale);
 
 void uposix__disown(void)
 {
-	struct blocks *b = ustack_self() ? blocks_here() : NULL;
-	struct uposix_thread *me = b ? b->b_owner : NULL;
+	struct uposix_thread *me = uposix__thread_now();
+	struct blocks *b;
 
 	if (!me)
+		return;
+	if (me->p_block) {
+		uposix__leave_block(me);
+		return;
+	}
+	b = blocks_here();
+	if (!b || !b->b_owner)
 		return;
 	b->b_owner = NULL;
 	own_locale(b, me, NULL);

@@ -25,6 +25,17 @@
 
 /* ---- uposix_conf.c ---- */
 
+/*
+ * Who has thread-local variables. By default threads have blocks of their own if an
+ * object has variables that are not known to be harmless.
+ */
+enum uposix_tls {
+	UPOSIX_BY_NEED,
+	UPOSIX_OWN,                     /* each thread has a block of its own */
+	UPOSIX_NATIVE,                  /* the native thread; its threads share them */
+	UPOSIX_EXCHANGE,                /* the values are exchanged: uposix_exchange.c */
+};
+
 /* Settings, which uposix__settings() reads from the environment. */
 struct uposix_conf {
 	unsigned    c_stacks;           /* the most threads with a stack of their own */
@@ -37,9 +48,10 @@ struct uposix_conf {
 	bool        c_quiet;            /* true: no messages are written */
 	const char *c_log;              /* file of messages, or NULL */
 	const char *c_stats;            /* file of statistics, or NULL */
-	const char *c_tls;              /* names, separated by commas, of objects whose
-					   thread-local variables are exchanged; or
-					   NULL */
+	enum uposix_tls c_mode;
+	const char *c_tls;              /* with UPOSIX_EXCHANGE: names, separated by
+					   commas, of objects whose thread-local variables
+					   are exchanged; otherwise NULL */
 };
 
 extern struct uposix_conf uposix__conf;
@@ -87,8 +99,8 @@ static inline long uposix__result(long rc)
  */
 enum uposix_part {
 	UPOSIX_OBJECTS, UPOSIX_STREAMS, UPOSIX_TABLE, UPOSIX_SCHEDULER, UPOSIX_THREADS,
-	UPOSIX_HELD, UPOSIX_LIBRARY, UPOSIX_FUTEX, UPOSIX_SEMS, UPOSIX_ONCE,
-	UPOSIX_STATS, UPOSIX_CATCH, UPOSIX_PARTS
+	UPOSIX_BLOCKS, UPOSIX_HELD, UPOSIX_LIBRARY, UPOSIX_FUTEX, UPOSIX_SEMS,
+	UPOSIX_ONCE, UPOSIX_STATS, UPOSIX_CATCH, UPOSIX_PARTS
 };
 
 /*
@@ -167,6 +179,8 @@ struct uposix_thread {
 	struct uposix_destructor *p_destructors;        /* a list, the latest first */
 	char                *p_tls;     /* values of the exchanged variables while
 					   another thread runs; NULL: none */
+	char                *p_block;   /* the thread's TLS block, or NULL */
+	bool                 p_inside;  /* the thread runs on p_block */
 
 	struct uwait_lock    p_lock;
 	char                 p_name[16];
@@ -469,6 +483,55 @@ void uposix__destroy_values(struct uposix_thread *me);
 /* Makes this library write the statistics of `rr' if c_stats is set. */
 void uposix__watch(struct uprocs *rr);
 
+/* ---- uposix_block.c ---- */
+
+/*
+ * This is true in libusched-posix.so, whose functions replace libc's in the program, and
+ * false if this library is linked into the program.
+ */
+extern bool uposix__is_loaded;
+
+/* True if each thread has a TLS block of its own. Constant after the first thread. */
+extern bool uposix__blocks;
+
+/* Returns why threads cannot have blocks here, or NULL if they can. Called once, by the
+   first pthread_create(). */
+const char *uposix__probe_blocks(void);
+
+/* Whose TLS segment an object has. Only variables of UPOSIX_OTHER get initial values when
+   another thread takes a block over. */
+enum uposix_owner { UPOSIX_OURS, UPOSIX_LIBC, UPOSIX_LINKER, UPOSIX_OTHER };
+
+/* Notes the TLS segment of an object, after uposix__probe_blocks(). `late' is true if the
+   object was not loaded at the start. */
+void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			  enum uposix_owner owner, bool late);
+
+/* Gives the variables of an object that was loaded late initial values in all blocks.
+   Called before the object's constructors run. */
+void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h);
+
+/*
+ * The first gives `p', which has not begun, a block if uposix__blocks, and returns 0 or
+ * -ENOMEM. The second takes the block back. The thread must not run on the block.
+ */
+int uposix__new_block(struct uposix_thread *p);
+void uposix__drop_block(struct uposix_thread *p);
+
+/* The calling thread `me' begins to run on its block; leaves it, and gives it back. */
+void uposix__enter_block(struct uposix_thread *me);
+void uposix__leave_block(struct uposix_thread *me);
+
+/* Calls the destructors of the variables in the caller's block. */
+void uposix__end_variables(void);
+
+/* Returns call(mutex), made on the block of the caller's native thread, which the kernel
+   knows as the owner of robust mutexes. */
+int uposix__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mutex);
+
+/* Ends the native thread that goes on as a thread in the child of a fork. */
+void uposix__end_native(void) __attribute__((noreturn));
+
 /* ---- uposix_exchange.c ---- */
 
 /*
@@ -524,12 +587,6 @@ void uposix__disown(void);
 
 /* Calls the destructors of the exchanged variables of `me', the calling thread. */
 void uposix__destroy_variables(struct uposix_thread *me);
-
-/*
- * This is true in libusched-posix.so, whose functions replace libc's in the program, and
- * false if this library is linked into the program.
- */
-extern bool uposix__is_loaded;
 
 /* ---- uposix_tls.c ---- */
 

@@ -8,9 +8,12 @@
  * mutexes, which know their owner, are locked here: the word of the lock is 0 if the
  * mutex is free, 1 if the mutex is locked, and 2 if there are also waiters in the kernel;
  * __owner is a number that no native thread of any process has. Each thread has a list of
- * the mutexes of these kinds that it holds. Robust mutexes are refused, and so are
- * recursive or error-checking mutexes with a priority protocol. Mutexes that are
- * initialised here have no priority protocol.
+ * the mutexes of these kinds that it holds. If such a mutex is robust or has a priority
+ * protocol, it is refused. Mutexes that are initialised here have no priority protocol.
+ *
+ * A robust mutex of the usual kind is libc's. Its owner is the native thread, whose list
+ * the kernel walks when the process dies. So libc is called on the native thread's block.
+ * If a thread ends with such a mutex, the mutex stays locked until the process ends.
  *
  * Threads try queues and semaphores of System V in the same way.
  */
@@ -54,7 +57,7 @@ static bool is_refused(const pthread_mutex_t *mutex)
 {
 	int kind = mutex->__data.__kind;
 
-	if (!(kind & ROBUST || (kind & OTHERS && is_checked(mutex))))
+	if (!(kind & (ROBUST | OTHERS) && is_checked(mutex)))
 		return false;
 	UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): one of several processes, and robust"
 			 " or with a protocol: ENOTSUP", (const void *)mutex);
@@ -106,7 +109,7 @@ int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 
 static int try_other(void *mutex)
 {
-	return pthread_mutex_trylock(mutex);
+	return uposix__on_native(pthread_mutex_trylock, mutex);
 }
 
 static int try_checked(void *place)
@@ -174,7 +177,7 @@ int uposix__shared_trylock(pthread_mutex_t *mutex)
 	if (me && is_refused(mutex))
 		return ENOTSUP;
 	if (!me || !is_checked(mutex))
-		return pthread_mutex_trylock(mutex);
+		return try_other(mutex);
 	rc = lock_checked(me, mutex, CLOCK_MONOTONIC, &past);
 	return rc == ETIMEDOUT || rc == EDEADLK ? EBUSY : rc;
 }
@@ -194,7 +197,7 @@ int uposix__shared_unlock(pthread_mutex_t *mutex)
 	struct uposix_held **at, *h;
 
 	if (!me || !is_checked(mutex))
-		return pthread_mutex_unlock(mutex);
+		return uposix__on_native(pthread_mutex_unlock, mutex);
 	at = find(me, mutex);
 	h = *at;
 	if (!h)
@@ -218,7 +221,7 @@ static int let_go(struct uposix_thread *me, pthread_mutex_t *mutex,
 
 	*h = NULL;
 	if (!is_checked(mutex))
-		return pthread_mutex_unlock(mutex);
+		return uposix__on_native(pthread_mutex_unlock, mutex);
 	if (!*at)
 		return EPERM;
 	*h = *at;

@@ -12,7 +12,9 @@
  * does not release the lock in the child. So a child looks only after it has loaded an
  * object itself. Until then it knows what its parent knew.
  *
- * uposix_exchange.c exchanges the variables that UPOSIX_TLS names.
+ * The first look decides who has the variables. By default each thread gets a block of
+ * its own if some object has variables that are not known to be harmless:
+ * uposix_block.c. uposix_exchange.c exchanges the variables that UPOSIX_TLS names.
  */
 #include "uposix_set.h"
 
@@ -21,8 +23,9 @@
 enum {
 	RANGES  = 8,                    /* the most ranges of code of allocators */
 	OBJECTS = 1024,                 /* the most objects that are remembered */
-	OWN     = 24,                   /* bytes of thread-local variables in usched
+	OWN     = 32,                   /* bytes of thread-local variables in usched
 					   itself */
+	NAMES   = 160,                  /* characters of names in a message */
 };
 
 /*
@@ -67,6 +70,9 @@ static unsigned long long seen;         /* count of objects loaded up to the las
 					   or 0 before the first look */
 static const void *known[OBJECTS];
 static size_t known_used;
+static const char *no_blocks;           /* why threads cannot have blocks, or NULL */
+static char wanting[NAMES];             /* names of objects whose variables are to be the
+					   thread's own */
 static size_t at_start;                 /* count of objects loaded at the start */
 static int refused_some;                /* 0 or ENOTSUP; atomic */
 
@@ -198,16 +204,69 @@ static void tell_shared(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 		uposix__tell(SHARED "program", name, size);
 }
 
+static void add_wanting(const char *name)
+{
+	size_t length = strlen(wanting), more = strlen(name);
+
+	if (length + more + 3 > sizeof wanting)
+		return;
+	if (length) {
+		memcpy(wanting + length, ", ", 2);
+		length += 2;
+	}
+	memcpy(wanting + length, name, more + 1);
+}
+
+static enum uposix_owner owner_of(const struct dl_phdr_info *info, const char *name)
+{
+	static const char *const libc[] = { "libc.so", "libc-" };
+	static const char *const linker[] = { "ld-linux", "ld64.so" };
+
+	if (is_ours(info))
+		return UPOSIX_OURS;
+	if (BEGINS(name, libc))
+		return UPOSIX_LIBC;
+	return BEGINS(name, linker) ? UPOSIX_LINKER : UPOSIX_OTHER;
+}
+
 static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			      const char *name, bool late)
 {
 	bool program = !*info->dlpi_name;
+	bool shares = h->p_memsz > (is_ours(info) ? OWN : 0)
+		&& (program || !(BEGINS(name, native) || BEGINS(name, harmless)));
 
-	if (uposix__is_named(name, program))
+	if (!no_blocks && (!seen || uposix__blocks))
+		uposix__note_segment(info, h, owner_of(info, name), late && seen);
+	if (seen && uposix__blocks)
+		uposix__fill_blocks(info, h);
+	else if (uposix__is_named(name, program))
 		choose(info, h, name, late);
-	else if (h->p_memsz > (is_ours(info) ? OWN : 0)
-		 && (program || !(BEGINS(name, native) || BEGINS(name, harmless))))
+	else if (shares && !seen && !no_blocks)
+		add_wanting(name);
+	else if (shares)
 		tell_shared(info, h, name, late);
+}
+
+/* Decides at the first look whether each thread has a block of its own. */
+static void decide(void)
+{
+	enum uposix_tls mode = uposix__conf.c_mode;
+
+	if (mode == UPOSIX_OWN && no_blocks) {
+		uposix__tell("UPOSIX_TLS=own: threads cannot have thread-local variables"
+			     " of their own: %s", no_blocks);
+		refuse();
+	}
+	uposix__blocks = !no_blocks && (mode == UPOSIX_OWN || *wanting);
+	if (uposix__blocks && *wanting)
+		uposix__tell("threads have thread-local variables of their own: %s",
+			     wanting);
+}
+
+static bool may_have_blocks(void)
+{
+	return uposix__conf.c_mode == UPOSIX_BY_NEED || uposix__conf.c_mode == UPOSIX_OWN;
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *number)
@@ -255,8 +314,11 @@ static void look(void)
 	dl_iterate_phdr(count, &adds);
 	if (adds == seen)
 		return;
+	if (!seen)
+		no_blocks = may_have_blocks() ? uposix__probe_blocks() : "";
 	dl_iterate_phdr(look_at, &number);
 	if (!seen) {
+		decide();
 		uposix__tell_unknown();
 		uposix__keep_chosen();
 	}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uposix_block.c: gives each thread a TLS block of its own, as native threads have. So
+ * errno, all thread-local variables of the program and of libraries, and the state that
+ * libc keeps for a thread, belong to the thread.
+ *
+ * A block is made by the dynamic linker's own function. It ends with libc's struct
+ * pthread, to which the thread pointer points. This struct is copied from the native
+ * thread that runs the new thread, except for what must be the thread's own. A hook is
+ * called when another thread is about to run, and sets the thread pointer:
+ *
+ *	uposix__new_block()     makes a block, or takes one that an ended thread has left
+ *	uposix__enter_block()   is called when the thread begins
+ *	turn()                  is the hook. Without a thread that has a block, the native
+ *	                        thread's block is set
+ *	uposix__leave_block()   is called when the thread ends
+ *
+ * usched's own thread-local variables are in each block at the same offset, so code that
+ * uses them needs no change. The hook writes usched__current into the next block first.
+ *
+ * Handlers of libc's internal signals expect the native thread's block, which `native' in
+ * each block remembers.
+ *
+ * The blocks of ended threads keep libc's state, such as a cache of malloc(), for later
+ * threads. All other variables get their initial values again. To give a block back, a
+ * native thread takes libc's state over and ends, so libc frees the state.
+ *
+ * Offsets in struct pthread are those that libc tells debuggers. probe() compares each
+ * with the calling thread. If any differs, threads share the native thread's block.
+ */
+#include "uposix_set.h"
+
+#include "../src/base/sim.h"
+
+bool uposix__is_loaded, uposix__blocks; /* see uposix_set.h */
+
+#if defined(__x86_64__) && !defined(USCHED_SIM)
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+
+enum {
+	FSGSBASE  = 2,                  /* the bit of AT_HWCAP2: user code may set FS */
+	KEYS      = 32,                 /* keys in the first level of pthread's table */
+	RESOLVER  = 568,                /* bytes of struct __res_state */
+	NO_CPU    = -2,                 /* rseq's cpu_id if the area is not registered */
+	SEGMENTS  = 256,
+	POOLED    = 1024,               /* the most blocks that wait for a thread */
+	LINE      = 64,                 /* bytes: the least alignment of a block */
+	INTERNALS = 2,                  /* signals 32 and 33 */
+};
+
+/* A function of the dynamic linker: returns the address for a module and an offset. */
+extern void *__tls_get_addr(size_t *index);
+
+/* Bytes from the thread pointer, or sizes. Constant after probe(). */
+static struct {
+	size_t    f_pthread;            /* size of struct pthread */
+	size_t    f_tid, f_list, f_specific, f_robust;
+	ptrdiff_t f_rseq;               /* 0: libc has registered no area */
+	ptrdiff_t f_resp;               /* the pointer to the resolver's state */
+	size_t    f_res;                /* that state; 0: not known yet */
+	size_t    f_static;             /* size of all static TLS and struct pthread */
+	size_t    f_align;
+	ptrdiff_t f_current;            /* usched__current */
+	ptrdiff_t f_errno;
+} facts;
+
+static void *(*allocate)(void *block);
+static void (*deallocate)(void *block, bool all);
+static void (*init_ctype)(void);
+static void (*call_destructors)(void);  /* of the variables in the caller's block */
+
+/* The block of the native thread that runs this block's thread. */
+static __thread char *native __attribute__((tls_model("initial-exec")));
+
+/* Static TLS of objects that were loaded before the first thread. Constant after the
+   first look. */
+static struct segment {
+	ptrdiff_t   sg_at;              /* from the thread pointer */
+	const char *sg_image;
+	size_t      sg_filled, sg_size;
+} segments[SEGMENTS], ours, libc;       /* the latter two are not in the array */
+static size_t segments_used;
+static bool once;                       /* no block is used again, since some object has
+					   other TLS; atomic */
+
+/* Blocks that ended threads have left. A block's first word is the next one's address. */
+static struct uwait_lock pool_lock;
+static char *pool;
+static size_t pooled;
+
+/* The hook of a processor. */
+struct turns {
+	struct usched_hook tn_hook;     /* must be first */
+	char              *tn_native;   /* the native thread's block */
+	char              *tn_now;      /* the block that is set */
+};
+
+static char *here(void)
+{
+	char *block;
+
+	__asm__ volatile("movq %%fs:16, %0" : "=r"(block));
+	return block;
+}
+
+static void set_block(char *block)
+{
+	__asm__ volatile("wrfsbase %0" : : "r"(block) : "memory");
+}
+
+static void **words(char *p)
+{
+	return (void **)(void *)p;
+}
+
+/* ---- What libc is like ---- */
+
+/* Sets *at to the offset of a member of struct pthread. Returns false if libc does not
+   tell the offset. */
+static bool find_member(const char *name, size_t *at)
+{
+	const uint32_t *tells = dlsym(RTLD_DEFAULT, name);      /* bits, number, offset */
+
+	if (tells)
+		*at = tells[2];
+	return tells;
+}
+
+/* Returns whether what was found is so in the calling native thread. */
+static bool is_right(char *self, const char *robust)
+{
+	return *words(self) == self && *words(self + 16) == self
+	    && *(pid_t *)(void *)(self + facts.f_tid) == gettid()
+	    && facts.f_robust + 24 <= facts.f_pthread
+	    && *words(self + facts.f_robust - 8) == robust
+	    && *words(self + facts.f_specific) == self + facts.f_specific - KEYS * 16;
+}
+
+/* Finds the resolver's state. In all threads but main() it is in struct pthread. */
+static bool find_resolver(char *self)
+{
+	char *resp = dlsym(RTLD_DEFAULT, "__resp");
+
+	if (!resp)
+		return false;
+	facts.f_resp = resp - self;
+	facts.f_res = (size_t)((char *)*words(resp) - self);
+	if (facts.f_res > facts.f_pthread - RESOLVER)
+		facts.f_res = 0;
+	return true;
+}
+
+/* Sets the pointer at `to' to a function of libc. Returns false if there is none. */
+static bool find_function(const char *name, void *to)
+{
+	void *function = dlsym(RTLD_DEFAULT, name);
+
+	memcpy(to, &function, sizeof function);
+	return function;
+}
+
+static bool find_functions(void)
+{
+	void (*tell_static)(size_t *size, size_t *align);
+
+	if (!find_function("_dl_allocate_tls", &allocate)
+	    || !find_function("_dl_deallocate_tls", &deallocate)
+	    || !find_function("__ctype_init", &init_ctype)
+	    || !find_function("__call_tls_dtors", &call_destructors)
+	    || !find_function("_dl_get_tls_static_info", &tell_static))
+		return false;
+	tell_static(&facts.f_static, &facts.f_align);
+	if (facts.f_align < LINE)
+		facts.f_align = LINE;
+	return true;
+}
+
+/* Finds out whether threads can have blocks. Returns NULL, or why they cannot. */
+const char *uposix__probe_blocks(void)
+{
+	const uint32_t *size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
+	const ptrdiff_t *rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
+	char *self, *robust = NULL;
+	size_t length = 0;
+
+	if (!uposix__is_loaded)
+		return "usched is linked into the program";
+	if (!(getauxval(AT_HWCAP2) & FSGSBASE))
+		return "the processor or the kernel has no FSGSBASE";
+	self = here();
+	if (!size || !find_functions() || !find_resolver(self)
+	    || !find_member("_thread_db_pthread_tid", &facts.f_tid)
+	    || !find_member("_thread_db_pthread_list", &facts.f_list)
+	    || !find_member("_thread_db_pthread_specific", &facts.f_specific)
+	    || syscall(SYS_get_robust_list, 0, &robust, &length))
+		return "libc does not tell how its threads are made";
+	facts.f_pthread = *size;
+	facts.f_robust = (size_t)(robust - self);
+	facts.f_rseq = rseq ? *rseq : 0;
+	facts.f_current = (char *)&usched__current - self;
+	facts.f_errno = (char *)&errno - self;
+	return is_right(self, robust) ? NULL : "libc's threads are not as they should be";
+}
+
+/* Returns whether thread-local data of the caller is in its block, not elsewhere. */
+static bool is_static(const char *data)
+{
+	return data && (size_t)(here() - data) <= facts.f_static;
+}
+
+void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			  enum uposix_owner owner, bool late)
+{
+	const char *data = info->dlpi_tls_data;
+	struct segment s = {
+		.sg_at = data - here(),
+		.sg_image = (const char *)info->dlpi_addr + h->p_vaddr,
+		.sg_filled = h->p_filesz, .sg_size = h->p_memsz,
+	};
+
+	if (owner == UPOSIX_OURS)
+		ours = s;
+	else if (owner == UPOSIX_LIBC)
+		libc = s;
+	else if (late || !is_static(data) || segments_used == SEGMENTS)
+		__atomic_store_n(&once, true, __ATOMIC_RELAXED);
+	else if (owner == UPOSIX_OTHER)
+		segments[segments_used++] = s;
+}
+
+/* ---- Blocks ---- */
+
+/* Returns the bytes of a block up to struct pthread. */
+static size_t before_pthread(void)
+{
+	return (facts.f_static + facts.f_align - facts.f_pthread)
+		& ~(facts.f_align - 1);
+}
+
+/* Makes a block. Static TLS that is not used yet is zeros: objects that are loaded later
+   may get it. */
+static char *make_block(void)
+{
+	size_t before = before_pthread(), size = before + facts.f_pthread;
+	void *memory = NULL;
+	char *block;
+
+	if (posix_memalign(&memory, facts.f_align, size))
+		return NULL;
+	memset(memory, 0, size);
+	block = allocate((char *)memory + before);
+	if (!block)
+		free(memory);
+	return block;
+}
+
+/* Fills in struct pthread of a block, for a thread that this native thread runs. */
+static void fill(char *block)
+{
+	char *self = here(), *list = block + facts.f_list;
+	char *robust = block + facts.f_robust, *specific = block + facts.f_specific;
+	void *dtv = words(block)[1];
+
+	memcpy(block, self, facts.f_pthread);
+	words(block)[0] = words(block)[2] = block;
+	words(block)[1] = dtv;
+	words(list)[0] = words(list)[1] = list;         /* fork() takes it out */
+	words(robust)[-1] = words(robust)[0] = robust;
+	words(robust)[2] = NULL;
+	memset(specific - KEYS * 16, 0, KEYS * 16 + KEYS * sizeof(void *) + 1);
+	*words(specific) = specific - KEYS * 16;
+	if (facts.f_res) {
+		memset(block + facts.f_res, 0, RESOLVER);
+		*words(block + facts.f_resp) = block + facts.f_res;
+	}
+	if (facts.f_rseq) {             /* cpu_id_start, cpu_id, rseq_cs */
+		memset(block + facts.f_rseq, 0, 16);
+		((int32_t *)(void *)(block + facts.f_rseq))[1] = NO_CPU;
+	}
+	memcpy(block + ours.sg_at, self + ours.sg_at, ours.sg_size);
+}
+
+static void renew(char *block)
+{
+	for (size_t i = 0; i < segments_used; i++) {
+		const struct segment *s = &segments[i];
+
+		memcpy(block + s->sg_at, s->sg_image, s->sg_filled);
+		memset(block + s->sg_at + s->sg_filled, 0, s->sg_size - s->sg_filled);
+	}
+}
+
+/* The function of a native thread: takes libc's state over from the block. */
+static void *take_over(void *block)
+{
+	memcpy(here() + libc.sg_at, (char *)block + libc.sg_at, libc.sg_size);
+	return NULL;
+}
+
+static void free_block(char *block)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, take_over, block) == 0)
+		pthread_join(t, NULL);
+	deallocate(block, false);
+	free(block - before_pthread());
+}
+
+/* Puts the block of an ended thread into the pool, or frees the block. The caller runs on
+   the native thread's block. */
+static void put_block(char *block)
+{
+	bool kept = false;
+
+	uwait_lock(&pool_lock);
+	if (pooled < POOLED && !__atomic_load_n(&once, __ATOMIC_RELAXED)) {
+		*words(block) = pool;
+		pool = block;
+		pooled++;
+		kept = true;
+	}
+	uwait_unlock(&pool_lock);
+	if (!kept)
+		free_block(block);
+}
+
+int uposix__new_block(struct uposix_thread *p)
+{
+	if (!uposix__blocks)
+		return 0;
+	uwait_lock(&pool_lock);
+	p->p_block = pool;
+	if (pool) {
+		pool = *words(pool);
+		pooled--;
+	}
+	uwait_unlock(&pool_lock);
+	if (!p->p_block)
+		p->p_block = make_block();
+	return p->p_block ? 0 : -ENOMEM;
+}
+
+void uposix__drop_block(struct uposix_thread *p)
+{
+	if (p->p_block)
+		put_block(p->p_block);
+	p->p_block = NULL;
+}
+
+/* ---- libc's internal signals ---- */
+
+/* The kernel's struct sigaction. */
+static struct action {
+	void        (*at_handler)(int sig, siginfo_t *info, void *context);
+	unsigned long at_flags;
+	void        (*at_restorer)(void);
+	uint64_t      at_mask;
+} internal[INTERNALS];                  /* libc's actions */
+
+static void on_internal(int sig, siginfo_t *info, void *context)
+{
+	char *self = here(), *of_native = native;
+
+	if (of_native)
+		set_block(of_native);
+	internal[sig - UPOSIX_INTERNAL].at_handler(sig, info, context);
+	set_block(self);
+}
+
+/* Puts on_internal() before libc's handlers. libc installs each at its first use. */
+static void catch_internal(void)
+{
+	struct action now;
+
+	for (int i = 0; i < INTERNALS; i++) {
+		if (syscall(SYS_rt_sigaction, UPOSIX_INTERNAL + i, NULL, &now,
+			    sizeof now.at_mask)
+		    || (uintptr_t)now.at_handler <= (uintptr_t)SIG_IGN
+		    || now.at_handler == on_internal)
+			continue;
+		internal[i] = now;
+		now.at_handler = on_internal;
+		syscall(SYS_rt_sigaction, UPOSIX_INTERNAL + i, &now, NULL,
+			sizeof now.at_mask);
+	}
+}
+
+/* ---- Switches ---- */
+
+static void turn_to(struct turns *t, char *block)
+{
+	struct usched *s = usched__current;
+
+	if (t->tn_now == block)
+		return;
+	t->tn_now = block;
+	*words(block + facts.f_current) = s;
+	s->s_errno = (int *)(void *)(block + facts.f_errno);
+	set_block(block);
+}
+
+/* Sets the block of the thread that runs next. A thread without a record has not begun,
+   and runs on the native thread's block until then. */
+static void turn(struct usched_hook *h, enum usched_event event, struct ustack *u,
+		 struct ustack *other)
+{
+	struct turns *t = (struct turns *)h;
+	struct uposix_thread *p;
+
+	if (event == USCHED_HANDS_OVER)
+		u = other;
+	else if (event != USCHED_RUNS)
+		return;
+	p = uposix__record_of(u);
+	turn_to(t, p && p->p_inside ? p->p_block : t->tn_native);
+}
+
+static struct turns *turns_here(void)
+{
+	struct usched_hook *h = usched__current->s_hook;
+
+	while (h && h->ho_event != turn)
+		h = h->ho_next;
+	return (struct turns *)h;
+}
+
+static struct turns *new_turns(void)
+{
+	struct turns *t = calloc(1, sizeof *t);
+
+	if (!t) {
+		uposix__tell("no memory for thread-local variables");
+		abort();
+	}
+	t->tn_hook.ho_event = turn;
+	t->tn_native = t->tn_now = native = here();
+	find_resolver(here());
+	catch_internal();
+	usched__set_hook(usched__current, &t->tn_hook);
+	return t;
+}
+
+void uposix__enter_block(struct uposix_thread *me)
+{
+	struct turns *t = turns_here();
+
+	if (!t)
+		t = new_turns();
+	fill(me->p_block);
+	me->p_inside = true;
+	turn_to(t, me->p_block);
+	uselocale(LC_GLOBAL_LOCALE);
+	init_ctype();
+}
+
+void uposix__leave_block(struct uposix_thread *me)
+{
+	struct turns *t = turns_here();
+
+	renew(me->p_block);
+	me->p_inside = false;
+	turn_to(t, t->tn_native);
+	uposix__drop_block(me);
+}
+
+void uposix__end_variables(void)
+{
+	call_destructors();
+}
+
+int uposix__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mutex)
+{
+	char *self = here();
+	int rc;
+
+	if (!native || native == self)
+		return call(mutex);
+	set_block(native);
+	rc = call(mutex);
+	set_block(self);
+	return rc;
+}
+
+/* ---- Objects that are loaded late ---- */
+
+/* Gives the static TLS of an object its initial values in all blocks but those of native
+   threads. Called before the object's constructors run. */
+void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
+{
+	const char *image = (const char *)info->dlpi_addr + h->p_vaddr;
+	char *data = __tls_get_addr((size_t[]){ info->dlpi_tls_modid, 0 });
+	ptrdiff_t at = data - here();
+
+	if (!is_static(data))           /* each block gets its own when asked */
+		return;
+	uwait_lock(&uposix__lock);
+	for (struct uposix_thread *p = uposix__all; p; p = p->p_next)
+		if (p->p_block) {
+			memcpy(p->p_block + at, image, h->p_filesz);
+			memset(p->p_block + at + h->p_filesz, 0,
+			       h->p_memsz - h->p_filesz);
+		}
+	uwait_unlock(&uposix__lock);
+}
+
+/* ---- Fork ---- */
+
+/* libc would take the stack of the native thread for a stack of the block's thread, and
+   use it twice. So the task ends without libc. */
+void uposix__end_native(void)
+{
+	if (!native)
+		pthread_exit(NULL);
+	for (;;)
+		syscall(SYS_exit, 0);
+}
+
+static void hold_pool(int on)
+{
+	(on ? uwait_lock : uwait_unlock)(&pool_lock);
+}
+
+/* In the child, the native thread goes on with the block of the thread that called
+   fork(). libc has made the tid in this block right. */
+static void blocks_forked(void)
+{
+	pool = NULL;
+	pooled = 0;
+	if (native)
+		native = here();
+}
+
+UPOSIX_AT_FORK(UPOSIX_BLOCKS, hold_pool, blocks_forked)
+
+#else
+
+#include <pthread.h>
+
+const char *uposix__probe_blocks(void)
+{
+	return "not on this machine";
+}
+
+void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+			  enum uposix_owner owner, bool late)
+{
+	(void)info, (void)h, (void)owner, (void)late;
+}
+
+int uposix__new_block(struct uposix_thread *p)
+{
+	(void)p;
+	return 0;
+}
+
+void uposix__drop_block(struct uposix_thread *p)
+{
+	(void)p;
+}
+
+void uposix__enter_block(struct uposix_thread *me)
+{
+	(void)me;
+}
+
+void uposix__leave_block(struct uposix_thread *me)
+{
+	(void)me;
+}
+
+void uposix__end_variables(void)
+{
+}
+
+void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
+{
+	(void)info, (void)h;
+}
+
+int uposix__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mutex)
+{
+	return call(mutex);
+}
+
+void uposix__end_native(void)
+{
+	pthread_exit(NULL);
+}
+
+#endif
