@@ -107,13 +107,21 @@ static unsigned long number(const char *name, unsigned long otherwise, unsigned 
 	return otherwise;
 }
 
-static enum uposix_tls mode_of(const char *tls)
+/* Returns what a value of UPOSIX_TLS means. Reports and ignores a wrong value. */
+static enum uposix_tls tls_of(const char *text)
 {
-	if (!tls || !*tls)
-		return UPOSIX_BY_NEED;
-	if (strcmp(tls, "own") == 0)
-		return UPOSIX_OWN;
-	return strcmp(tls, "none") == 0 ? UPOSIX_NATIVE : UPOSIX_EXCHANGE;
+	static const char *const names[] = {
+		[UPOSIX_OWN] = "own", [UPOSIX_NATIVE] = "none",
+		[UPOSIX_EXCHANGE] = "exchange",
+	};
+
+	if (!text || !*text)
+		return SIMULATED ? UPOSIX_EXCHANGE : UPOSIX_BY_NEED;
+	for (int i = UPOSIX_OWN; i <= UPOSIX_EXCHANGE; i++)
+		if (strcmp(text, names[i]) == 0)
+			return (enum uposix_tls)i;
+	uposix__tell("UPOSIX_TLS=%s is not own, none or exchange: it is ignored", text);
+	return UPOSIX_BY_NEED;
 }
 
 void uposix__settings(void)
@@ -133,10 +141,5 @@ void uposix__settings(void)
 	c->c_stack_size = number("UPOSIX_STACK_SIZE", STACK_SIZE, USCHED_STACK_MAX);
 	c->c_native = number("UPOSIX_NATIVE", 0, 1);
 	c->c_stats = outside_setting("UPOSIX_STATS");
-	c->c_tls = outside_setting("UPOSIX_TLS");
-	if (SIMULATED && !c->c_tls)
-		c->c_tls = "program";
-	c->c_mode = mode_of(c->c_tls);
-	if (c->c_mode != UPOSIX_EXCHANGE)
-		c->c_tls = NULL;
+	c->c_tls = tls_of(outside_setting("UPOSIX_TLS"));
 }

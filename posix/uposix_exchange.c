@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_exchange.c: gives each thread values of its own for the thread-local variables
- * of the objects that UPOSIX_TLS names, and a locale of its own for uselocale().
+ * uposix_exchange.c: gives each thread values of its own for thread-local variables,
+ * with UPOSIX_TLS=exchange, and a locale of its own for uselocale(). This is for machines
+ * where threads cannot have TLS blocks of their own, and for simulations.
  *
  * The TLS blocks of such objects belong to the native thread. The blocks hold the values
  * of their owner, the thread that ran last on the native thread. Before another thread
@@ -9,7 +10,7 @@
  * copied to the blocks. A new thread gets initial values. A thread that has begun stays
  * on its native thread, so the addresses of its variables stay the same, too.
  *
- *	uposix__choose()    chooses an object that is named; called at the first thread
+ *	uposix__choose()    chooses an object; called at the first thread
  *	uposix__own()       called by a new thread, which owns the blocks from then on
  *	exchange()          is a hook that is called when another thread is about to run
  *	uposix__disown()    is called when the thread ends
@@ -42,7 +43,6 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 
 enum {
 	OBJECTS = 32,
-	ITEMS   = 32,
 	STATIC  = 64 << 10,             /* TLS blocks of objects loaded at the start lie
 					   within so many bytes of the thread pointer */
 };
@@ -58,8 +58,6 @@ static struct object {
 static size_t used, bytes;              /* number of objects in chosen[], and size of
 					   all their TLS blocks; constant after the
 					   first thread */
-static uint32_t found;                  /* bit i is set if item i of UPOSIX_TLS names
-					   an object */
 static uintptr_t static_from, static_to;        /* range of the TLS blocks: offset from
 						   the thread pointer, plus STATIC */
 
@@ -73,42 +71,6 @@ struct blocks {
 };
 
 /* ---- The choice of objects ---- */
-
-/* An item "libx" of UPOSIX_TLS also names libx.so.1. */
-bool uposix__is_named(const char *name, bool program)
-{
-	const char *item = uposix__conf.c_tls;
-	size_t length;
-
-	for (int i = 0; item && *item && i < ITEMS; i++) {
-		length = strcspn(item, ",");
-		if (program ? length == 7 && strncmp(item, "program", 7) == 0
-		    : length && strncmp(item, name, length) == 0
-		      && strchr(".-", name[length])) {
-			found |= 1u << i;
-			return true;
-		}
-		item += length + (item[length] == ',');
-	}
-	return false;
-}
-
-void uposix__tell_unknown(void)
-{
-	const char *item = uposix__conf.c_tls;
-	size_t length;
-
-	for (int i = 0; item && *item && i < ITEMS; i++) {
-		length = strcspn(item, ",");
-		if (!(found & 1u << i) && !SIMULATED)
-			uposix__tell("UPOSIX_TLS: no object with thread-local variables"
-				     " is called %.*s", (int)length, item);
-		item += length + (item[length] == ',');
-	}
-	if (item && *item)
-		uposix__tell("UPOSIX_TLS: after %d names the others are left out: %s",
-			     ITEMS, item);
-}
 
 /*
  * Returns an address from a dynamic section. Some dynamic linkers leave the file's

@@ -48,10 +48,7 @@ struct uposix_conf {
 	bool        c_quiet;            /* true: no messages are written */
 	const char *c_log;              /* file of messages, or NULL */
 	const char *c_stats;            /* file of statistics, or NULL */
-	enum uposix_tls c_mode;
-	const char *c_tls;              /* with UPOSIX_EXCHANGE: names, separated by
-					   commas, of objects whose thread-local variables
-					   are exchanged; otherwise NULL */
+	enum uposix_tls c_tls;
 };
 
 extern struct uposix_conf uposix__conf;
@@ -535,15 +532,6 @@ void uposix__end_native(void) __attribute__((noreturn));
 /* ---- uposix_exchange.c ---- */
 
 /*
- * Returns true if c_tls names this object. Only one native thread at a time may call
- * this.
- */
-bool uposix__is_named(const char *name, bool program);
-
-/* Reports each name in c_tls for which there is no object. */
-void uposix__tell_unknown(void);
-
-/*
  * Returns why the variables of an object cannot be exchanged, or NULL if they can. `late'
  * is true if the object was not loaded at the start.
  */
@@ -592,8 +580,8 @@ void uposix__destroy_variables(struct uposix_thread *me);
 
 /*
  * Looks for objects with thread-local variables that are not known to be harmless.
- * Returns 0, or ENOTSUP after a message if c_tls names an object whose variables cannot
- * be exchanged.
+ * Returns 0, or ENOTSUP after a message if there is an object that cannot be run over
+ * usched, or if threads are to have blocks and cannot.
  */
 int uposix__look_at_objects(void);
 

@@ -14,7 +14,7 @@
  *
  * The first look decides who has the variables. By default each thread gets a block of
  * its own if some object has variables that are not known to be harmless:
- * uposix_block.c. uposix_exchange.c exchanges the variables that UPOSIX_TLS names.
+ * uposix_block.c. With UPOSIX_TLS=exchange such variables are exchanged.
  */
 #include "uposix_set.h"
 
@@ -162,46 +162,14 @@ static const char *why_refused(const struct dl_phdr_info *info, const char *name
 	return NULL;
 }
 
-/* Chooses an object that UPOSIX_TLS names, so that its variables are exchanged. */
-static void choose(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
-		   const char *name, bool late)
+/* Reports shared variables. `why' is why they cannot be exchanged; NULL: they can. */
+static void tell_shared(const ElfW(Phdr) *h, const char *name, const char *why)
 {
-	const char *why;
-
-	if (is_ours(info))
-		why = "usched is in it";
-	else if (BEGINS(name, native) || why_refused(info, name))
-		why = "they are those of native threads";
-	else
-		why = uposix__choose(info, h, late);
-	if (!why)
-		return;
-	uposix__tell("UPOSIX_TLS: thread-local variables of %s cannot be exchanged: %s",
-		     name, why);
-	refuse();
-}
-
-#define SHARED "%s has %lu bytes of thread-local variables, which the threads of a"	\
-	" processor share: if it fails, try usched-run --tls "
-
-/*
- * Reports variables that threads share, and the setting that gives each thread its own.
- */
-static void tell_shared(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
-			const char *name, bool late)
-{
-	const char *why = uposix__why_shared(info, late);
-	unsigned long size = h->p_memsz;
-
-	if (why)
-		uposix__tell("%s has %lu bytes of thread-local variables, which the"
-			     " threads of a processor share, and cannot be exchanged:"
-			     " %s. A value that is kept there over a wait is lost: run"
-			     " it natively", name, size, why);
-	else if (*info->dlpi_name)
-		uposix__tell(SHARED "%.*s", name, size, (int)strcspn(name, "."), name);
-	else
-		uposix__tell(SHARED "program", name, size);
+	uposix__tell("%s has %lu bytes of thread-local variables, which the threads of a"
+		     " processor share%s%s. %s", name, (unsigned long)h->p_memsz,
+		     why ? ", and cannot be exchanged: " : "", why ? why : "",
+		     why ? "A value that is kept there over a wait is lost: run it"
+		     " natively" : "If it fails, try usched-run --tls exchange");
 }
 
 static void add_wanting(const char *name)
@@ -232,26 +200,35 @@ static enum uposix_owner owner_of(const struct dl_phdr_info *info, const char *n
 static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			      const char *name, bool late)
 {
-	bool program = !*info->dlpi_name;
+	bool exchanges = uposix__conf.c_tls == UPOSIX_EXCHANGE;
 	bool shares = h->p_memsz > (is_ours(info) ? OWN : 0)
-		&& (program || !(BEGINS(name, native) || BEGINS(name, harmless)));
+		&& (!*info->dlpi_name
+		    || !(BEGINS(name, native) || BEGINS(name, harmless)));
+	const char *why = "usched is in it";
 
 	if (!no_blocks && (!seen || uposix__blocks))
 		uposix__note_segment(info, h, owner_of(info, name), late && seen);
-	if (seen && uposix__blocks)
+	if (seen && uposix__blocks) {
 		uposix__fill_blocks(info, h);
-	else if (uposix__is_named(name, program))
-		choose(info, h, name, late);
-	else if (shares && !seen && !no_blocks)
+		return;
+	}
+	if (!shares)
+		return;
+	if (!seen && !no_blocks) {
 		add_wanting(name);
-	else if (shares)
-		tell_shared(info, h, name, late);
+		return;
+	}
+	if (!is_ours(info))
+		why = exchanges ? uposix__choose(info, h, late)
+			: uposix__why_shared(info, late);
+	if (why || !exchanges)
+		tell_shared(h, name, why);
 }
 
 /* Decides at the first look whether each thread has a block of its own. */
 static void decide(void)
 {
-	enum uposix_tls mode = uposix__conf.c_mode;
+	enum uposix_tls mode = uposix__conf.c_tls;
 
 	if (mode == UPOSIX_OWN && no_blocks) {
 		uposix__tell("UPOSIX_TLS=own: threads cannot have thread-local variables"
@@ -266,7 +243,7 @@ static void decide(void)
 
 static bool may_have_blocks(void)
 {
-	return uposix__conf.c_mode == UPOSIX_BY_NEED || uposix__conf.c_mode == UPOSIX_OWN;
+	return uposix__conf.c_tls == UPOSIX_BY_NEED || uposix__conf.c_tls == UPOSIX_OWN;
 }
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *number)
@@ -319,7 +296,6 @@ static void look(void)
 	dl_iterate_phdr(look_at, &number);
 	if (!seen) {
 		decide();
-		uposix__tell_unknown();
 		uposix__keep_chosen();
 	}
 	__atomic_store_n(&seen, adds, __ATOMIC_RELAXED);

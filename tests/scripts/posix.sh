@@ -763,7 +763,7 @@ int main(int argc, char **argv)
 }
 END
 limited $run --tls none "$dir/loads" "$dir/plug.so" >"$dir/out" 2>&1 || fail 'loads fails'
-has '^usched: loads has 4 bytes of thread-local .*: if it fails, try usched-run --tls program$' \
+has '^usched: loads has 4 bytes of thread-local .*\. If it fails, try usched-run --tls exchange$' \
 	"$dir/out"
 has '^usched: plug.so has 4 bytes .* cannot be exchanged: they came by dlopen()\. .* natively$' \
 	"$dir/out"
@@ -838,7 +838,7 @@ int main(int argc, char **argv)
 }
 END
 [ -z "$blocks" ] || same 'a child, own variables' 0 "$(limited $run "$dir/forks" 2>/dev/null)"
-for option in --tls=none --tls=program; do
+for option in --tls=none --tls=exchange; do
 	same "a child, $option" 0 "$(limited $run $option "$dir/forks" 2>/dev/null)"
 	same "a child, $option: a wait for what is refused" 6 \
 		"$(ulimit -c 0; limited $run $option "$dir/forks" own 2>/dev/null)"
@@ -1039,10 +1039,8 @@ for options in '--processors 1' '--processors 2' '--shared 1' '--shared 3'; do
 		"$(limited $run --quiet $options "$dir/keeps" 2>&1)"
 	# shellcheck disable=SC2086
 	same "variables of threads, $options" right \
-		"$(limited $run --tls program,libkeeps $options "$dir/keeps" 2>&1)"
+		"$(limited $run --tls exchange $options "$dir/keeps" 2>&1)"
 done
-same 'variables of the program only' wrong \
-	"$(limited $run --quiet --tls program --processors 1 "$dir/keeps" 2>&1)"
 
 # Those of an object that a constructor has loaded, and would unload.
 cat >"$dir/libloads.c" <<'END'
@@ -1097,7 +1095,7 @@ int main(void)
 END
 PLUG=$dir/plug.so
 export PLUG
-for options in '--tls plug' ${blocks:+--quiet}; do
+for options in '--tls exchange' ${blocks:+--quiet}; do
 	# shellcheck disable=SC2086
 	out=$(limited $run --processors 1 $options "$dir/constructs" 2>&1)
 	same "variables of what a constructor loads, $options" '0 7 0' "$? $out"
@@ -1130,7 +1128,7 @@ int main(int argc, char **argv)
 	return argc != 2 || join(start(run, argv[1])) != NULL;
 }
 END
-for options in '--tls program' '--tls none'; do
+for options in '--tls exchange' '--tls none'; do
 	for how in sem futex cond; do
 		limited $run $options "$dir/waits" $how >"$dir/out" 2>&1
 		same "$options, a wait for a $how" 134 $?
@@ -1200,13 +1198,13 @@ same 'destructors, natively' "$ends" "$(limited "$dir/ends" | tr '\n' ' ')"
 for options in '--processors 1' '--processors 2' '--shared 1'; do
 	# shellcheck disable=SC2086
 	same "destructors, $options" "$ends" \
-		"$(limited $run --tls program $options "$dir/ends" | tr '\n' ' ')"
+		"$(limited $run --tls exchange $options "$dir/ends" | tr '\n' ' ')"
 	# shellcheck disable=SC2086
 	[ -z "$blocks" ] || same "own destructors, $options" "$ends" \
 		"$(limited $run $options "$dir/ends" | tr '\n' ' ')"
 done
 
-# What cannot be exchanged is told, and starts no thread.
+# What cannot be exchanged is told.
 build creates -ldl <<'END'
 static void *run(void *arg)
 {
@@ -1229,20 +1227,12 @@ int main(int argc, char **argv)
 	return 0;
 }
 END
-# refuses NAME REASON ARGUMENT...
-refuses() {
-	name=$1 reason=$2
-	shift 2
-	limited $run --tls "program,$name" "$dir/creates" "$@" >"$dir/out" 2>&1 ||
-		fail "--tls $name: $(cat "$dir/out")"
-	has "thread-local variables of $name.* cannot be exchanged: $reason\$" "$dir/out"
-	same "--tls $name" 'Operation not supported' "$(tail -n 1 "$dir/out")"
-}
-refuses libc 'they are those of native threads'
-refuses libusched-posix 'usched is in it'
-refuses plug 'they came by dlopen()' "$dir/plug.so"
-same 'threads before' 1 "$(grep -c '^Success$' "$dir/out")"
-has 'no object with thread-local variables is called plug$' "$dir/out"
+limited $run --tls exchange "$dir/creates" "$dir/plug.so" >"$dir/out" 2>&1 ||
+	fail "--tls exchange: $(cat "$dir/out")"
+same 'threads' 2 "$(grep -c '^Success$' "$dir/out")"
+has '^usched: plug.so has 4 bytes .* cannot be exchanged: they came by dlopen()\. ' "$dir/out"
+limited $run --tls program "$dir/creates" >"$dir/out" 2>&1 || fail 'a wrong --tls'
+has '^usched: UPOSIX_TLS=program is not own, none or exchange: it is ignored$' "$dir/out"
 
 # Objects that manage native threads themselves are told, and start no thread: by their
 # names, or by the note of Go's linker.
