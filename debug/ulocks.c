@@ -16,7 +16,7 @@
  *
  * This file has functions of the same names as libc's. They call libc's functions, and
  * note in a table of the native thread what a thread has locked. The dispatcher calls
- * look_at_block() before each block, through ob_blocks of observer.h, so all switches go
+ * look_at_block() before each block, through ob_blocks of core.h, so all switches go
  * the long way. The library's own locks are noted, too, but no thread blocks with one.
  *
  * pthread_cond_wait() is not replaced, since the mutex is locked again when the thread
@@ -42,7 +42,7 @@
 #include <unwind.h>
 
 #include "../src/base/code.h"
-#include "../src/core/observer.h"
+#include "../src/core/core.h"
 
 enum {
 	HELD   = 32,            /* noted locks of a native thread; others are missed */

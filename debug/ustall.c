@@ -41,7 +41,7 @@
 #include "../src/base/code.h"
 #include "../src/base/lock.h"
 #include "../src/base/native.h"
-#include "../src/proc/stall.h"
+#include "../src/proc/slice.h"
 #include "../src/base/text.h"
 #include "../src/base/when.h"
 #include "../uproc.h"

@@ -25,9 +25,8 @@
 #include <stdint.h>
 
 #include "../../arch/arch.h"
-#include "../../usched.h"
+#include "../core/core.h"
 #include "../core/direction.h"
-#include "../core/observer.h"
 #include "sim.h"
 
 /* The place of an address among the stacks of the dispatcher that runs here. */

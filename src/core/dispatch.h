@@ -29,7 +29,6 @@
 #include "../watch/watch.h"
 #include "core.h"
 #include "direction.h"
-#include "observer.h"
 
 enum {
 	DISPATCH_BOTTOM_ALIGN = 64,     /* bytes: the strictest alignment of a local */

@@ -24,7 +24,6 @@
 #include "../../uproc.h"
 #include "../base/lock.h"
 #include "../core/core.h"
-#include "../core/observer.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * slice.h: the state of a dispatcher that upreempt.c (slices of time) shares with
- * upreempt_region.c (regions that a signal interrupts). Private.
+ * slice.h: what upreempt.c (slices of time) shares with upreempt_region.c (regions that a
+ * signal interrupts), and with debug/ustall.c, which reports threads that keep their
+ * processor. Private.
  */
 #ifndef USCHED_SLICE_H
 #define USCHED_SLICE_H
@@ -82,6 +83,59 @@ static inline bool slice_on_valgrind(void)
 	const uintptr_t request[6] = { ON_VALGRIND };
 
 	return usched__valgrind(request) != 0;
+}
+
+/* ---- Reports of stalls ---- */
+
+struct ustall;
+
+/* The processors that a monitor looks at. */
+struct upreempt_all {
+	char                *ua_first;  /* the first dispatcher */
+	size_t               ua_stride; /* bytes from a dispatcher to the next */
+	size_t               ua_count;  /* dispatchers */
+	upreempt__state_fn  *ua_state;
+	upreempt__log_fn    *ua_log;
+	int64_t              ua_limit;  /* ns: c_stall */
+};
+
+/* upreempt.c calls debug/ustall.c only through this struct, which ustall_install()
+   registers. */
+struct upreempt_stalls {
+	/* Makes *w, which ts_free frees. `all' must outlive *w. Returns 0, -ENOMEM or
+	   -EAGAIN. */
+	int  (*ts_make)(struct ustall **w, const struct upreempt_all *all);
+
+	/*
+	 * ts_stop stops the reporter's native thread, while the native threads of the
+	 * processors still exist. ts_free frees the reporter.
+	 */
+	void (*ts_stop)(struct ustall *w);
+	void (*ts_free)(struct ustall *w);
+
+	/* The monitor calls ts_look at each processor i, and ts_looked after the last. */
+	void (*ts_look)(struct ustall *w, size_t i);
+	void (*ts_looked)(struct ustall *w);
+
+	/* The handler of upreempt__ask() calls this, on the native thread of `s'. */
+	void (*ts_answer)(struct ustall *w, const struct usched *s, const void *context);
+};
+
+/* Registers the table, before processors are made. */
+UPREEMPT_PRIVATE void upreempt__report(const struct upreempt_stalls *table);
+
+/*
+ * Returns the native thread of `s', and stores the clock of that thread's CPU time.
+ * 0: the native thread has not begun.
+ */
+UPREEMPT_PRIVATE pid_t upreempt__native(const struct usched *s, clockid_t *clock);
+
+/* Sends the native thread of `s' the signal whose handler calls ts_answer. */
+UPREEMPT_PRIVATE void upreempt__ask(const struct usched *s);
+
+static inline struct usched *upreempt__at(const struct upreempt_all *all, size_t i)
+{
+	return (struct usched *)(void *)(all->ua_first + i * all->ua_stride);
 }
 
 #endif /* USCHED_SLICE_H */

@@ -2,7 +2,7 @@
 /*
  * upreempt.c: slices of time, and the monitor of processors. upreempt_region.c has the
  * regions that a signal interrupts. The monitor also makes debug/ustall.c look at
- * threads that keep their processor for too long: see src/proc/stall.h.
+ * threads that keep their processor for too long: see src/proc/slice.h.
  *
  * The monitor. No switch notes the time, as that would make each switch slower. But
  * count() tells how many switches there were, plus how many times a thread gave way. The
@@ -31,9 +31,8 @@
 
 #include "../wait/budget.h"
 #include "../base/native.h"
-#include "../core/observer.h"
+#include "../core/core.h"
 #include "slice.h"
-#include "stall.h"
 #include "../base/when.h"
 #include "../../ustack.h"
 

@@ -31,7 +31,7 @@
 #include <ucontext.h>
 
 #include "../../ustack.h"
-#include "../core/observer.h"
+#include "../core/core.h"
 #include "slice.h"
 
 #ifndef AT_MINSIGSTKSZ

@@ -16,8 +16,8 @@
 
 #include "../../arch/arch.h"
 #include "layout.h"
+#include "policy.h"
 #include "proc.h"
-#include "quota.h"
 #include "../base/when.h"
 
 enum {

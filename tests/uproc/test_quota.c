@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../src/proc/quota.h"
+#include "../../src/proc/policy.h"
 #include "../help/test.h"
 
 static char root[] = "/tmp/usched-quota-XXXXXX";
