@@ -200,7 +200,7 @@ ARCH_PRIVATE struct usched_stack *usched__next_stack(const struct usched *s,
 
 /*
  * The address where a new coroutine begins if the statement of coroutines resumes it. For
- * uco_frames.c, with USCHED__BEGINS (uswitch.h). Not a function to be called.
+ * uco.c, with USCHED__BEGINS (uswitch.h). Not a function to be called.
  */
 ARCH_PRIVATE void usched__begin(void);
 

@@ -8,7 +8,7 @@
  * records of the thread and of the coroutine: afterwards the thread's record describes
  * the frames of the coroutine, and co_frames describes the frames of the resumer, which
  * are suspended. A yield exchanges the descriptions again. Both do so in
- * uco__exchange_frames(). The table shows whose frames a record describes:
+ * exchange_frames(). The table shows whose frames a record describes:
  *
  *	                  thread T     co_frames of A    of B
  *	                  frames of T  A                B
@@ -63,7 +63,7 @@
  * Otherwise they call uco__enter() and uco__leave(). Machines without the statement go
  * the long way only: on these a direct switch by a function took as long.
  *
- * THE LONG WAY. uco__exchange() exchanges the records in these cases:
+ * THE LONG WAY. switch_long() exchanges the records in these cases:
  *
  *  - C++ exceptions are being handled: each side keeps its own;
  *  - there are hooks, or the build watches switches: these know only of exchanges;
@@ -95,18 +95,34 @@
 #define USCHED_INLINE_SWITCH    /* for uco__resume() and uco__yield() */
 #include "../../uco.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../base/check.h"
 #include "../core/dispatch.h"
-#include "uco_frames.h"
 
 /* The mr_inside of a thread that runs no coroutine now. Never changed. */
 static const struct uco nothing = { .co_status = UCO_ENDED };
 
 /* A co_low above the frames of all yields, so that each yield calls uco__leave(). */
 #define ALWAYS ((char *)UINTPTR_MAX)
+
+/* The address where new frames begin after a direct switch; NULL: no direct switches. */
+#ifdef USCHED__BEGINS
+#define BEGIN ((const void *)(uintptr_t)usched__begin)
+#else
+#define BEGIN NULL
+#endif
+
+#define EXCHANGE(a, b)                          \
+	do {                                    \
+		__typeof__(a) a_ = (a);         \
+						\
+		(a) = (b);                      \
+		(b) = a_;                       \
+	} while (0)
 
 #ifdef USCHED__CHANGE
 enum { HAS_STATEMENT = 1 };
@@ -152,6 +168,181 @@ enum uco_status uco_status(const struct uco *co)
 	if (is_direct(s->s_inside) && settled(s->s_current) == co)
 		return UCO_RESUMING;
 	return (enum uco_status)co->co_status;
+}
+
+/* ---- Frames ---- */
+
+/* Reserves an image for the suspended frames of `c', which reach down to `top' (R4).
+   Returns 0; -ENOMEM: no memory; -EFAULT: `top' is not on the stack of `c'. */
+static int fit_frames(struct usched *s, struct ustack *c, char *top)
+{
+	size_t deep = stack_depth(c->u_stack->k_bottom, top);
+	size_t need = (deep + DISPATCH_DEEP_UNIT - 1) & -(size_t)DISPATCH_DEEP_UNIT;
+
+	if (deep > c->u_stack->k_size)
+		return -EFAULT;
+	if (deep <= c->u_deep)
+		return 0;
+	if (c->u_stack->k_shared && !usched__has_room(s, c, need)
+	    && usched__exchange_image(s, c, s->s_current, need))
+		return -ENOMEM;
+	usched__set_deep(c, deep);
+	usched__count_depth(s, deep);
+	return 0;
+}
+
+/* Drops the frames of `c', whose image may have been allocated for the thread `u'. */
+static void drop_suspended(struct ustack *c, struct ustack *u)
+{
+	struct usched *s = ustack_sched(c);
+
+	c->u_func = NULL;
+	usched__drop_frames(s, c, u);
+	__atomic_store_n(&c->u_stack, &s->s_new, __ATOMIC_RELEASE);     /* still of `s' */
+}
+
+/*
+ * Exchanges the descriptions of frames in `u', the running thread, and in `c'. The record
+ * of `u' keeps its function, tokens and cancellation. Images are exchanged, too. Only
+ * what the record of `c' has of the frames is copied. `u' runs, so its image holds no
+ * frames.
+ */
+static void exchange_frames(struct usched *s, struct ustack *u, struct ustack *c)
+{
+	struct usched_stack *k = c->u_stack;
+	bool in_place = k->k_resident == c;
+	const bool away = k != &s->s_new && !in_place, outside = c->u_outside;
+	const size_t deep = away ? watch_image(usched__depth(c)) : 0;
+	const size_t bytes = outside ? usched__near_part(s, deep) : deep;
+	const char *frames = outside ? usched__near(c) : usched__image(c);
+	struct usched_image image = u->u_image;
+	const bool has_image = u->u_outside;
+	const uint32_t deep8 = u->u_deep8;
+
+	u->u_image = c->u_image;
+	u->u_outside = c->u_outside;
+	memcpy(outside ? usched__near(u) : usched__image(u), frames, bytes);
+	c->u_image = image;
+	c->u_outside = has_image;
+	u->u_deep8 = c->u_deep8;
+	c->u_deep8 = deep8 & DISPATCH_DEEP_UNITS;
+	EXCHANGE(u->u_top, c->u_top);
+	EXCHANGE(u->u_pc, c->u_pc);
+	EXCHANGE(u->u_fp, c->u_fp);
+	EXCHANGE(u->u_bp, c->u_bp);
+	u->u_stack->k_resident = c;
+	if (in_place)
+		k->k_resident = u;
+	__atomic_store_n(&c->u_stack, u->u_stack, __ATOMIC_RELEASE);
+	__atomic_store_n(&u->u_stack, k, __ATOMIC_RELEASE);
+	watch_exchange(s, u, c);
+}
+
+UNWATCHED static void begin_watched(void *c)
+{
+	watch_arrive(usched__current);
+	((const struct ustack *)c)->u_func(c);
+}
+
+/* Returns the way to the frames that the running thread `u' has just got from `c'. */
+static struct arch_jump go_on(struct usched *s, struct ustack *u, struct ustack *c)
+{
+	struct usched_stack *k = u->u_stack;
+
+	usched__validate(s);
+	if (k->k_resident == u)
+		return (struct arch_jump){ u, DISPATCH_RESIDENT };
+	if (k != &s->s_new)
+		return usched__fetch(s, u);
+	usched__place(s, u, usched__vacant_stack(s));
+	u->u_stack->k_stays |= USCHED_EXCHANGES;
+	s->s_func = WATCHED ? begin_watched : c->u_func;
+	s->s_arg = c;
+	return (struct arch_jump){ u, ARCH_LAUNCH };
+}
+
+/*
+ * Resumes or yields, which is the same: exchanges the frames of the running thread with
+ * the suspended frames that `c' describes.
+ */
+static struct arch_jump exchange(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current, *c = (struct ustack *)arg;
+	int rc = usched__stop(s, top);
+
+	if (rc)
+		return (struct arch_jump){ top, rc };
+	exchange_frames(s, u, c);
+	if (DISPATCH_STRESS(s))
+		usched__evict_blocked(s, c);
+	return go_on(s, u, c);
+}
+
+/*
+ * Switches the long way. Returns 0 when the caller's frames are resumed, or an error as
+ * ustack_block(). Keeps the C++ exceptions of each side, as switch_caught() does. Control
+ * words and errno stay as they are, because both sides belong to the same thread.
+ */
+BY_THREADS static int switch_long(struct ustack *c)
+{
+	struct usched_caught *all_caught = usched__caught(), mine = { NULL, 0 };
+	int rc;
+
+	if (!all_caught)
+		return usched__switch(exchange, c);
+	mine = *all_caught;
+	*all_caught = (struct usched_caught){ NULL, 0 };
+	rc = usched__switch(exchange, c);
+	all_caught = usched__caught();
+	if (all_caught)
+		*all_caught = mine;
+	return rc;
+}
+
+/* Drops the frames of a coroutine that has ended, and goes on with the resumer. After a
+   direct switch the record of the running thread describes the resumer's frames. */
+static struct arch_jump leave_frames(char *top, void *arg)
+{
+	struct usched *s = usched__current;
+	struct ustack *u = s->s_current, *c = (struct ustack *)arg;
+
+	if (c->u_top == USCHED_DIRECT) {
+		c->u_top = top;
+	} else {
+		u->u_top = top;
+		exchange_frames(s, u, c);
+	}
+	drop_suspended(c, u);
+	return go_on(s, u, c);
+}
+
+/*
+ * Loads the frames of `c'. If `c' is new, gives `c' a stack, on which frames begin as if
+ * they had been suspended. Returns 1; 0: the frames belong on the running thread's stack,
+ * which has SP, so they must not be copied (R5).
+ */
+static int bring(struct usched *s, struct ustack *c)
+{
+	struct usched_stack *k = c->u_stack;
+
+	if (k == &s->s_new) {
+		k = usched__vacant_stack(s);
+		if (k == &s->s_vacant && s->s_victim->k_resident == s->s_current)
+			return 0;
+		usched__place(s, c, k);
+		c->u_stack->k_stays |= USCHED_EXCHANGES;
+		c->u_top = c->u_stack->k_bottom;
+		c->u_pc = BEGIN;
+		c->u_fp = NULL;
+		c->u_bp = c;
+	} else if (k->k_resident != c) {
+		if (k->k_resident == s->s_current)
+			return 0;
+		usched__fetch(s, c);
+		usched__load_frames(s, c);
+	}
+	return 1;
 }
 
 /* ---- The chain ---- */
@@ -207,19 +398,19 @@ static void pop(struct usched *s, struct uco *co)
 /*
  * Exchanges the descriptions in the records of the running thread and of the coroutine
  * that runs directly. From then on the frames of the resumer may be evicted (R4). If
- * `fits', first reserves an image for them. Returns 0, or an error of uco__fit_frames().
+ * `fits', first reserves an image for them. Returns 0, or an error of fit_frames().
  */
 static int settle_frames(struct usched *s, int fits)
 {
 	struct ustack *u = s->s_current;
 	struct uco *co = uco__of(s->s_inside);
-	int rc = fits ? uco__fit_frames(s, u, u->u_top) : 0;
+	int rc = fits ? fit_frames(s, u, u->u_top) : 0;
 
 	if (rc)
 		return rc;
 	leave_coroutine(s, co);
 	push(s, co);
-	uco__exchange_frames(s, u, &co->co_frames);
+	exchange_frames(s, u, &co->co_frames);
 	return 0;
 }
 
@@ -240,7 +431,7 @@ static void abandon(struct uco *inside, struct ustack *u)
 		outer = co->co_outer;
 		co->co_outer = NULL;
 		co->co_status = UCO_ENDED;
-		uco__drop_frames(&co->co_frames, u);
+		drop_suspended(&co->co_frames, u);
 	}
 }
 
@@ -297,7 +488,7 @@ static int is_in_place(struct usched *s, struct uco *co)
 {
 	if (!HAS_STATEMENT || usched__has_caught(s))
 		return 0;
-	return !((uintptr_t)co->co_frames.u_top & 1) || uco__bring(s, &co->co_frames);
+	return !((uintptr_t)co->co_frames.u_top & 1) || bring(s, &co->co_frames);
 }
 
 static char *low_of(const struct uco *co)
@@ -312,7 +503,7 @@ static int resume_long(struct usched *s, struct uco *co)
 
 	leave_coroutine(s, co);
 	push(s, co);
-	rc = uco__exchange(&co->co_frames);
+	rc = switch_long(&co->co_frames);
 	if (rc) {
 		pop(usched__here(), co);
 		co->co_status = (uint8_t)before;
@@ -368,7 +559,7 @@ static int yield_long(struct usched *s, struct uco *co)
 	if (rc)
 		return rc;
 	pop(s, co);
-	rc = uco__exchange(&co->co_frames);
+	rc = switch_long(&co->co_frames);
 	if (rc)
 		push(usched__here(), co);
 	return rc;
@@ -389,7 +580,7 @@ BY_THREADS int uco__leave(void *value)
 	co->co_value = value;
 	if (!is_direct(s->s_inside) || usched__has_caught(s))
 		return yield_long(s, co);
-	rc = uco__fit_frames(s, &co->co_frames, (char *)__builtin_frame_address(0));
+	rc = fit_frames(s, &co->co_frames, (char *)__builtin_frame_address(0));
 	co->co_low = low_of(co);
 	return rc ? rc : 1;
 }
@@ -430,7 +621,7 @@ static void body(void *frames)
 	else
 		pop(s, co);
 	co->co_status = UCO_ENDED;
-	uco__leave_frames(&co->co_frames);
+	usched__switch(leave_frames, &co->co_frames);
 }
 
 int uco_create(uco_fn *func, void *arg, struct uco **co)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dispatch.h: what the files of the dispatcher share: usched.c, usched_stack.c,
- * usched_hook.c, ustack.c and uco_frames.c. Private. usched.c has the rules, and refers
- * to none of the other files.
+ * usched_hook.c, ustack.c and uco.c. Private. usched.c has the rules, and refers to none
+ * of the other files.
  *
  * INVARIANTS hold between two steps of the dispatcher. usched__validate() checks them:
  *
