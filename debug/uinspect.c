@@ -44,7 +44,6 @@
 #include "../src/core/direction.h"
 #include "../uproc.h"
 #include "../usync.h"
-#include "../uwait.h"
 #include "snap.h"
 
 enum {

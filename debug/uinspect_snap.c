@@ -21,7 +21,6 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include <unwind.h>
 
 #include "../arch/arch.h"

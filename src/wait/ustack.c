@@ -11,9 +11,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "../../ustack.h"
 #include "../base/sim.h"
-#include "../core/core.h"
 #include "../core/dispatch.h"
 
 extern inline int ustack_wait(void);
