@@ -20,10 +20,8 @@ struct ll_group {
 	uint64_t             lg_served;  /* st_switches at the last turn of the queue */
 };
 
-/*
- * Takes the thread in the slot. If the slot is empty, or the turn of the queue has come,
- * takes the oldest thread in the queue.
- */
+/* Takes the thread in the slot. If the slot is empty, or the turn of the queue has come,
+   takes the oldest thread in the queue. */
 static inline struct uproc_thread *pick_slot(struct uproc *p)
 {
 	struct ll_group *group = (struct ll_group *)(void *)p;

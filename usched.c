@@ -420,10 +420,8 @@ int usched__fits(const struct usched *s, const char *top)
 
 /* ---- Evict and load ---- */
 
-/*
- * Copies frames. The frames of a shallow thread are copied in pieces of a fixed size: for
- * a few cache lines, memcpy() would spend more time on choosing a way than on copying.
- */
+/* Copies frames. The frames of a shallow thread are copied in pieces of a fixed size: for
+   a few cache lines, memcpy() would spend more time on choosing a way than on copying. */
 static inline void copy(char *to, const char *from, size_t n)
 {
 	if (n <= COPY_SHORT) {
@@ -439,10 +437,8 @@ static inline void copy(char *to, const char *from, size_t n)
 		memcpy(to, from, n);
 }
 
-/*
- * Copy the frames of `u', which has an image from s_alloc, to record and image, and back.
- * On the stack the frames are `deep' bytes, from the address `low' on.
- */
+/* Copy the frames of `u', which has an image from s_alloc, to record and image, and back.
+   On the stack the frames are `deep' bytes, from the address `low' on. */
 APART static void evict_parts(const struct usched *s, const struct ustack *u,
 			      const char *low, size_t deep)
 {
@@ -534,10 +530,8 @@ APART struct arch_jump usched__fetch(struct usched *s, struct ustack *u)
 
 /* ---- Launch ---- */
 
-/*
- * The next functions start threads whose first call is not u_func(be_arg). Compilers turn
- * the last call of each function into a jump, so the function leaves no frame.
- */
+/* The next functions start threads whose first call is not u_func(be_arg). Compilers turn
+   the last call of each function into a jump, so the function leaves no frame. */
 
 void usched__wrapped(void *wrap)
 {

@@ -53,10 +53,8 @@ void uinspect__ask(struct uinspect_snap *s, struct uproc *p)
 }
 
 #ifdef __GLIBC__
-/*
- * Returns whether `sp' is on the stack of the thread that runs on `p', or on the native
- * stack. In the middle of a switch SP may be on the stack of another thread.
- */
+/* Returns whether `sp' is on the stack of the thread that runs on `p', or on the native
+   stack. In the middle of a switch SP may be on the stack of another thread. */
 static bool is_on_stack(const struct uproc *p, uintptr_t sp)
 {
 	const struct ustack *u = usched__runs(&p->p_sched);

@@ -327,10 +327,8 @@ static void chain_fault(int signo, siginfo_t *info, void *context)
 	}
 }
 
-/*
- * Returns after the message of an overflow. Then the fault comes again at the same place,
- * and has the default effect, such as a core dump.
- */
+/* Returns after the message of an overflow. Then the fault comes again at the same place,
+   and has the default effect, such as a core dump. */
 static void on_fault(int signo, siginfo_t *info, void *context)
 {
 	const struct usched *s = upreempt__behind(usched__here());

@@ -138,10 +138,8 @@ static bool read_task(const struct usched *s, const char *file, char bytes[FILE_
 	return n > 0;
 }
 
-/*
- * Returns the ns for which the native thread was ready and had no CPU. Returns -1 if the
- * ns are not known, because no descriptor is left to open a file.
- */
+/* Returns the ns for which the native thread was ready and had no CPU. Returns -1 if the
+   ns are not known, because no descriptor is left to open a file. */
 static int64_t waited(const struct usched *s)
 {
 	char text[FILE_MAX], *at;
@@ -161,10 +159,8 @@ static int64_t time_kept(const struct stretch *h, const struct usched *s, int64_
 		- (h->sr_waited >= 0 && w > h->sr_waited ? w - h->sr_waited : 0);
 }
 
-/*
- * Finds out whether the native thread sleeps. The file says "running"; or has the number
- * of a system call, its six arguments, SP and PC; or has -1, SP and PC.
- */
+/* Finds out whether the native thread sleeps. The file says "running"; or has the number
+   of a system call, its six arguments, SP and PC; or has -1, SP and PC. */
 static void ask_kernel(struct stalled *e)
 {
 	char text[FILE_MAX], *at, *end;
@@ -233,10 +229,8 @@ static void compose(struct text *t, const struct stalled *e, const char *name,
 		text_add(t, "usched:   and %zu more\n", count - shown);
 }
 
-/*
- * Writes a message of numbers, for the monitor, with the calls if the reporter has found
- * them. Does not wait, so the message is lost if standard error is full.
- */
+/* Writes a message of numbers, for the monitor, with the calls if the reporter has found
+   them. Does not wait, so the message is lost if standard error is full. */
 static void write_numbers(const struct stalled *e, const struct ustall *r)
 {
 	size_t count = r ? __atomic_load_n(&r->us_count, __ATOMIC_ACQUIRE) : 0;

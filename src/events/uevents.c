@@ -285,10 +285,8 @@ static struct uexpiry *merge(struct uexpiry *a, struct uexpiry *b)
 	return a;
 }
 
-/*
- * Merges a list of children: in pairs, from the first child to the last; then the pairs,
- * from the last pair to the first.
- */
+/* Merges a list of children: in pairs, from the first child to the last; then the pairs,
+   from the last pair to the first. */
 static struct uexpiry *merge_all(struct uexpiry *first)
 {
 	struct uexpiry *pairs = NULL, *all = NULL, *next;

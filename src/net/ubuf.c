@@ -184,10 +184,8 @@ static inline ssize_t buf_get(const struct ubuf *b, void *buffer, size_t size,
 		: unet_read(fd_of(b), buffer, size, deadline);
 }
 
-/*
- * Counts a call, and yields if that is due, since there may be thousands of lines in the
- * buffer. unet_read() begins a new count. bp_read does not, even if it has waited.
- */
+/* Counts a call, and yields if that is due, since there may be thousands of lines in the
+   buffer. unet_read() begins a new count. bp_read does not, even if it has waited. */
 static inline int buf_give_way(struct ubuf_in *in, int64_t deadline)
 {
 	struct budget *b = (struct budget *)in->bi_budget;

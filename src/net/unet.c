@@ -192,10 +192,8 @@ int unet__enter(int fd, enum kind kind)
 	return fd;
 }
 
-/*
- * Closes `fd', or only takes it out of the table and of all pollers. While close(2)
- * lingers, another file may get the number and be entered: the generation shows that.
- */
+/* Closes `fd', or only takes it out of the table and of all pollers. While close(2)
+   lingers, another file may get the number and be entered: the generation shows that. */
 static int close_or_forget(int fd, bool closes)
 {
 	bool blocked, waited = false;

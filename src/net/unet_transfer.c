@@ -228,10 +228,8 @@ static bool goes_to_unix(const struct msghdr *message)
 /* What unet_sendmsg() waits for, in reports. */
 static const struct uwait_kind peer_full = NET_PAUSE(" to send, for room at the peer");
 
-/*
- * If a message has the address of a UNIX socket, the receiver may be full. Then the call
- * pauses and tries again, since no event tells when the receiver has room.
- */
+/* If a message has the address of a UNIX socket, the receiver may be full. Then the call
+   pauses and tries again, since no event tells when the receiver has room. */
 ssize_t unet_sendmsg(int fd, const struct msghdr *message, int flags, int64_t deadline)
 {
 	/* the cast may drop const, since the message is only read */

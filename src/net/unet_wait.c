@@ -340,10 +340,8 @@ static void pass_turn(struct descriptor *d, int direction, bool is_useful,
 		end_line(d);
 }
 
-/*
- * Ends the turn of a call, unless n is NET_WAITS. If the descriptor is still ready, the
- * next waiter gets the turn. Returns n.
- */
+/* Ends the turn of a call, unless n is NET_WAITS. If the descriptor is still ready, the
+   next waiter gets the turn. Returns n. */
 ssize_t unet__end_turn(struct descriptor *d, int direction, struct turn *t, ssize_t n)
 {
 	struct told told = { 0 };

@@ -133,10 +133,8 @@ static void perform_job(struct job *job)
 	}
 }
 
-/*
- * Joins the native thread that has ended last, if any. If `ends' is set, the caller ends,
- * too, and the next call joins the caller. Called under o_lock, which is released.
- */
+/* Joins the native thread that has ended last, if any. If `ends' is set, the caller ends,
+   too, and the next call joins the caller. Called under o_lock, which is released. */
 static void join_worker(bool ends)
 {
 	bool one = offload.o_one_ended;

@@ -258,10 +258,8 @@ static int try_places(struct chan_place *first, struct usync_case *cases, size_t
 	return SELECT_BUSY;
 }
 
-/*
- * Returns whether the case need not wait: the buffer or a partner other than `w' can do
- * the case, or the channel was closed, so that the case fails. Called under ch_lock.
- */
+/* Returns whether the case need not wait: the buffer or a partner other than `w' can do
+   the case, or the channel was closed, so that the case fails. Called under ch_lock. */
 static inline bool could(const struct usync_case *k, const struct uwaiter *w)
 {
 	const struct usync_chan *c = k->cs_chan;
@@ -303,10 +301,8 @@ static int push_all(struct chan_place *p, const struct usync_case *cases)
 	return rc == -EBADF ? -EAGAIN : rc;
 }
 
-/*
- * Takes all nodes out of their queues, except the node of the case that a partner has
- * done. The partner has taken out that node, and the channel of that case may be gone.
- */
+/* Takes all nodes out of their queues, except the node of the case that a partner has
+   done. The partner has taken out that node, and the channel of that case may be gone. */
 static void remove_all(struct chan_place *p, const struct usync_case *cases, int result)
 {
 	for (; p; p = next_place(p)) {
@@ -323,10 +319,8 @@ static void remove_all(struct chan_place *p, const struct usync_case *cases, int
 	}
 }
 
-/*
- * If the case of a channel was granted, returns its index. If a descriptor is ready or
- * was closed, returns -EAGAIN: all cases are to be tried again.
- */
+/* If the case of a channel was granted, returns its index. If a descriptor is ready or
+   was closed, returns -EAGAIN: all cases are to be tried again. */
 static int end_select(struct chan_place *p, struct usync_case *cases, int result)
 {
 	struct usync_case *k;

@@ -75,10 +75,8 @@ void uproc__done(struct usched *s, struct ustack *u)
 		uproc__leave_stack(p, u);
 	uproc__take_left(p);
 	__atomic_store_n(&p->p_ended, p->p_ended + 1, __ATOMIC_RELEASE);
-	/*
-	 * From its first handle on, a record keeps UPROC_MAIL_KNOWN. Without that bit
-	 * there is no handle of this thread, or of an earlier thread with this record.
-	 */
+	/* From its first handle on, a record keeps UPROC_MAIL_KNOWN. Without that bit
+	   there is no handle of this thread, or of an earlier thread with this record. */
 	if (mail == (UPROC_MAIL_UNJOINED | UPROC_MAIL_LIVE)) {
 		__atomic_store_n(&u->u_mail, 0, __ATOMIC_RELEASE);
 		uimage_record_free(&p->p_images, t);
@@ -249,10 +247,8 @@ static int await_change(struct uprocs *r, struct uproc_thread *t, void **value,
 	return rc < 0 ? rc : 0;
 }
 
-/*
- * Does uproc__await() for a driven processor. The processor runs on the calling native
- * thread meanwhile.
- */
+/* Does uproc__await() for a driven processor. The processor runs on the calling native
+   thread meanwhile. */
 static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t deadline)
 {
 	struct uproc *p = uproc_at(r, 0);

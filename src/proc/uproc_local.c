@@ -98,10 +98,8 @@ static bool is_local(const struct uproc_locals *l, uintptr_t word)
 	return false;
 }
 
-/*
- * The stack of `u' is unshared, and grows down. u_fp and u_bp hold two registers that the
- * switch does not save in the frames.
- */
+/* The stack of `u' is unshared, and grows down. u_fp and u_bp hold two registers that the
+   switch does not save in the frames. */
 UNCHECKED bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack *u)
 {
 	const uintptr_t *word = (const uintptr_t *)(const void *)usched__top(u);

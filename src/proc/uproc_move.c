@@ -38,10 +38,8 @@ static uint64_t asking_bit(const struct uproc *p)
 	return (uint64_t)1 << uproc__index(p) % ASKING_BITS;
 }
 
-/*
- * Returns how many threads in the queue of `p' might move. The number is an estimate,
- * since the counters are read one after the other.
- */
+/* Returns how many threads in the queue of `p' might move. The number is an estimate,
+   since the counters are read one after the other. */
 static uint32_t movable(const struct uproc *p)
 {
 	size_t queued = GET(p->p_tail) - GET(p->p_head);
@@ -143,10 +141,8 @@ static bool yields(const struct uproc *p)
 	return self && &p->p_queue[(p->p_tail - 1) & p->p_mask]->th_stack == self;
 }
 
-/*
- * Returns whether `t' may leave, and if so marks `t' by MOVED (step 5). If `as_new' is
- * true, only a new thread may leave; otherwise only a thread that has run.
- */
+/* Returns whether `t' may leave, and if so marks `t' by MOVED (step 5). If `as_new' is
+   true, only a new thread may leave; otherwise only a thread that has run. */
 static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 		   struct uproc_locals *l)
 {
@@ -179,10 +175,8 @@ static void push_moving(struct uproc *p, struct uproc *q, struct uproc_thread *t
 	uproc__push_inbox(q, t);
 }
 
-/*
- * Gives new threads to `q', at most `most' of them. They come from the newer end of the
- * queue, so that threads which were started in a row stay together. Returns how many.
- */
+/* Gives new threads to `q', at most `most' of them. They come from the newer end of the
+   queue, so that threads which were started in a row stay together. Returns how many. */
 static uint32_t give_new(struct uproc *p, struct uproc *q, uint32_t most)
 {
 	bool last_stays = yields(p);
@@ -361,10 +355,8 @@ bool uproc__follow(struct uproc *p, struct uproc_thread *t, struct uproc *q)
 
 /* ---- Stacks ---- */
 
-/*
- * Late mail finds the processor of an ended thread through u_stack. The stack may leave
- * with the next thread, so u_stack becomes s_native, and the mail still comes here.
- */
+/* Late mail finds the processor of an ended thread through u_stack. The stack may leave
+   with the next thread, so u_stack becomes s_native, and the mail still comes here. */
 void uproc__leave_stack(struct uproc *p, struct ustack *u)
 {
 	struct usched_stack *k = u->u_stack;

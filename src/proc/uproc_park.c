@@ -213,10 +213,8 @@ bool uproc__detect_end(struct uprocs *r)
 	return quiet;
 }
 
-/*
- * Makes the waiting native threads call uproc__detect_end(). A processor does not call
- * that function itself, since the stack of a thread may have no room for a report.
- */
+/* Makes the waiting native threads call uproc__detect_end(). A processor does not call
+   that function itself, since the stack of a thread may have no room for a report. */
 static void suggest_end(struct uprocs *r)
 {
 	lock(&r->r_lock);

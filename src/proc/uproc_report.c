@@ -229,10 +229,8 @@ static void mail_joiner(void *record, void *arg)
 	}
 }
 
-/*
- * Threads that join are told before native threads. The threads can then go on, and
- * perhaps bring about what the native threads wait for.
- */
+/* Threads that join are told before native threads. The threads can then go on, and
+   perhaps bring about what the native threads wait for. */
 bool uproc__report_stuck(struct uprocs *r)
 {
 	struct report report = { .rp_procs = r };

@@ -165,10 +165,8 @@ void uproc__push_inbox(struct uproc *p, struct uproc_thread *t)
 		uproc__unpark(p);
 }
 
-/*
- * Only `p' makes itself the owner of a thread. So if `t' is live, and is then seen to
- * have the owner `p', it still belongs to `p' afterwards.
- */
+/* Only `p' makes itself the owner of a thread. So if `t' is live, and is then seen to
+   have the owner `p', it still belongs to `p' afterwards. */
 bool uproc__has(const struct uproc *p, const struct uproc_thread *t)
 {
 	const struct ustack *u = &t->th_stack;

@@ -147,10 +147,8 @@ static struct usched *first_owner(struct uproc *p)
 	return p == uproc_self() ? &p->p_sched : &p->p_procs->r_moving->p_sched;
 }
 
-/*
- * Tells hooks that there is a new thread. Meanwhile u_pc is the place of creation, since
- * the thread has no place yet at which to go on.
- */
+/* Tells hooks that there is a new thread. Meanwhile u_pc is the place of creation, since
+   the thread has no place yet at which to go on. */
 static void tell_created(struct uproc_thread *t, const void *where)
 {
 	struct usched *here = usched__here();
@@ -163,10 +161,8 @@ static void tell_created(struct uproc_thread *t, const void *where)
 	usched__tell(here, USCHED_CREATES, &t->th_stack, here->s_current);
 }
 
-/*
- * Fills the y_room bytes of a new record from `from'. If `from' is NULL, copies the
- * bytes of the starting thread, or stores zeros if no thread of `r' starts `t'.
- */
+/* Fills the y_room bytes of a new record from `from'. If `from' is NULL, copies the
+   bytes of the starting thread, or stores zeros if no thread of `r' starts `t'. */
 static void fill_room(const struct uprocs *r, struct uproc_thread *t, const void *from)
 {
 	struct uproc *self = uproc_self();

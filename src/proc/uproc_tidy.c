@@ -87,10 +87,8 @@ static int drop_stack(void *low, size_t size, void *arg)
 	return *left > 0;
 }
 
-/*
- * Makes a step. Returns whether more steps are needed. Pages that have gone back
- * already, and were not used since, cost hardly any time.
- */
+/* Makes a step. Returns whether more steps are needed. Pages that have gone back
+   already, and were not used since, cost hardly any time. */
 static bool tidy_step(struct uproc *p)
 {
 	size_t left = STACK_STEP;

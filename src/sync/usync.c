@@ -131,10 +131,8 @@ static void tell_rwlock(const struct uwaiter *w, struct ustack_why *why)
 			 (unsigned long)readers);
 }
 
-/*
- * Gives `l', if possible, to the first writer, or to the readers before the first writer.
- * Returns the queue of these waiters, for finish_all().
- */
+/* Gives `l', if possible, to the first writer, or to the readers before the first writer.
+   Returns the queue of these waiters, for finish_all(). */
 static struct uwait_queue admit(struct usync_rwlock *l)
 {
 	struct uwait_queue admitted = { NULL, NULL };

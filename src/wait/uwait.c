@@ -319,10 +319,8 @@ static struct usched_spell *spell_now(void)
 	return l;
 }
 
-/*
- * Looks at the clock. Returns the ns since the last look in this spell; 0: this is the
- * first look; BUDGET_SPELL_OVER: the thread has to yield.
- */
+/* Looks at the clock. Returns the ns since the last look in this spell; 0: this is the
+   first look; BUDGET_SPELL_OVER: the thread has to yield. */
 static int32_t look_at_clock(struct usched_spell *l)
 {
 	int64_t now = uevents_now(), gap = l->sp_since ? now - l->sp_looked : 0;
@@ -584,10 +582,8 @@ static void arm(struct uwaiter *w)
 	e->e_arm(e, x, expired);
 }
 
-/*
- * Called before a block. If w_counts, arms the timer, and counts the wait
- * (uevents_count()). If a scope of `w' has ended, ends the wait.
- */
+/* Called before a block. If w_counts, arms the timer, and counts the wait
+   (uevents_count()). If a scope of `w' has ended, ends the wait. */
 APART void uwait__expect(struct uwaiter *w)
 {
 	if (w->w_counts) {

@@ -46,10 +46,8 @@ int uwait__end_of(const struct uwaiter *w)
 	return rc;
 }
 
-/*
- * Called before a wait if `w' was cancelled or is in scopes. Returns the error of the
- * wait; 0: the wait may begin, and the deadline of a scope may now be in w_deadline.
- */
+/* Called before a wait if `w' was cancelled or is in scopes. Returns the error of the
+   wait; 0: the wait may begin, and the deadline of a scope may now be in w_deadline. */
 int uwait__look_around(struct uwaiter *w)
 {
 	int rc = uwait__end_of(w);
