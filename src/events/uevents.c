@@ -28,6 +28,9 @@
  * timers still work: sleeps wait for the condition ve_bell, and each uevents_add() tries
  * again to open the poller. The poller is opened under ve_lock, and stays open.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* F_DUPFD_CLOEXEC, syscall() */
+#endif
 #include "../../uevents.h"
 
 #include <fcntl.h>

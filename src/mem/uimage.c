@@ -12,6 +12,9 @@
  * are aligned for huge pages and ask for huge pages: with small pages, a program that
  * runs a million threads in turn would miss the TLB at each thread.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* MAP_ANONYMOUS, madvise() */
+#endif
 #include <errno.h>
 
 #include "../core/direction.h"

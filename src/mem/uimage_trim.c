@@ -18,6 +18,9 @@
  * handle that is used too late. An arena with holes has no huge pages, since khugepaged
  * would fill the holes.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* madvise() */
+#endif
 #include "image.h"
 #include "../base/lock.h"
 

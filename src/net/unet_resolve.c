@@ -3,6 +3,9 @@
  * unet_resolve.c: looks names up, by getaddrinfo() on a native thread of the pool. The
  * job has the names, and room for the addresses that are found.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* getaddrinfo() */
+#endif
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>

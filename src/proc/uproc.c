@@ -7,6 +7,9 @@
  *
  * list_lock of uprocs.c is taken before r_lock, and r_lock before p_lock.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
 #include <stdlib.h>
 
 #include "policy.h"

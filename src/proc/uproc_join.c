@@ -26,6 +26,9 @@
  *    event or a native thread has announced a wake. uprocs_hold() announces a wake, and
  *    so does a join (not a destroy) with a deadline.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
 #include "../base/cancel.h"
 #include "proc.h"
 #include "../base/sim.h"

@@ -18,6 +18,9 @@
  * until a look for events, since the end of the thread still runs on the stack. Then the
  * stack is in p_returned of its home.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
 #include "policy.h"
 #include "proc.h"
 #include "../base/when.h"

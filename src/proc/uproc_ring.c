@@ -8,6 +8,9 @@
  * A ring has room for all threads of its processor, so making a thread runnable cannot
  * fail. The room is made when a thread is started.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* O_NOFOLLOW */
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -18,6 +18,9 @@
  *	p_period    the end of the processor's period
  *	r_period    the end of the pool's period, for the first processor to see
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
 #include "proc.h"
 #include "../base/when.h"
 

@@ -5,6 +5,9 @@
  * wn_granted or, if wn_polls is set, sleeps in the poller of wn_events. A granter sets
  * w_state to WAIT_IDLE under wn_lock, and wakes the thread.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* pthread_condattr_setclock() */
+#endif
 #include <stdlib.h>
 
 #include "../base/cancel.h"
