@@ -11,8 +11,8 @@
  *
  *	uposix__new_block()     makes a block, or takes one that an ended thread has left
  *	uposix__enter_block()   is called when the thread begins
- *	turn()                  is the hook. Without a thread that has a block, the native
- *	                        thread's block is set
+ *	turn()                  is the hook. While a processor has nothing to run, the
+ *	                        last thread's block stays set
  *	uposix__leave_block()   is called when the thread ends
  *
  * usched's own thread-local variables are in each block at the same offset, so code that
@@ -47,6 +47,7 @@ enum {
 	KEYS      = 32,                 /* keys in the first level of pthread's table */
 	RESOLVER  = 568,                /* bytes of struct __res_state */
 	NO_CPU    = -2,                 /* rseq's cpu_id if the area is not registered */
+	RSEQ_SIZE = 32, RSEQ_UNREGISTER = 1, RSEQ_SIGNATURE = 0x53053053, /* libc's */
 	SEGMENTS  = 256,
 	POOLED    = 1024,               /* the most blocks that wait for a thread */
 	LINE      = 64,                 /* bytes: the least alignment of a block */
@@ -77,9 +78,10 @@ static void (*call_destructors)(void);  /* of the variables in the caller's bloc
 /* The block of the native thread that runs this block's thread. */
 static __thread char *native __attribute__((tls_model("initial-exec")));
 
-/* Static TLS of objects that were loaded before the first thread. Constant after the
-   first look. */
+/* Static TLS of objects that were loaded before the first thread, and stay loaded.
+   Constant after the first look. */
 static struct segment {
+	const char *sg_name;            /* of the object's file */
 	ptrdiff_t   sg_at;              /* from the thread pointer */
 	const char *sg_image;
 	size_t      sg_filled, sg_size;
@@ -88,10 +90,12 @@ static size_t segments_used;
 static bool once;                       /* no block is used again, since some object has
 					   other TLS; atomic */
 
-/* Blocks that ended threads have left. A block's first word is the next one's address. */
+/* Blocks that ended threads have left. A block's first word is the next one's address.
+   The lock, taken after uposix__lock, also protects p_block of all records. */
 static struct uwait_lock pool_lock;
 static char *pool;
 static size_t pooled;
+static unsigned fills;                  /* calls of uposix__fill_blocks() */
 
 /* The hook of a processor. */
 struct turns {
@@ -141,18 +145,14 @@ static bool is_right(char *self, const char *robust)
 	    && *words(self + facts.f_specific) == self + facts.f_specific - KEYS * 16;
 }
 
-/* Finds the resolver's state. In all threads but main() it is in struct pthread. */
-static bool find_resolver(char *self)
+/* Finds the resolver's state, which is in struct pthread in all threads but main().
+   Called on processors, where dlsym() might wait for a thread of the processor. */
+static void find_resolver(char *self)
 {
-	char *resp = dlsym(RTLD_DEFAULT, "__resp");
+	size_t at = (size_t)((char *)*words(self + facts.f_resp) - self);
 
-	if (!resp)
-		return false;
-	facts.f_resp = resp - self;
-	facts.f_res = (size_t)((char *)*words(resp) - self);
-	if (facts.f_res > facts.f_pthread - RESOLVER)
-		facts.f_res = 0;
-	return true;
+	if (at <= facts.f_pthread - RESOLVER)
+		__atomic_store_n(&facts.f_res, at, __ATOMIC_RELAXED);
 }
 
 /* Sets the pointer at `to' to a function of libc. Returns false if there is none. */
@@ -185,7 +185,7 @@ const char *uposix__probe_blocks(void)
 {
 	const uint32_t *size = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
 	const ptrdiff_t *rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
-	char *self, *robust = NULL;
+	char *self, *robust = NULL, *resp = dlsym(RTLD_DEFAULT, "__resp");
 	size_t length = 0;
 
 	if (!uposix__is_loaded)
@@ -193,13 +193,14 @@ const char *uposix__probe_blocks(void)
 	if (!(getauxval(AT_HWCAP2) & FSGSBASE))
 		return "the processor or the kernel has no FSGSBASE";
 	self = here();
-	if (!size || !find_functions() || !find_resolver(self)
+	if (!size || !resp || !find_functions()
 	    || !find_member("_thread_db_pthread_tid", &facts.f_tid)
 	    || !find_member("_thread_db_pthread_list", &facts.f_list)
 	    || !find_member("_thread_db_pthread_specific", &facts.f_specific)
 	    || syscall(SYS_get_robust_list, 0, &robust, &length))
 		return "libc does not tell how its threads are made";
 	facts.f_pthread = *size;
+	facts.f_resp = resp - self;
 	facts.f_robust = (size_t)(robust - self);
 	facts.f_rseq = rseq ? *rseq : 0;
 	facts.f_current = (char *)&usched__current - self;
@@ -218,7 +219,7 @@ void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 {
 	const char *data = info->dlpi_tls_data;
 	struct segment s = {
-		.sg_at = data - here(),
+		.sg_name = info->dlpi_name, .sg_at = data - here(),
 		.sg_image = (const char *)info->dlpi_addr + h->p_vaddr,
 		.sg_filled = h->p_filesz, .sg_size = h->p_memsz,
 	};
@@ -231,6 +232,14 @@ void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 		__atomic_store_n(&once, true, __ATOMIC_RELAXED);
 	else if (owner == UPOSIX_OTHER)
 		segments[segments_used++] = s;
+}
+
+void uposix__keep_segments(void)
+{
+	for (size_t i = 0; i < segments_used; i++)
+		if (*segments[i].sg_name)
+			dlopen(segments[i].sg_name,
+			       RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* ---- Blocks ---- */
@@ -302,18 +311,19 @@ static void *take_over(void *block)
 	return NULL;
 }
 
+/* A block that no thread has had has no state of libc's. */
 static void free_block(char *block)
 {
+	bool began = *words(block + facts.f_resp) == block + facts.f_res;
 	pthread_t t;
 
-	if (pthread_create(&t, NULL, take_over, block) == 0)
+	if (began && pthread_create(&t, NULL, take_over, block) == 0)
 		pthread_join(t, NULL);
 	deallocate(block, false);
 	free(block - before_pthread());
 }
 
-/* Puts the block of an ended thread into the pool, or frees the block. The caller runs on
-   the native thread's block. */
+/* Puts the block of an ended thread into the pool, or frees the block. */
 static void put_block(char *block)
 {
 	bool kept = false;
@@ -334,23 +344,43 @@ int uposix__new_block(struct uposix_thread *p)
 {
 	if (!uposix__blocks)
 		return 0;
-	uwait_lock(&pool_lock);
-	p->p_block = pool;
-	if (pool) {
-		pool = *words(pool);
-		pooled--;
+	for (;;) {
+		char *made = NULL;
+		unsigned before;
+
+		uwait_lock(&pool_lock);
+		before = fills;
+		p->p_block = pool;
+		if (pool) {
+			pool = *words(pool);
+			pooled--;
+		}
+		uwait_unlock(&pool_lock);
+		if (p->p_block)
+			return 0;
+		made = make_block();
+		if (!made)
+			return -ENOMEM;
+		uwait_lock(&pool_lock);
+		if (fills == before)
+			p->p_block = made;
+		uwait_unlock(&pool_lock);
+		if (p->p_block)
+			return 0;
+		free_block(made);               /* an object was loaded meanwhile */
 	}
-	uwait_unlock(&pool_lock);
-	if (!p->p_block)
-		p->p_block = make_block();
-	return p->p_block ? 0 : -ENOMEM;
 }
 
 void uposix__drop_block(struct uposix_thread *p)
 {
-	if (p->p_block)
-		put_block(p->p_block);
+	char *block;
+
+	uwait_lock(&pool_lock);
+	block = p->p_block;
 	p->p_block = NULL;
+	uwait_unlock(&pool_lock);
+	if (block)
+		put_block(block);
 }
 
 /* ---- libc's internal signals ---- */
@@ -463,6 +493,7 @@ void uposix__leave_block(struct uposix_thread *me)
 {
 	struct turns *t = turns_here();
 
+	call_destructors();             /* keys' destructors may have added some */
 	renew(me->p_block);
 	me->p_inside = false;
 	turn_to(t, t->tn_native);
@@ -489,6 +520,12 @@ int uposix__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mute
 
 /* ---- Objects that are loaded late ---- */
 
+static void fill_one(char *to, const char *image, const ElfW(Phdr) *h)
+{
+	memcpy(to, image, h->p_filesz);
+	memset(to + h->p_filesz, 0, h->p_memsz - h->p_filesz);
+}
+
 /* Gives the static TLS of an object its initial values in all blocks but those of native
    threads. Called before the object's constructors run. */
 void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
@@ -500,12 +537,14 @@ void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 	if (!is_static(data))           /* each block gets its own when asked */
 		return;
 	uwait_lock(&uposix__lock);
+	uwait_lock(&pool_lock);
+	fills++;
 	for (struct uposix_thread *p = uposix__all; p; p = p->p_next)
-		if (p->p_block) {
-			memcpy(p->p_block + at, image, h->p_filesz);
-			memset(p->p_block + at + h->p_filesz, 0,
-			       h->p_memsz - h->p_filesz);
-		}
+		if (p->p_block)
+			fill_one(p->p_block + at, image, h);
+	for (char *block = pool; block; block = *words(block))
+		fill_one(block + at, image, h);
+	uwait_unlock(&pool_lock);
 	uwait_unlock(&uposix__lock);
 }
 
@@ -532,8 +571,13 @@ static void blocks_forked(void)
 {
 	pool = NULL;
 	pooled = 0;
-	if (native)
-		native = here();
+	if (!native || native == here())
+		return;
+	/* libc uses the native thread's stack again, where the kernel writes cpu_id. */
+	if (facts.f_rseq)
+		syscall(SYS_rseq, native + facts.f_rseq, RSEQ_SIZE, RSEQ_UNREGISTER,
+			RSEQ_SIGNATURE);
+	native = here();
 }
 
 UPOSIX_AT_FORK(UPOSIX_BLOCKS, hold_pool, blocks_forked)
@@ -581,6 +625,10 @@ void uposix__end_variables(void)
 void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 {
 	(void)info, (void)h;
+}
+
+void uposix__keep_segments(void)
+{
 }
 
 int uposix__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mutex)

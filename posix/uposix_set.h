@@ -504,6 +504,10 @@ enum uposix_owner { UPOSIX_OURS, UPOSIX_LIBC, UPOSIX_LINKER, UPOSIX_OTHER };
 void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			  enum uposix_owner owner, bool late);
 
+/* Keeps the objects from being unloaded whose variables get initial values. Called once,
+   after the first look. */
+void uposix__keep_segments(void);
+
 /* Gives the variables of an object that was loaded late initial values in all blocks.
    Called before the object's constructors run. */
 void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h);

@@ -71,6 +71,8 @@ static unsigned long long seen;         /* count of objects loaded up to the las
 static const void *known[OBJECTS];
 static size_t known_used;
 static const char *no_blocks;           /* why threads cannot have blocks, or NULL */
+static bool wants;                      /* variables of some object are to be the
+					   thread's own */
 static char wanting[NAMES];             /* names of objects whose variables are to be the
 					   thread's own */
 static size_t at_start;                 /* count of objects loaded at the start */
@@ -102,8 +104,9 @@ static bool is_known(const void *object)
 	for (size_t i = 0; i < known_used; i++)
 		if (known[i] == object)
 			return true;
-	if (known_used < OBJECTS)
-		known[known_used++] = object;
+	if (known_used == OBJECTS)
+		return seen != 0;
+	known[known_used++] = object;
 	return false;
 }
 
@@ -168,7 +171,8 @@ static void tell_shared(const ElfW(Phdr) *h, const char *name, const char *why)
 	uposix__tell("%s has %lu bytes of thread-local variables, which the threads of a"
 		     " processor share%s%s. %s", name, (unsigned long)h->p_memsz,
 		     why ? ", and cannot be exchanged: " : "", why ? why : "",
-		     why ? "A value that is kept there over a wait is lost: run it"
+		     !no_blocks ? "If it fails, try usched-run --tls own"
+		     : why ? "A value that is kept there over a wait is lost: run it"
 		     " natively" : "If it fails, try usched-run --tls exchange");
 }
 
@@ -176,6 +180,7 @@ static void add_wanting(const char *name)
 {
 	size_t length = strlen(wanting), more = strlen(name);
 
+	wants = true;
 	if (length + more + 3 > sizeof wanting)
 		return;
 	if (length) {
@@ -235,8 +240,10 @@ static void decide(void)
 			     " of their own: %s", no_blocks);
 		refuse();
 	}
-	uposix__blocks = !no_blocks && (mode == UPOSIX_OWN || *wanting);
-	if (uposix__blocks && *wanting)
+	uposix__blocks = !no_blocks && (mode == UPOSIX_OWN || wants);
+	if (uposix__blocks)
+		uposix__keep_segments();
+	if (uposix__blocks && wants)
 		uposix__tell("threads have thread-local variables of their own: %s",
 			     wanting);
 }
@@ -304,7 +311,8 @@ static void look(void)
 int uposix__look_at_objects(void)
 {
 	uwait_lock(&looking);
-	if (!inherited)
+	/* With blocks, only a load is the time to look at what is loaded. */
+	if (!inherited && !(seen && uposix__blocks))
 		look();
 	uwait_unlock(&looking);
 	return __atomic_load_n(&refused_some, __ATOMIC_RELAXED);

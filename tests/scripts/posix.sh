@@ -853,7 +853,7 @@ build lives -ldl <<'END'
 #include <netdb.h>
 #include <resolv.h>
 
-enum { THREADS = 40 };
+enum { THREADS = 40, FIRST = 60 };      /* more, whose blocks are left at the load */
 
 static __thread sem_t own;
 static sem_t *given[THREADS];
@@ -864,6 +864,13 @@ static void check(int right)
 {
 	if (!right)
 		__atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+}
+
+static void *begin(void *arg)
+{
+	usleep(20000);
+	check(!where || *where() == 1);
+	return arg;
 }
 
 static void *run(void *arg)
@@ -893,10 +900,14 @@ static void *run(void *arg)
 
 int main(int argc, char **argv)
 {
-	pthread_t t[THREADS];
+	pthread_t t[FIRST];
 	void *object;
 
 	(void)argc;
+	for (size_t i = 0; i < FIRST; i++)
+		t[i] = start(begin, NULL);
+	for (size_t i = 0; i < FIRST; i++)
+		join(t[i]);
 	for (int round = 0; round < 2; round++) {
 		ready = 0;
 		for (size_t i = 0; i < THREADS; i++)
@@ -906,6 +917,7 @@ int main(int argc, char **argv)
 		object = dlopen(argv[1], RTLD_NOW);
 		if (object)
 			where = (int *(*)(void))dlsym(object, "where");
+		join(start(begin, NULL));
 		for (size_t i = 0; i < THREADS; i++)
 			sem_post(given[i]);
 		for (size_t i = 0; i < THREADS; i++)
