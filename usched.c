@@ -108,7 +108,7 @@ enum {
 	RESERVE_MORE = 128,             /* bytes: calls that block may have deeper frames
 					   than ustack_reserve() */
 #ifdef __OPTIMIZE__
-	RESERVE_LESS = 32,              /* the same for usched__reserve() */
+	RESERVE_LESS = ARCH_BLOCKS,     /* the same for usched__reserve() */
 #else
 	RESERVE_LESS = 512,
 #endif

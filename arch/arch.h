@@ -174,6 +174,14 @@ ARCH_PRIVATE extern const int usched__return_at;
 /* The most bytes from a top to the frame of the caller of usched__switch(). */
 ARCH_PRIVATE extern const unsigned usched__frame;
 
+/* Bytes that a small function of the library, which blocks, needs beyond usched__frame.
+   Where it has the statement of uswitch.h, usched__frame is a bound of its own frame. */
+#if defined(__x86_64__) || defined(__aarch64__)
+enum { ARCH_BLOCKS = 32 };
+#else
+enum { ARCH_BLOCKS = 192 };
+#endif
+
 /* The fewest bytes of frames that a thread in a plain wait has. For the default of
    c_image. */
 ARCH_PRIVATE extern const unsigned usched__shallow;
