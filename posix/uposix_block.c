@@ -340,35 +340,47 @@ static void put_block(char *block)
 		free_block(block);
 }
 
+/* Gives `p' a block of the pool, if there is one, and returns whether there was. Sets
+   *seen to `fills'. */
+static bool take_pooled(struct uposix_thread *p, unsigned *seen)
+{
+	uwait_lock(&pool_lock);
+	*seen = fills;
+	p->p_block = pool;
+	if (pool) {
+		pool = *words(pool);
+		pooled--;
+	}
+	uwait_unlock(&pool_lock);
+	return p->p_block;
+}
+
+/* Gives `p' a block that was made. Returns false if an object was loaded meanwhile. */
+static bool take_made(struct uposix_thread *p, char *made, unsigned seen)
+{
+	uwait_lock(&pool_lock);
+	if (fills == seen)
+		p->p_block = made;
+	uwait_unlock(&pool_lock);
+	return p->p_block;
+}
+
 int uposix__new_block(struct uposix_thread *p)
 {
+	unsigned seen;
+	char *made;
+
 	if (!uposix__blocks)
 		return 0;
-	for (;;) {
-		char *made = NULL;
-		unsigned before;
-
-		uwait_lock(&pool_lock);
-		before = fills;
-		p->p_block = pool;
-		if (pool) {
-			pool = *words(pool);
-			pooled--;
-		}
-		uwait_unlock(&pool_lock);
-		if (p->p_block)
-			return 0;
+	while (!take_pooled(p, &seen)) {
 		made = make_block();
 		if (!made)
 			return -ENOMEM;
-		uwait_lock(&pool_lock);
-		if (fills == before)
-			p->p_block = made;
-		uwait_unlock(&pool_lock);
-		if (p->p_block)
-			return 0;
-		free_block(made);               /* an object was loaded meanwhile */
+		if (take_made(p, made, seen))
+			break;
+		free_block(made);
 	}
+	return 0;
 }
 
 void uposix__drop_block(struct uposix_thread *p)
@@ -443,9 +455,8 @@ static void turn(struct usched_hook *h, enum usched_event event, struct ustack *
 	struct turns *t = (struct turns *)h;
 	struct uposix_thread *p;
 
-	if (event == USCHED_HANDS_OVER)
-		u = other;
-	else if (event != USCHED_RUNS)
+	u = uposix__next_of(event, u, other);
+	if (!u)
 		return;
 	p = uposix__record_of(u);
 	turn_to(t, p && p->p_inside ? p->p_block : t->tn_native);
@@ -453,11 +464,7 @@ static void turn(struct usched_hook *h, enum usched_event event, struct ustack *
 
 static struct turns *turns_here(void)
 {
-	struct usched_hook *h = usched__current->s_hook;
-
-	while (h && h->ho_event != turn)
-		h = h->ho_next;
-	return (struct turns *)h;
+	return (struct turns *)uposix__hook_here(turn);
 }
 
 static struct turns *new_turns(void)

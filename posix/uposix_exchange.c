@@ -210,9 +210,8 @@ static void exchange(struct usched_hook *h, enum usched_event event, struct usta
 	struct blocks *b = (struct blocks *)h;
 	struct uposix_thread *p;
 
-	if (event == USCHED_HANDS_OVER)
-		u = other;
-	else if (event != USCHED_RUNS)
+	u = uposix__next_of(event, u, other);
+	if (!u)
 		return;
 	p = uposix__record_of(u);
 	if (p && p == b->b_owner)
@@ -229,11 +228,7 @@ static void exchange(struct usched_hook *h, enum usched_event event, struct usta
 
 static struct blocks *blocks_here(void)
 {
-	struct usched_hook *h = usched__current->s_hook;
-
-	while (h && h->ho_event != exchange)
-		h = h->ho_next;
-	return (struct blocks *)h;
+	return (struct blocks *)uposix__hook_here(exchange);
 }
 
 /* Returns true if the object lies in an exchanged variable. */
