@@ -384,7 +384,8 @@ static void has_name(void **state)
 	assert_string_not_equal(name, "a name of 16 by");
 }
 
-static void *look_at_stack(void *unused)
+/* Looks for a stack of this size at least. */
+static void *look_at_stack(void *least)
 {
 	pthread_attr_t attr;
 	char here, *low;
@@ -392,9 +393,9 @@ static void *look_at_stack(void *unused)
 
 	ok(pthread_getattr_np(pthread_self(), &attr));
 	ok(pthread_attr_getstack(&attr, (void **)&low, &size));
-	assert_true(&here >= low && &here < low + size);
+	assert_true(&here >= low && &here < low + size && size >= (size_t)least);
 	ok(pthread_attr_destroy(&attr));
-	return unused;
+	return least;
 }
 
 static void *use_much(void *unused)
@@ -423,6 +424,9 @@ static void has_stack(void **state)
 		if (getenv("UPOSIX_SHARED") || (i && usual < 4 << 20))
 			break;
 		ok(pthread_create(&t, &attr, use_much, NULL));
+		ok(pthread_join(t, NULL));
+		ok(pthread_create(&t, &attr, look_at_stack,
+				  (void *)(i ? usual : 4 << 20)));
 		ok(pthread_join(t, NULL));
 	}
 	ok(pthread_attr_destroy(&attr));

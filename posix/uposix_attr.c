@@ -41,12 +41,17 @@ int uposix_pthread_getname_np(pthread_t thread, char *name, size_t size)
 	return 0;
 }
 
-/* The attributes contain a stack only after the thread has begun and got a stack. */
+/*
+ * The attributes contain a stack only after the thread has begun and got a stack. The
+ * library has the last bytes of the stack, and they count, as libc's do natively: so the
+ * size is at least what the program has asked for.
+ */
 int uposix_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
 	struct uposix_thread *p = uposix__thread(thread);
 	const struct usched_stack *k;
 	uint64_t old;
+	size_t page = (size_t)getpagesize(), size;
 	int rc;
 
 	if (!p)
@@ -58,8 +63,10 @@ int uposix_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 		return rc;
 	uposix__lock_record(p, &old);
 	k = p->p_thread && !p->p_ended ? p->p_thread->u_stack : NULL;
-	if (k && k->k_bottom)
-		rc = pthread_attr_setstack(attr, k->k_bottom - k->k_size, k->k_size);
+	if (k && k->k_bottom) {
+		size = (k->k_size + page - 1) & -page;
+		rc = pthread_attr_setstack(attr, k->k_bottom - k->k_size, size);
+	}
 	uposix__unlock_record(p, &old);
 	pthread_attr_setdetachstate(attr, p->p_state & UPOSIX_DETACHED
 				    ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
