@@ -2518,7 +2518,10 @@ static void *try_shared(void *kind)
 	SET(1);
 	ok(pthread_mutex_lock(&shared->m));
 	is(recursive_ ? 0 : EDEADLK, pthread_mutex_lock(&shared->m));
-	is(recursive_ ? 0 : EBUSY, pthread_mutex_trylock(&shared->m));
+	if (recursive_)
+		ok(pthread_mutex_trylock(&shared->m));
+	else                    /* natively EDEADLK if the mutex is robust */
+		assert_true(pthread_mutex_trylock(&shared->m) != 0);
 	shared->value++;
 	if (recursive_) {
 		ok(pthread_mutex_unlock(&shared->m));
@@ -2538,7 +2541,6 @@ static void *own_shared(void *kind)
 	UNTIL(GET() == 1);
 	nap(3);
 	is(0, shared->value);
-	is(EBUSY, pthread_mutex_destroy(&shared->m));
 	ok(pthread_mutex_unlock(&shared->m));
 	join(t);
 	is(1, shared->value);
@@ -2607,18 +2609,19 @@ static void shares_owned(void **state)
 
 	(void)state;
 	make_shared();
-	for (int i = 0; i < 6; i++) {
-		int *kind = &kinds[i < 4 ? i % 2 : 0];
+	for (int i = 0; i < 10; i++) {
+		int *kind = &kinds[i < 8 ? i % 2 : 0];
 
 		pthread_mutexattr_init(&attr);
 		ok(pthread_mutexattr_settype(&attr, *kind));
 		ok(pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
-		ok(pthread_mutexattr_setprotocol(&attr, i < 4 ? PTHREAD_PRIO_NONE
+		ok(pthread_mutexattr_setrobust(&attr, i >= 4 && i < 8));
+		ok(pthread_mutexattr_setprotocol(&attr, i < 8 ? PTHREAD_PRIO_NONE
 						 : PTHREAD_PRIO_INHERIT));
 		ok(pthread_mutex_init(&shared->m, &attr));
 		shared->value = 0;
 		SET(0);
-		if (i < 2 || i == 4)
+		if (i / 2 % 2 == 0 && i != 9)
 			own_shared(kind);
 		else
 			join(start(own_shared, kind));
@@ -2631,52 +2634,28 @@ static void shares_owned(void **state)
 	munmap(shared, sizeof *shared);
 }
 
-static void *try_robust(void *unused)
-{
-	is(ours() ? ENOTSUP : 0, pthread_mutex_trylock(&shared->m));
-	is(ours() ? EPERM : 0, pthread_mutex_unlock(&shared->m));
-	is(ours() ? ENOTSUP : 0, pthread_mutex_lock(&shared->m));
-	is(ours() ? EPERM : 0, pthread_mutex_unlock(&shared->m));
-	return unused;
-}
-
-static void shares_robust(void **state)
-{
-	pthread_mutexattr_t attr;
-
-	(void)state;
-	make_shared();
-	pthread_mutexattr_init(&attr);
-	ok(pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE));
-	ok(pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
-	ok(pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST));
-	ok(pthread_mutex_init(&shared->m, &attr));
-	join(start(try_robust, NULL));
-	ok(pthread_mutex_lock(&shared->m));
-	ok(pthread_mutex_unlock(&shared->m));
-	ok(pthread_mutex_destroy(&shared->m));
-	munmap(shared, sizeof *shared);
-}
-
-static void *take_robust(void *unused)
+/* Ends with the mutex, which is locked twice if it is recursive, or waits for ever. */
+static void *take_robust(void *waits)
 {
 	ok(pthread_mutex_lock(&shared->m));
-	return unused;
+	pthread_mutex_trylock(&shared->m);
+	shared->value++;
+	nap(waits ? 1000000 : 5);
+	return waits;
 }
 
-static void *find_robust(void *expected)
+static void *find_robust(void *unused)
 {
-	is(*(int *)expected, pthread_mutex_trylock(&shared->m));
-	return expected;
+	is(EBUSY, pthread_mutex_trylock(&shared->m));
+	is(EPERM, pthread_mutex_unlock(&shared->m));
+	return unused;
 }
 
 /* Another thread of the processor is not taken for the owner. */
 static void *inherit_robust(void *unused)
 {
-	int busy = EBUSY;
-
 	is(EOWNERDEAD, pthread_mutex_lock(&shared->m));
-	join(start(find_robust, &busy));
+	join(start(find_robust, NULL));
 	ok(pthread_mutex_consistent(&shared->m));
 	ok(pthread_mutex_unlock(&shared->m));
 	ok(pthread_mutex_lock(&shared->m));
@@ -2685,29 +2664,91 @@ static void *inherit_robust(void *unused)
 	return unused;
 }
 
-/* If a process ends while a thread has a robust mutex, the next lock tells so. */
+/* A thread ends with the mutex while its process goes on; a process is killed. */
+static void inherits_of_process(void)
+{
+	pid_t child = fork();
+	pthread_t t;
+
+	if (child == 0) {
+		alarm(100);
+		join(start(take_robust, NULL));
+		UNTIL(shared->value == 2);
+		take_robust(join(start(take_robust, &child)));
+	}
+	UNTIL(shared->value == 1);
+	join(start(inherit_robust, NULL));
+	shared->value = 2;
+	UNTIL(shared->value == 3);
+	t = start(inherit_robust, NULL);
+	nap(5);
+	ok(kill(child, SIGKILL));
+	join(t);
+	is(child, waitpid(child, NULL, 0));
+}
+
+static void *end_robust(void *at)
+{
+	nap(5);
+	ok(pthread_mutex_lock(&shared->m));
+	ok(pthread_cond_broadcast(at));
+	return NULL;
+}
+
+/* The thread that takes the mutex during the wait ends. */
+static void *await_robust(void *at)
+{
+	pthread_t t;
+	int rc;
+
+	ok(pthread_mutex_lock(&shared->m));
+	t = start(end_robust, at);
+	while ((rc = pthread_cond_wait(at, &shared->m)) == 0)
+		;
+	is(EOWNERDEAD, rc);
+	join(t);
+	ok(pthread_mutex_consistent(&shared->m));
+	ok(pthread_mutex_unlock(&shared->m));
+	return NULL;
+}
+
+/* If a thread or its process ends with a robust mutex, the next lock tells so. */
 static void inherits_robust(void **state)
 {
+	static pthread_cond_t own = PTHREAD_COND_INITIALIZER;
+	static const int kinds[] = { PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE,
+				     PTHREAD_MUTEX_ERRORCHECK };
 	pthread_mutexattr_t attr;
-	pid_t child;
+	pthread_t t;
 
 	(void)state;
 	make_shared();
-	pthread_mutexattr_init(&attr);
-	ok(pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
-	ok(pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST));
-	ok(pthread_mutex_init(&shared->m, &attr));
-	for (int i = 0; i < 3; i++) {
-		child = fork();
-		if (child == 0) {
-			alarm(100);
-			join(start(take_robust, NULL));
-			_exit(0);
-		}
-		is(0, status_of(child));
-		join(start(inherit_robust, NULL));
+	for (int i = 0; i < 6; i++) {
+		struct shared *old = shared;
+
+		make_shared();
+		munmap(old, sizeof *old);       /* no list has the old mutex */
+		pthread_mutexattr_init(&attr);
+		ok(pthread_mutexattr_settype(&attr, kinds[i / 2]));
+		ok(pthread_mutexattr_setpshared(&attr, i % 2));
+		ok(pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST));
+		ok(pthread_mutex_init(&shared->m, &attr));
+		if (i % 2)
+			inherits_of_process();
+		await_robust(&own);
+		join(start(await_robust, &own));
+		join(start(await_robust, &shared->c));
+		shared->value = 0;
+		t = start(take_robust, NULL);
+		UNTIL(shared->value == 1);
+		inherit_robust(NULL);           /* main() waits in the kernel */
+		join(t);
+		join(start(take_robust, NULL));
+		is(EOWNERDEAD, pthread_mutex_trylock(&shared->m));
+		ok(pthread_mutex_unlock(&shared->m));
+		is(ENOTRECOVERABLE, pthread_mutex_lock(&shared->m));
+		ok(pthread_mutex_destroy(&shared->m));
 	}
-	ok(pthread_mutex_destroy(&shared->m));
 	munmap(shared, sizeof *shared);
 }
 
@@ -2933,7 +2974,7 @@ int main(void)
 		CASE(reads_and_writes), CASE(rwlock_inits), CASE(semaphores),
 		CASE(interrupts_main), CASE(named_semaphore), CASE(barriers),
 		CASE(barrier_and_signal), CASE(joins_native), CASE(spins), CASE(sleeps),
-		CASE(shares), CASE(shares_kinds), CASE(shares_owned), CASE(shares_robust),
+		CASE(shares), CASE(shares_kinds), CASE(shares_owned),
 		CASE(inherits_robust),
 		CASE(shares_cancelled), CASE(shares_clock), CASE(forks),
 		CASE(forks_in_thread),

@@ -206,8 +206,7 @@ static void end(struct uposix_thread *p)
 		uposix__end_native();
 	}
 	uposix__end_signals(p);
-	if (p->p_held)
-		uposix__forget_held(p);
+	uposix__end_held(p, true);
 	uposix__disown();
 	uposix__set_me(NULL);
 	uwait_lock(&p->p_lock);

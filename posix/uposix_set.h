@@ -661,8 +661,11 @@ enum { UPOSIX_LOOK = 1000000 };         /* ns from one try to the next */
  */
 bool uposix__look_later(void);
 
-/* Calls for mutexes and conditions that processes share, except robust mutexes. */
-int uposix__shared_init(pthread_mutex_t *mutex, int kind);
+/*
+ * Calls for mutexes and conditions that processes share, and robust mutexes. Such a mutex
+ * may be used with a condition that processes do not share; then `cond' is NULL.
+ */
+int uposix__shared_init(pthread_mutex_t *mutex, int kind, int robust);
 int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time);
 int uposix__shared_trylock(pthread_mutex_t *mutex);
@@ -670,8 +673,11 @@ int uposix__shared_unlock(pthread_mutex_t *mutex);
 int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time);
 
-/* Frees the list of process-shared mutexes that `me' holds. */
-void uposix__forget_held(struct uposix_thread *me);
+/*
+ * Frees the list of these mutexes that `me', the calling thread, holds. If `me' dies, the
+ * next one to lock a robust mutex is told so.
+ */
+void uposix__end_held(struct uposix_thread *me, bool dies);
 
 /* ---- uposix_call.c ---- */
 

@@ -7,13 +7,16 @@
  * libc takes all threads of a processor for one thread. So recursive and error-checking
  * mutexes, which know their owner, are locked here: the word of the lock is 0 if the
  * mutex is free, 1 if the mutex is locked, and 2 if there are also waiters in the kernel;
- * __owner is a number that no native thread of any process has. Each thread has a list of
- * the mutexes of these kinds that it holds. If such a mutex is robust or has a priority
- * protocol, it is refused. Mutexes that are initialised here have no priority protocol.
+ * __owner is a number that no native thread of any process has.
  *
- * A robust mutex of the usual kind is libc's. Its owner is the native thread, whose list
- * the kernel walks when the process dies. So libc is called on the native thread's block.
- * If a thread ends with such a mutex, the mutex stays locked until the process ends.
+ * The owner of a robust mutex is the native thread, whose list the kernel walks when the
+ * process dies. So libc locks the mutex once, on the native thread's block. If a thread
+ * ends with such a mutex, die() does what the kernel does at the end of a native thread.
+ * Robust mutexes of one process are the same.
+ *
+ * Each thread has a list of the mutexes of these kinds that it holds, and stays on its
+ * native thread until the list is empty. If such a mutex has a priority protocol, it is
+ * refused. Mutexes that are initialised here have no priority protocol.
  *
  * Threads try queues and semaphores of System V in the same way.
  */
@@ -25,6 +28,7 @@
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 enum {                                  /* bits of __kind */
 	KINDS  = 3,
@@ -41,12 +45,18 @@ struct uposix_held {
 	uint32_t            h_count;
 };
 
-/* Returns true if a mutex of this kind knows its owner. */
-static bool is_checked(const pthread_mutex_t *mutex)
+static bool is_robust(const pthread_mutex_t *mutex)
+{
+	return mutex->__data.__kind & ROBUST;
+}
+
+/* Returns true if a thread that holds the mutex has an entry for it in its list. */
+static bool is_listed(const pthread_mutex_t *mutex)
 {
 	int kind = mutex->__data.__kind & KINDS;
 
-	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
+	return is_robust(mutex) || kind == PTHREAD_MUTEX_RECURSIVE
+		|| kind == PTHREAD_MUTEX_ERRORCHECK;
 }
 
 /*
@@ -55,17 +65,15 @@ static bool is_checked(const pthread_mutex_t *mutex)
  */
 static bool is_refused(const pthread_mutex_t *mutex)
 {
-	int kind = mutex->__data.__kind;
-
-	if (!(kind & (ROBUST | OTHERS) && is_checked(mutex)))
+	if (!(mutex->__data.__kind & OTHERS && is_listed(mutex)))
 		return false;
-	UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): one of several processes, and robust"
-			 " or with a protocol: ENOTSUP", (const void *)mutex);
+	UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): with a priority protocol, and robust or"
+			 " with an owner: ENOTSUP", (const void *)mutex);
 	return true;
 }
 
 /* Initialises a mutex without a priority protocol, even if the attributes have one. */
-int uposix__shared_init(pthread_mutex_t *mutex, int kind)
+int uposix__shared_init(pthread_mutex_t *mutex, int kind, int robust)
 {
 	pthread_mutexattr_t attr;
 	int rc = pthread_mutexattr_init(&attr);
@@ -74,6 +82,7 @@ int uposix__shared_init(pthread_mutex_t *mutex, int kind)
 		return rc;
 	pthread_mutexattr_settype(&attr, kind);
 	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, robust);
 	rc = pthread_mutex_init(mutex, &attr);
 	pthread_mutexattr_destroy(&attr);
 	return rc;
@@ -90,6 +99,23 @@ static struct uposix_held **find(struct uposix_thread *me, const pthread_mutex_t
 	while (*at && (*at)->h_mutex != mutex)
 		at = &(*at)->h_next;
 	return at;
+}
+
+static void enter(struct uposix_thread *me, struct uposix_held *h)
+{
+	h->h_next = me->p_held;
+	me->p_held = h;
+	ustack_stay(1);
+}
+
+/* Takes the entry *at out of the list. */
+static struct uposix_held *take_out(struct uposix_thread *me, struct uposix_held **at)
+{
+	struct uposix_held *h = *at;
+
+	*at = h->h_next;
+	ustack_stay(me->p_held != NULL);
+	return h;
 }
 
 int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
@@ -112,11 +138,18 @@ static int try_other(void *mutex)
 	return uposix__on_native(pthread_mutex_trylock, mutex);
 }
 
-static int try_checked(void *place)
+/*
+ * Tries a mutex that the calling thread does not hold. libc is not called if another
+ * thread of the native thread is the owner.
+ */
+static int try_listed(void *place)
 {
 	pthread_mutex_t *mutex = place;
 	int vacant = 0;
 
+	if (is_robust(mutex))
+		return (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED)
+			& FUTEX_TID_MASK) == gettid() ? EBUSY : try_other(mutex);
 	if (!__atomic_compare_exchange_n(&mutex->__data.__lock, &vacant, 1, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return EBUSY;
@@ -126,11 +159,23 @@ static int try_checked(void *place)
 	return 0;
 }
 
-static int lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
-			clockid_t clock, const struct timespec *time)
+/* Waits for the mutex, and then enters `h' into the list. After an error frees `h'. */
+static int take(struct uposix_thread *me, struct uposix_held *h, clockid_t clock,
+		const struct timespec *time)
+{
+	int rc = uposix__poll(try_listed, h->h_mutex, clock, time);
+
+	if (rc == 0 || rc == EOWNERDEAD)
+		enter(me, h);
+	else
+		free(h);
+	return rc;
+}
+
+static int lock_listed(struct uposix_thread *me, pthread_mutex_t *mutex,
+		       clockid_t clock, const struct timespec *time)
 {
 	struct uposix_held *h = *find(me, mutex);
-	int rc;
 
 	if (h) {
 		if ((mutex->__data.__kind & KINDS) != PTHREAD_MUTEX_RECURSIVE)
@@ -143,14 +188,8 @@ static int lock_checked(struct uposix_thread *me, pthread_mutex_t *mutex,
 	h = malloc(sizeof *h);
 	if (!h)
 		return EAGAIN;
-	rc = uposix__poll(try_checked, mutex, clock, time);
-	if (rc) {
-		free(h);
-		return rc;
-	}
-	*h = (struct uposix_held){ me->p_held, mutex, 1 };
-	me->p_held = h;
-	return 0;
+	*h = (struct uposix_held){ .h_mutex = mutex, .h_count = 1 };
+	return take(me, h, clock, time);
 }
 
 int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
@@ -164,7 +203,7 @@ int uposix__shared_lock(pthread_mutex_t *mutex, clockid_t clock,
 			: pthread_mutex_clocklock(mutex, clock, time);
 	if (is_refused(mutex))
 		return ENOTSUP;
-	return is_checked(mutex) ? lock_checked(me, mutex, clock, time)
+	return is_listed(mutex) ? lock_listed(me, mutex, clock, time)
 		: uposix__poll(try_other, mutex, clock, time);
 }
 
@@ -176,14 +215,18 @@ int uposix__shared_trylock(pthread_mutex_t *mutex)
 
 	if (me && is_refused(mutex))
 		return ENOTSUP;
-	if (!me || !is_checked(mutex))
+	if (!me || !is_listed(mutex))
 		return try_other(mutex);
-	rc = lock_checked(me, mutex, CLOCK_MONOTONIC, &past);
+	rc = lock_listed(me, mutex, CLOCK_MONOTONIC, &past);
 	return rc == ETIMEDOUT || rc == EDEADLK ? EBUSY : rc;
 }
 
 static void release(pthread_mutex_t *mutex)
 {
+	if (is_robust(mutex)) {
+		uposix__on_native(pthread_mutex_unlock, mutex);
+		return;
+	}
 	mutex->__data.__owner = 0;
 	mutex->__data.__count = 0;
 	mutex->__data.__nusers--;
@@ -194,61 +237,52 @@ static void release(pthread_mutex_t *mutex)
 int uposix__shared_unlock(pthread_mutex_t *mutex)
 {
 	struct uposix_thread *me = uposix__me();
-	struct uposix_held **at, *h;
+	struct uposix_held **at;
 
-	if (!me || !is_checked(mutex))
+	if (!me || !is_listed(mutex))
 		return uposix__on_native(pthread_mutex_unlock, mutex);
 	at = find(me, mutex);
-	h = *at;
-	if (!h)
+	if (!*at)
 		return EPERM;
-	if (--h->h_count > 0)
+	if (--(*at)->h_count > 0)
 		return 0;
-	*at = h->h_next;
-	free(h);
 	release(mutex);
+	free(take_out(me, at));
 	return 0;
 }
 
 /*
- * Unlocks the mutex completely. *h keeps the entry of the list for take_again(), which
- * then needs no memory and cannot fail.
+ * Unlocks the mutex completely. *h keeps the entry of the list for take(), which then
+ * needs no memory.
  */
 static int let_go(struct uposix_thread *me, pthread_mutex_t *mutex,
 		  struct uposix_held **h)
 {
-	struct uposix_held **at = find(me, mutex);
+	struct uposix_held **at;
 
 	*h = NULL;
-	if (!is_checked(mutex))
+	if (!me || !is_listed(mutex))
 		return uposix__on_native(pthread_mutex_unlock, mutex);
+	at = find(me, mutex);
 	if (!*at)
 		return EPERM;
-	*h = *at;
-	*at = (*h)->h_next;
 	release(mutex);
+	*h = take_out(me, at);
 	return 0;
 }
 
-static void take_again(struct uposix_thread *me, pthread_mutex_t *mutex,
-		       struct uposix_held *h)
-{
-	uposix__poll(h ? try_checked : try_other, mutex, 0, NULL);
-	if (!h)
-		return;
-	h->h_next = me->p_held;
-	me->p_held = h;
-}
-
-/* Returns after at most one interval of polling, since POSIX allows spurious wakes. */
+/*
+ * Returns after at most one interval of polling, since POSIX allows spurious wakes.
+ * `cond' is NULL if the condition is not libc's.
+ */
 int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock,
 			const struct timespec *time)
 {
 	struct uposix_thread *me = uposix__me();
 	struct uposix_held *h;
-	int rc;
+	int rc, taken;
 
-	if (!me)
+	if (!me && cond)
 		return !time ? pthread_cond_wait(cond, mutex)
 			: clock == CLOCK_REALTIME
 			? pthread_cond_timedwait(cond, mutex, time)
@@ -259,21 +293,58 @@ int uposix__shared_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t 
 	if (rc)
 		return rc;
 	rc = usync_sleep_until(usync_after(UPOSIX_LOOK));
-	take_again(me, mutex, h);
+	taken = h ? take(me, h, 0, NULL) : uposix__poll(try_other, mutex, 0, NULL);
+	if (taken)                      /* the owner has died */
+		return taken;
 	/* A cancel or a signal may have come during the wait for the mutex. */
 	if (uposix__again(&rc) || rc == -EINTR || uposix__point())
 		return 0;
 	return time && uposix__deadline(time, clock) <= usync_after(0) ? ETIMEDOUT : 0;
 }
 
-/* Called when a thread ends, and in the child of a fork. */
-void uposix__forget_held(struct uposix_thread *me)
+/* Returns an element of libc's list. A link to it is the address of its __next, and the
+   lowest bit of a link is a mark. */
+static __pthread_list_t *element(const __pthread_list_t *link)
+{
+	return (__pthread_list_t *)(((uintptr_t)link & ~(uintptr_t)1)
+				    - offsetof(__pthread_list_t, __next));
+}
+
+/*
+ * Takes a robust mutex out of the native thread's list, makes the owner's end known, and
+ * wakes a waiter. If the process dies meanwhile, the kernel finds the mutex as pending.
+ */
+static void die(pthread_mutex_t *mutex)
+{
+	__pthread_list_t *l = &mutex->__data.__list;
+	uint32_t *word = (uint32_t *)&mutex->__data.__lock;
+	uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+	struct robust_list_head *head;
+	size_t size;
+
+	if (syscall(SYS_get_robust_list, 0, &head, &size))
+		return;
+	head->list_op_pending = (void *)&l->__next;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	element(l->__next)->__prev = l->__prev;
+	element(l->__prev)->__next = l->__next;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	while (!__atomic_compare_exchange_n(word, &old, (old & FUTEX_WAITERS)
+					    | FUTEX_OWNER_DIED, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+	head->list_op_pending = NULL;
+}
+
+void uposix__end_held(struct uposix_thread *me, bool dies)
 {
 	struct uposix_held *h;
 
 	while ((h = me->p_held)) {
-		me->p_held = h->h_next;
-		free(h);
+		if (dies && is_robust(h->h_mutex))
+			die(h->h_mutex);
+		free(take_out(me, &me->p_held));
 	}
 }
 
@@ -283,7 +354,7 @@ static void held_forked(void)
 	struct uposix_thread *me = uposix__me();
 
 	if (me)
-		uposix__forget_held(me);
+		uposix__end_held(me, false);
 }
 
 UPOSIX_AT_FORK(UPOSIX_HELD, NULL, held_forked)

@@ -129,14 +129,8 @@ int uposix_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t 
 		pthread_mutexattr_getpshared(attr, &shared);
 		pthread_mutexattr_getrobust(attr, &robust);
 	}
-	if (shared == PTHREAD_PROCESS_SHARED)
-		return robust == PTHREAD_MUTEX_ROBUST ? pthread_mutex_init(mutex, attr)
-			: uposix__shared_init(mutex, kind);
-	if (robust == PTHREAD_MUTEX_ROBUST) {
-		UPOSIX_TELL_ONCE("pthread_mutex_init(): robust mutexes of one process are"
-				 " not supported: ENOTSUP");
-		return ENOTSUP;
-	}
+	if (shared == PTHREAD_PROCESS_SHARED || robust == PTHREAD_MUTEX_ROBUST)
+		return uposix__shared_init(mutex, kind, robust);
 	memset(mutex, 0, sizeof *mutex);
 	m->m_word = ((uint32_t)kind & KINDS) | KNOWN;
 	return 0;
@@ -297,7 +291,8 @@ int uposix_pthread_mutex_unlock(pthread_mutex_t *mutex)
 /* Only a robust mutex can be made consistent, and such a mutex is libc's. */
 int uposix_pthread_mutex_consistent(pthread_mutex_t *mutex)
 {
-	return mutex_of(mutex) ? EINVAL : pthread_mutex_consistent(mutex);
+	return mutex_of(mutex) ? EINVAL
+		: uposix__on_native(pthread_mutex_consistent, mutex);
 }
 
 int uposix_pthread_mutex_getprioceiling(const pthread_mutex_t *mutex, int *ceiling)
@@ -409,11 +404,11 @@ static int wait_for(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cloc
 
 	if (time && !uposix__is_time(time))
 		return EINVAL;
-	if (!c && !m)
-		return uposix__shared_wait(cond, mutex, clock, time);
-	if (!c || !m) {
-		UPOSIX_TELL_ONCE("pthread_cond_wait(%p): of condition and mutex, one is"
-				 " of several processes: EINVAL", (void *)cond);
+	if (!m)
+		return uposix__shared_wait(c ? NULL : cond, mutex, clock, time);
+	if (!c) {
+		UPOSIX_TELL_ONCE("pthread_cond_wait(%p): the condition is of several"
+				 " processes, the mutex is not: EINVAL", (void *)cond);
 		return EINVAL;
 	}
 	if (uposix__point())
