@@ -19,6 +19,7 @@
 #include "uposix_set.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum {
 	RANGES  = 8,                    /* the most ranges of code of allocators */
@@ -51,7 +52,7 @@ static const char *const harmless[] = {
  * Prefixes of names of objects that manage native threads and their stacks themselves, so
  * that they cannot run in threads of usched.
  */
-static const char *const machines[] = { "libjvm" };
+static const char *const machines[] = { "libjli", "libjvm" };
 static const char *const sanitizers[] = {
 	"libasan", "libtsan", "libmsan", "liblsan", "libclang_rt",
 };
@@ -165,6 +166,18 @@ static const char *why_refused(const struct dl_phdr_info *info, const char *name
 	return NULL;
 }
 
+static const char *name_of(const struct dl_phdr_info *info)
+{
+	const char *name = info->dlpi_name, *end = strrchr(name, '/');
+
+	return end ? end + 1 : *name ? name : program_invocation_short_name;
+}
+
+static void tell_refused(const char *name, const char *why)
+{
+	uposix__tell("%s cannot be run over usched: %s. Run it natively", name, why);
+}
+
 /* Reports shared variables. `why' is why they cannot be exchanged; NULL: they can. */
 static void tell_shared(const ElfW(Phdr) *h, const char *name, const char *why)
 {
@@ -255,18 +268,15 @@ static bool may_have_blocks(void)
 
 static int look_at(struct dl_phdr_info *info, size_t size, void *number)
 {
-	const char *name = info->dlpi_name, *end = strrchr(name, '/');
 	bool late = (*(size_t *)number)++ >= at_start;
-	const char *why;
+	const char *name = name_of(info), *why;
 
 	(void)size;
 	if (is_known(info->dlpi_phdr))
 		return 0;
-	name = end ? end + 1 : *name ? name : program_invocation_short_name;
 	why = why_refused(info, name);
 	if (why) {
-		uposix__tell("%s cannot be run over usched: %s. Run it natively", name,
-			     why);
+		tell_refused(name, why);
 		refuse();
 		return 0;
 	}
@@ -343,10 +353,20 @@ static void objects_forked(void)
 
 UPOSIX_AT_FORK(UPOSIX_OBJECTS, hold_objects, objects_forked)
 
+/*
+ * Counts the object. A program of Java or Go ends here, since each such program starts
+ * threads before anything else.
+ */
 static int count_one(struct dl_phdr_info *info, size_t size, void *n)
 {
-	(void)info, (void)size;
+	const char *name = name_of(info), *why = why_refused(info, name);
+
+	(void)size;
 	++*(size_t *)n;
+	if (why && !BEGINS(name, sanitizers)) {
+		tell_refused(name, why);
+		_exit(2);
+	}
 	return 0;
 }
 

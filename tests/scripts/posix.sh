@@ -1247,7 +1247,7 @@ limited $run --tls program "$dir/creates" >"$dir/out" 2>&1 || fail 'a wrong --tl
 has '^usched: UPOSIX_TLS=program is not own, none or exchange: it is ignored$' "$dir/out"
 
 # Objects that manage native threads themselves are told, and start no thread: by their
-# names, or by the note of Go's linker.
+# names, or by the note of Go's linker. A program that is linked with one ends at once.
 cat >"$dir/note.c" <<'END'
 static const struct { int name, length, kind; char owner[4], id[4]; } note
 	__attribute__((section(".note.go.buildid"), aligned(4), used)) =
@@ -1260,6 +1260,12 @@ for object in golib.so libjvm.so; do
 	has "^usched: $object cannot be run over usched: .* natively\$" "$dir/out"
 	same "$object" 'Operation not supported' "$(tail -n 1 "$dir/out")"
 	same "threads before $object" 1 "$(grep -c '^Success$' "$dir/out")"
+	$CC -o "$dir/linked" "$dir/creates.c" -pthread -Wl,--no-as-needed "$dir/$object" \
+		-Wl,-rpath,"$dir" || die 'a program does not build'
+	limited $run "$dir/linked" >"$dir/out" 2>&1
+	same "exit status with $object" 2 $?
+	same "lines with $object" 1 "$(wc -l <"$dir/out")"
+	has "^usched: $object cannot be run over usched: " "$dir/out"
 done
 
 # The older version of conditions, and functions that libc calls by other names.
