@@ -179,6 +179,7 @@ look() {
 		tool 'pg_config|lpq' pg_config libpq-dev
 		library 'lsqlite3|sqlite3' sqlite3.h libsqlite3-dev
 		library lz zlib.h zlib1g-dev
+		! wanted servers.py || served few
 		tool xz xz xz-utils
 		tool strace strace strace
 		proofs
@@ -238,7 +239,7 @@ look() {
 proofs() {
 	tool spin spin spin
 	[ "$target" != matrix ] || exists testssl || useful testssl.sh bsdextrautils
-	[ "$target" != matrix ] || adopted
+	[ "$target" != matrix ] || { adopted && served; }
 	tool 'g\+\+|c\+\+|CXX' g++ g++
 	tool clang clang clang
 	tool 'clang|llvm-symbolizer' llvm-symbolizer llvm
@@ -260,6 +261,16 @@ adopted() {
 	exists ncat || useful ncat
 	exists redis-server || useful redis-server redis-tools
 	exists psql || useful postgresql postgresql-client
+}
+
+# served [few]: the packages of servers.py.
+served() {
+	for package in $(awk -F '"' -v few="${1-}" '/^FEW/ { row = " " $2 " " }
+		/ Program\("/ && (!few || index(row, " " $2 " ")) { print $4 }' \
+		tests/servers/servers.py)
+	do
+		installed "$package" || useful "$package"
+	done
 }
 
 has_matplotlib() {

@@ -111,6 +111,7 @@ rows() {
 	proof tls
 	proof posix
 	proof adopt
+	proof servers
 	proof posixtests
 	proof site
 	proof deb
