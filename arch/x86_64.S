@@ -14,7 +14,7 @@
  * goes on has the same return address as the thread that ran before, as threads that
  * block in one function have; then their callers' returns are predicted, too. For other
  * threads a jump takes the place of `ret', and is predicted from where jumps went before.
- * rcx holds the return address of the thread that ran before, if that thread has blocked
+ * r12 holds the return address of the thread that ran before, if that thread has blocked
  * in a function; otherwise anything.
  *
  * Functions that are entered by a call or a jump through a register start with endbr64.
@@ -95,7 +95,7 @@ function usched__handover, visibility=protected
 	incq	S_SWITCHES(%rdx)
 	movl	U_ERRNO(%rdi), %eax
 	movl	%eax, (%r9)
-	movq	RETURN_AT(%rsp), %rcx
+	movq	RETURN_AT(%rsp), %r12
 	.cfi_remember_state
 	.cfi_undefined rip
 	movq	U_FP(%rdi), %rbp
@@ -108,14 +108,14 @@ function usched__handover, visibility=protected
 	call	usched__fit
 	testl	%eax, %eax
 	jz	.Lagain
-	xorl	%ecx, %ecx                      /* not a return address: jump */
+	xorl	%r12d, %r12d                    /* not a return address: jump */
 	jmp	.Lreturn
 
 	entry	usched__resumed
 	endbr64
 	xorl	%eax, %eax
 .Lreturn:
-	cmpq	%rcx, RETURN_AT(%rsp)
+	cmpq	%r12, RETURN_AT(%rsp)
 	jne	.Lelsewhere
 	.cfi_remember_state
 	pop_frame
@@ -138,6 +138,7 @@ function usched__far, visibility=protected, \
 	cfi=".cfi_def_cfa rsp, 0", cfi2="caller_of_record 4"
 	movq	%rsp, %rbp
 	movq	%rsi, %rbx
+	movq	RETURN_AT(%rsp), %r12
 	.cfi_def_cfa rbp, 0
 	caller_of_record 3
 	andq	$-16, %rsp
@@ -181,6 +182,7 @@ end usched__fit
  */
 function usched__switch
 	push_frame
+	movq	RETURN_AT(%rsp), %r12
 	movq	%rdi, %rax
 	movq	%rsp, %rdi
 	subq	$8, %rsp
@@ -210,13 +212,13 @@ function usched__jump, cfi=".cfi_undefined rip"
 .Lresume:
 	movq	U_FP(%rdi), %rbp
 	movq	U_BP(%rdi), %rbx
-	xorl	%ecx, %ecx
+	xorl	%ecx, %ecx                      /* for uco.c */
 	jmp	*U_PC(%rdi)
 
 .Lframe:
 	movq	%rax, %rsp
 	movl	%edx, %eax
-	movq	RETURN_AT(%rsp), %rcx           /* `ret', as this call was last */
+	movq	RETURN_AT(%rsp), %r12           /* `ret', as this call was last */
 	jmp	.Lreturn
 end usched__jump
 
