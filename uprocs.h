@@ -66,15 +66,15 @@ struct uprocs_conf {
 	int64_t  c_slice;
 
 	/* 1: no thread moves after it has begun. 0: if a thread of rr is blocked on an
-	   unshared stack, it may move to a processor with nothing to run, or to the
-	   processor of a thread that often wakes it. Each processor then begins with 128
+	   unshared or own stack, it may move to a processor with nothing to run, or to
+	   that of a thread that often wakes it. Each processor then begins with 128
 	   stacks. 64 are unshared: such a stack has one thread at a time, and is taken
 	   first. A thread that moves keeps its addresses, but changes its native thread.
 	   Compilers may keep the address of a thread-local variable, such as errno, over
 	   a call. So a thread stays while its frames have such an address. Addresses
 	   elsewhere, for example in the heap, are not seen. Nor are locks of pthread.h
 	   that are held over a wait. Then call ustack_stay() to keep the thread where it
-	   is. Threads with an own stack (h_stack), and threads of ll, never move. */
+	   is. Threads of ll never move. */
 	unsigned c_stay;
 
 	/* ns, from 1000000 to 2^62: if a thread keeps its processor for longer, it is

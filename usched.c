@@ -165,6 +165,10 @@ static const struct usched_caught all_long = { .cg_uncaught = 1 };
    The content differs from all_long's, since linkers may merge equal objects. */
 static const struct usched_caught look_at_words = { .cg_uncaught = 2 };
 
+/* The value of s_caught while threads have TLS blocks, unless something else needs the
+   long way. */
+static const struct usched_caught own_blocks = { .cg_uncaught = 3 };
+
 /* What s_calls.s_mail points to if the scheduler has no mail. */
 static const usched_mail no_mail = 0;
 
@@ -209,11 +213,13 @@ struct usched_caught *usched__caught(void)
 
 const struct usched_caught *usched__look_at(const struct usched *s)
 {
-	const struct usched_caught *look = usched__caught();
+	const struct usched_caught *look = s->s_block ? NULL : usched__caught();
 
 	if (s->s_hook || OBSERVER(ob_blocks) || WATCHED || IS_CHECKED
 	    || usched__probe() != 1)
 		return &all_long;
+	if (s->s_block)
+		return &own_blocks;
 	if (s->s_owns & USCHED_EACH)    /* another dispatcher may have another s_first */
 		return s->s_moves ? &all_long : &look_at_words;
 	return look ? look : &none_caught;
@@ -249,6 +255,45 @@ void usched__check_control(const struct usched *s)
 		return;
 	DISPATCH_CHECK(s->s_changed);   /* NULL: no function reports the mistake */
 	s->s_changed(s, s->s_current);
+}
+
+/* ---- TLS blocks ---- */
+
+APART static void begin_blocks(struct usched *s)
+{
+	s->s_block = usched__block();
+	if (!(s->s_owns & USCHED_OWNS))
+		s->s_caught = usched__look_at(s);
+}
+
+/* libc's variables are at the same place in each block. */
+static inline void set_block(struct usched *s, char *block)
+{
+	char *now = usched__block();
+	ptrdiff_t away = block - now;
+	int *error = (int *)(void *)((char *)s->s_errno + away);
+
+	if (!s->s_block)
+		begin_blocks(s);
+	if (block == now)
+		return;
+	*error = *s->s_errno;
+	*(struct usched **)(void *)((char *)&usched__current + away) = s;
+	s->s_errno = error;
+	usched__use_block(block);
+}
+
+void usched__set_block(struct usched *s, char *block)
+{
+	set_block(s, block);
+}
+
+/* A thread with a block goes on at another dispatcher than before. */
+APART static void adopt(struct usched *s, char *block)
+{
+	if (!s->s_block)
+		begin_blocks(s);
+	OBSERVER(ob_adopt)(block, s->s_block);
 }
 
 /* ---- Hooks ---- */
@@ -290,7 +335,7 @@ static void occupy(struct usched_stack *k, struct ustack *u)
 /*
  * Returns the stack after `k', or NULL after the last. s_victim is followed by the other
  * shared stacks, then by the unshared stacks, then by own stacks. k_stays may be read
- * only by the dispatcher that has the stack now. Own stacks never leave.
+ * only by the dispatcher that has the stack now, which lists own stacks.
  */
 struct usched_stack *usched__next_stack(const struct usched *s,
 					const struct usched_stack *k)
@@ -596,14 +641,19 @@ void usched__place(struct usched *s, struct ustack *u, struct usched_stack *k)
 	place(s, u, k);
 }
 
+void usched__list_alone(struct usched *s, struct usched_stack *k)
+{
+	k->k_prev = &s->s_new;
+	k->k_next = s->s_new.k_next;
+	k->k_prev->k_next = k->k_next->k_prev = k;
+}
+
 APART static void place_alone(struct usched *s, struct ustack *u)
 {
 	struct usched_stack *k = usched__brought(u);
 
 	__atomic_store_n(&k->k_sched, s, __ATOMIC_RELAXED);
-	k->k_prev = &s->s_new;
-	k->k_next = s->s_new.k_next;
-	k->k_prev->k_next = k->k_next->k_prev = k;
+	usched__list_alone(s, k);
 	k->k_resident = u;
 	k->k_threads = 1;
 	watch_place(k, k->k_bottom);
@@ -737,6 +787,8 @@ UNWATCHED APART static int enter_threads(struct usched *s)
 {
 	int rc = usched__switch(enter, s);
 
+	if (s->s_block)
+		usched__set_block(s, s->s_block);
 	if (s->s_home)
 		watch_arrive(s);
 	return rc;
@@ -769,7 +821,8 @@ static struct arch_jump visit(char *top, void *arg)
  */
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
-	struct usched_caught *all_caught = usched__caught(), mine = none_caught;
+	struct usched_caught *all_caught = s->s_block ? NULL : usched__caught();
+	struct usched_caught mine = none_caught;
 	bool owns = next && s->s_owns & (USCHED_OWNS | USCHED_EACH);
 	uint64_t words = 0;
 	int rc;
@@ -791,9 +844,8 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	rc = next ? usched__switch(next, arg) : enter_threads(s);
 	if (owns)
 		usched__own_control(usched__current, words);
-	all_caught = usched__caught();
 	if (all_caught)
-		*all_caught = mine;
+		*usched__caught() = mine;
 	return rc;
 }
 
@@ -807,9 +859,30 @@ static inline bool has_first_words(const struct usched *s)
 		&& !(c && (c->cg_caught || c->cg_uncaught));
 }
 
+/* Hands over for a thread with a TLS block. Exceptions in flight are in the block. */
+APART static int handover_block(struct ustack *u, struct ustack *self, struct usched *s)
+{
+	char *block = usched__block();
+	uint64_t words = usched__control();
+	bool is_short = s->s_caught == &own_blocks
+		&& (words == s->s_first || !(s->s_owns & USCHED_EACH));
+	int rc = is_short ? usched__handover_plain(u, self, s)
+		: switch_caught(hand_over, u, s);
+	struct usched *now = usched__current;
+
+	if (now != s)
+		adopt(now, block);
+	if (now != s && is_short && now->s_owns & USCHED_EACH)
+		usched__own_control(now, words);
+	set_block(now, block);
+	return rc;
+}
+
 __attribute__((visibility("protected"), used))
 int usched__handover_caught(struct ustack *u, struct ustack *self, struct usched *s)
 {
+	if (s->s_block)
+		return handover_block(u, self, s);
 	if (s->s_caught == &look_at_words && has_first_words(s))
 		return usched__handover_plain(u, self, s);
 	return switch_caught(hand_over, u, s);
@@ -907,7 +980,7 @@ UNWATCHED struct arch_jump usched__visited(int loaded)
    must not name the stack any more, because the stack may be unmapped. */
 static void leave_alone(struct usched *s, struct ustack *u, struct usched_stack *k)
 {
-	if (k->k_resident)
+	if (k->k_prev)
 		usched__unlink(k);
 	k->k_resident = NULL;
 	k->k_stays = USCHED_ALONE;
@@ -1181,6 +1254,7 @@ BY_THREADS int usched_run(struct usched *s)
 	errno = error;
 	usched__current = outer;
 	s->s_home = NULL;
+	s->s_block = NULL;
 	return rc;
 }
 

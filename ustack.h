@@ -155,8 +155,7 @@ struct ustack_how {
 	   the bytes. The start uses a vacant own stack. If there is none, a stack is
 	   mapped, in two mappings, with a guard of 64 KiB below. The stack takes the
 	   memory that the thread touches. After the thread has ended, the stack is kept
-	   for some seconds. A thread with an own stack stays on the processor where it
-	   has begun; a thread on an unshared stack (uprocs.h) may move. */
+	   for some seconds. */
 	size_t      h_stack;
 
 	/* The processor on which the thread runs and stays, as after ustack_stay().

@@ -10,6 +10,7 @@
 #ifndef USCHED_ARCH_H
 #define USCHED_ARCH_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct usched;
@@ -118,6 +119,51 @@ ARCH_PRIVATE int usched__probe(void);
  * machines.
  */
 ARCH_PRIVATE void usched__commit(void);
+
+/*
+ * Get and set the thread pointer, which names the block of thread-local variables. With
+ * ARCH_BLOCK user code may set it: on x86-64 if the kernel says so (HWCAP2_FSGSBASE).
+ */
+#if defined(__x86_64__) && defined(__LP64__)
+#define ARCH_BLOCK 1
+static inline char *usched__block(void)
+{
+	char *block;
+
+	__asm__ volatile("movq	%%fs:0, %0" : "=r"(block));
+	return block;
+}
+
+static inline void usched__use_block(char *block)
+{
+	__asm__ volatile("wrfsbase	%0" : : "r"(block) : "memory");
+}
+#elif defined(__aarch64__)
+#define ARCH_BLOCK 1
+static inline char *usched__block(void)
+{
+	char *block;
+
+	__asm__ volatile("mrs	%0, tpidr_el0" : "=r"(block));
+	return block;
+}
+
+static inline void usched__use_block(char *block)
+{
+	__asm__ volatile("msr	tpidr_el0, %0" : : "r"(block) : "memory");
+}
+#else
+#define ARCH_BLOCK 0
+static inline char *usched__block(void)
+{
+	return NULL;
+}
+
+static inline void usched__use_block(char *block)
+{
+	(void)block;
+}
+#endif
 
 /* Offset in bytes of the PC in the third argument of a signal handler; 0: unknown. */
 ARCH_PRIVATE extern const unsigned usched__pc_at;

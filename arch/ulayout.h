@@ -204,6 +204,9 @@ struct usched {
 	uint64_t             s_control;
 	uint64_t             s_first;
 
+	char                *s_block;   /* the native thread's TLS block; NULL: threads
+					   have no blocks of their own. See core.h */
+
 	struct uco          *s_spare;   /* memory of a closed coroutine; or NULL */
 
 	/* s_fiber is the fiber of the native thread. s_followed is the running fiber, or

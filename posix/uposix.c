@@ -50,8 +50,8 @@ static int make_scheduler(void)
 				      SIGABRT, SIGPROF, SIGVTALRM, SIGURG };
 	const struct uposix_conf *c = &uposix__conf;
 	struct uprocs_conf conf = {
-		.c_stay       = 1,      /* since programs keep addresses of native
-					   thread-local variables */
+		.c_stay       = c->c_stay || !uposix__blocks,   /* addresses of native
+					   thread-local variables may be kept */
 		.c_control    = 1,
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
@@ -223,6 +223,7 @@ static void run(struct usched__wrap *w)
 	struct uposix_thread *p = (void *)((char *)w
 					   - offsetof(struct uposix_thread, p_wrap));
 
+	uposix__own(p);
 	if (uposix__set_me(p)) {
 		uposix__tell("no memory for a thread that was started");
 		abort();
@@ -232,7 +233,6 @@ static void run(struct usched__wrap *w)
 	uwait_lock(&p->p_lock);
 	p->p_thread = ustack_self();
 	uwait_unlock(&p->p_lock);
-	uposix__own(p);
 	uposix__handle(p);
 	p->p_result = p->p_func(p->p_arg);
 	end(p);

@@ -6,20 +6,18 @@
  *
  * A block is made by the dynamic linker's own function. It ends with libc's struct
  * pthread, to which the thread pointer points. This struct is copied from the native
- * thread that runs the new thread, except for what must be the thread's own. A hook is
- * called when another thread is about to run, and sets the thread pointer:
+ * thread that runs the new thread, except for what must be the thread's own. The switch
+ * sets the thread pointer: usched__set_block().
  *
  *	uposix__new_block()     makes a block, or takes one that an ended thread has left
  *	uposix__enter_block()   is called when the thread begins
- *	turn()                  is the hook. While a processor has nothing to run, the
- *	                        last thread's block stays set
+ *	adopt()                 is called when the thread has another native thread
  *	uposix__leave_block()   is called when the thread ends
  *
  * usched's own thread-local variables are in each block at the same offset, so code that
- * uses them needs no change. The hook writes usched__current into the next block first.
+ * uses them needs no change. They are copied from the native thread's block.
  *
- * Handlers of libc's internal signals expect the native thread's block, which `native' in
- * each block remembers.
+ * Handlers of libc's internal signals expect the native thread's block, s_block.
  *
  * The blocks of ended threads keep libc's state, such as a cache of malloc(), for later
  * threads. All other variables get their initial values again. To give a block back, a
@@ -30,6 +28,7 @@
  */
 #include "uposix_set.h"
 
+#include "../arch/arch.h"
 #include "../src/base/sim.h"
 
 bool uposix__is_loaded, uposix__blocks; /* see uposix_set.h */
@@ -66,17 +65,12 @@ static struct {
 	size_t    f_res;                /* that state; 0: not known yet */
 	size_t    f_static;             /* size of all static TLS and struct pthread */
 	size_t    f_align;
-	ptrdiff_t f_current;            /* usched__current */
-	ptrdiff_t f_errno;
 } facts;
 
 static void *(*allocate)(void *block);
 static void (*deallocate)(void *block, bool all);
 static void (*init_ctype)(void);
 static void (*call_destructors)(void);  /* of the variables in the caller's block */
-
-/* The block of the native thread that runs this block's thread. */
-static __thread char *native __attribute__((tls_model("initial-exec")));
 
 /* Static TLS of objects that were loaded before the first thread, and stay loaded.
    Constant after the first look. */
@@ -97,25 +91,9 @@ static char *pool;
 static size_t pooled;
 static unsigned fills;                  /* calls of uposix__fill_blocks() */
 
-/* The hook of a processor. */
-struct turns {
-	struct usched_hook tn_hook;     /* must be first */
-	char              *tn_native;   /* the native thread's block */
-	char              *tn_now;      /* the block that is set */
-};
-
-static char *here(void)
-{
-	char *block;
-
-	__asm__ volatile("movq %%fs:16, %0" : "=r"(block));
-	return block;
-}
-
-static void set_block(char *block)
-{
-	__asm__ volatile("wrfsbase %0" : : "r"(block) : "memory");
-}
+/* The native block of the thread that forked last; NULL: it had no block of its own. */
+static char *forking;
+static bool on_block;                   /* this process began as such a child */
 
 static void **words(char *p)
 {
@@ -192,7 +170,7 @@ const char *uposix__probe_blocks(void)
 		return "usched is linked into the program";
 	if (!(getauxval(AT_HWCAP2) & FSGSBASE))
 		return "the processor or the kernel has no FSGSBASE";
-	self = here();
+	self = usched__block();
 	if (!size || !resp || !find_functions()
 	    || !find_member("_thread_db_pthread_tid", &facts.f_tid)
 	    || !find_member("_thread_db_pthread_list", &facts.f_list)
@@ -203,15 +181,13 @@ const char *uposix__probe_blocks(void)
 	facts.f_resp = resp - self;
 	facts.f_robust = (size_t)(robust - self);
 	facts.f_rseq = rseq ? *rseq : 0;
-	facts.f_current = (char *)&usched__current - self;
-	facts.f_errno = (char *)&errno - self;
 	return is_right(self, robust) ? NULL : "libc's threads are not as they should be";
 }
 
 /* Returns whether thread-local data of the caller is in its block, not elsewhere. */
 static bool is_static(const char *data)
 {
-	return data && (size_t)(here() - data) <= facts.f_static;
+	return data && (size_t)(usched__block() - data) <= facts.f_static;
 }
 
 void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
@@ -219,7 +195,7 @@ void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 {
 	const char *data = info->dlpi_tls_data;
 	struct segment s = {
-		.sg_name = info->dlpi_name, .sg_at = data - here(),
+		.sg_name = info->dlpi_name, .sg_at = data - usched__block(),
 		.sg_image = (const char *)info->dlpi_addr + h->p_vaddr,
 		.sg_filled = h->p_filesz, .sg_size = h->p_memsz,
 	};
@@ -268,14 +244,14 @@ static char *make_block(void)
 	return block;
 }
 
-/* Fills in struct pthread of a block, for a thread that this native thread runs. */
-static void fill(char *block)
+/* Fills in struct pthread of a block, for a thread that the native thread runs. */
+static void fill(char *block, const char *native)
 {
-	char *self = here(), *list = block + facts.f_list;
+	char *list = block + facts.f_list;
 	char *robust = block + facts.f_robust, *specific = block + facts.f_specific;
 	void *dtv = words(block)[1];
 
-	memcpy(block, self, facts.f_pthread);
+	memcpy(block, native, facts.f_pthread);
 	words(block)[0] = words(block)[2] = block;
 	words(block)[1] = dtv;
 	words(list)[0] = words(list)[1] = list;         /* fork() takes it out */
@@ -291,7 +267,13 @@ static void fill(char *block)
 		memset(block + facts.f_rseq, 0, 16);
 		((int32_t *)(void *)(block + facts.f_rseq))[1] = NO_CPU;
 	}
-	memcpy(block + ours.sg_at, self + ours.sg_at, ours.sg_size);
+}
+
+/* The function of ob_adopt: the block is about to be set on this native thread. */
+static void adopt(char *block, const char *native)
+{
+	memcpy(block + facts.f_tid, native + facts.f_tid, sizeof(pid_t));
+	memcpy(block + ours.sg_at, native + ours.sg_at, ours.sg_size);
 }
 
 static void renew(char *block)
@@ -307,7 +289,7 @@ static void renew(char *block)
 /* The function of a native thread: takes libc's state over from the block. */
 static void *take_over(void *block)
 {
-	memcpy(here() + libc.sg_at, (char *)block + libc.sg_at, libc.sg_size);
+	memcpy(usched__block() + libc.sg_at, (char *)block + libc.sg_at, libc.sg_size);
 	return NULL;
 }
 
@@ -407,12 +389,12 @@ static struct action {
 
 static void on_internal(int sig, siginfo_t *info, void *context)
 {
-	char *self = here(), *of_native = native;
+	char *self = usched__block(), *native = usched__current->s_block;
 
-	if (of_native)
-		set_block(of_native);
+	if (native)
+		usched__use_block(native);
 	internal[sig - UPOSIX_INTERNAL].at_handler(sig, info, context);
-	set_block(self);
+	usched__use_block(self);
 }
 
 /* Puts on_internal() before libc's handlers. libc installs each at its first use. */
@@ -433,77 +415,34 @@ static void catch_internal(void)
 	}
 }
 
-/* ---- Switches ---- */
-
-static void turn_to(struct turns *t, char *block)
-{
-	struct usched *s = usched__current;
-
-	if (t->tn_now == block)
-		return;
-	t->tn_now = block;
-	*words(block + facts.f_current) = s;
-	s->s_errno = (int *)(void *)(block + facts.f_errno);
-	set_block(block);
-}
-
-/* Sets the block of the thread that runs next. A thread without a record has not begun,
-   and runs on the native thread's block until then. */
-static void turn(struct usched_hook *h, enum usched_event event, struct ustack *u,
-		 struct ustack *other)
-{
-	struct turns *t = (struct turns *)h;
-	struct uposix_thread *p;
-
-	u = uposix__next_of(event, u, other);
-	if (!u)
-		return;
-	p = uposix__record_of(u);
-	turn_to(t, p && p->p_inside ? p->p_block : t->tn_native);
-}
-
-static struct turns *turns_here(void)
-{
-	return (struct turns *)uposix__hook_here(turn);
-}
-
-static struct turns *new_turns(void)
-{
-	struct turns *t = calloc(1, sizeof *t);
-
-	if (!t) {
-		uposix__tell("no memory for thread-local variables");
-		abort();
-	}
-	t->tn_hook.ho_event = turn;
-	t->tn_native = t->tn_now = native = here();
-	find_resolver(here());
-	catch_internal();
-	usched__set_hook(usched__current, &t->tn_hook);
-	return t;
-}
+/* ---- Threads ---- */
 
 void uposix__enter_block(struct uposix_thread *me)
 {
-	struct turns *t = turns_here();
+	struct usched *s = usched__current;
+	char *native = s->s_block;
 
-	if (!t)
-		t = new_turns();
-	fill(me->p_block);
-	me->p_inside = true;
-	turn_to(t, me->p_block);
+	if (!native) {
+		native = usched__block();
+		find_resolver(native);
+		catch_internal();
+		__atomic_store_n(&usched__observer.ob_adopt, adopt, __ATOMIC_RELAXED);
+	}
+	fill(me->p_block, native);
+	adopt(me->p_block, native);
+	usched__set_block(s, me->p_block);
 	uselocale(LC_GLOBAL_LOCALE);
 	init_ctype();
 }
 
 void uposix__leave_block(struct uposix_thread *me)
 {
-	struct turns *t = turns_here();
+	struct usched *s;
 
 	call_destructors();             /* keys' destructors may have added some */
 	renew(me->p_block);
-	me->p_inside = false;
-	turn_to(t, t->tn_native);
+	s = usched__current;
+	usched__set_block(s, s->s_block);
 	uposix__drop_block(me);
 }
 
@@ -514,14 +453,14 @@ void uposix__end_variables(void)
 
 int uposix__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mutex)
 {
-	char *self = here();
+	char *self = usched__block(), *native = usched__current->s_block;
 	int rc;
 
-	if (!native || native == self)
+	if (!native)
 		return call(mutex);
-	set_block(native);
+	usched__use_block(native);
 	rc = call(mutex);
-	set_block(self);
+	usched__use_block(self);
 	return rc;
 }
 
@@ -539,7 +478,7 @@ void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 {
 	const char *image = (const char *)info->dlpi_addr + h->p_vaddr;
 	char *data = __tls_get_addr((size_t[]){ info->dlpi_tls_modid, 0 });
-	ptrdiff_t at = data - here();
+	ptrdiff_t at = data - usched__block();
 
 	if (!is_static(data))           /* each block gets its own when asked */
 		return;
@@ -561,7 +500,7 @@ void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
    use it twice. So the task ends without libc. */
 void uposix__end_native(void)
 {
-	if (!native)
+	if (!on_block)
 		pthread_exit(NULL);
 	for (;;)
 		syscall(SYS_exit, 0);
@@ -570,6 +509,8 @@ void uposix__end_native(void)
 static void hold_pool(int on)
 {
 	(on ? uwait_lock : uwait_unlock)(&pool_lock);
+	if (on)
+		forking = usched__current->s_block;
 }
 
 /* In the child, the native thread goes on with the block of the thread that called
@@ -578,13 +519,13 @@ static void blocks_forked(void)
 {
 	pool = NULL;
 	pooled = 0;
-	if (!native || native == here())
+	if (!forking)
 		return;
 	/* libc uses the native thread's stack again, where the kernel writes cpu_id. */
 	if (facts.f_rseq)
-		syscall(SYS_rseq, native + facts.f_rseq, RSEQ_SIZE, RSEQ_UNREGISTER,
+		syscall(SYS_rseq, forking + facts.f_rseq, RSEQ_SIZE, RSEQ_UNREGISTER,
 			RSEQ_SIGNATURE);
-	native = here();
+	on_block = true;
 }
 
 UPOSIX_AT_FORK(UPOSIX_BLOCKS, hold_pool, blocks_forked)

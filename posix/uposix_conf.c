@@ -141,6 +141,7 @@ void uposix__settings(void)
 	c->c_processors = (unsigned)number("UPOSIX_PROCESSORS", 0, 1 << 16);
 	c->c_stack_size = number("UPOSIX_STACK_SIZE", STACK_SIZE, USCHED_STACK_MAX);
 	c->c_native = number("UPOSIX_NATIVE", 0, 1);
+	c->c_stay = number("UPOSIX_STAY", 0, 1);
 	c->c_stats = outside_setting("UPOSIX_STATS");
 	c->c_tls = tls_of(outside_setting("UPOSIX_TLS"));
 }

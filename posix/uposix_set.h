@@ -47,6 +47,7 @@ struct uposix_conf {
 					   thread that cannot be started */
 	bool        c_quiet;            /* true: no messages are written */
 	const char *c_log;              /* file of messages, or NULL */
+	bool        c_stay;             /* true: threads never move between processors */
 	const char *c_stats;            /* file of statistics, or NULL */
 	enum uposix_tls c_tls;
 };
@@ -177,7 +178,6 @@ struct uposix_thread {
 	char                *p_tls;     /* values of the exchanged variables while
 					   another thread runs; NULL: none */
 	char                *p_block;   /* the thread's TLS block, or NULL */
-	bool                 p_inside;  /* the thread runs on p_block */
 
 	struct uwait_lock    p_lock;
 	char                 p_name[16];

@@ -42,6 +42,10 @@ struct usched_observer {
 	   all switches go the long way. The function is in debug/ulocks.c, which may be
 	   preloaded. */
 	void (*ob_blocks)(const struct usched *s);
+
+	/* Called when a thread with a TLS block has come from another dispatcher, to the
+	   native thread with the block `native'. */
+	void (*ob_adopt)(char *block, const char *native);
 };
 
 extern struct usched_observer usched__observer;
@@ -128,7 +132,7 @@ size_t usched__unused(const struct usched *s, size_t from,
 /*
  * Returns 1 if the runnable thread `u' may be given to another dispatcher, else 0. A new
  * thread may. Any other thread may if it is not s_current, has blocked by a call, and is
- * alone on a stack that may move (k_stays is 0).
+ * alone on a stack that may move: k_stays is 0 or USCHED_ALONE.
  * From the dispatcher's native thread. Does not switch.
  */
 int usched__may_move(const struct ustack *u);
@@ -154,6 +158,7 @@ static inline void usched__unlink(struct usched_stack *k)
 {
 	k->k_prev->k_next = k->k_next;
 	k->k_next->k_prev = k->k_prev;
+	k->k_prev = NULL;
 }
 
 void usched__take_stack(struct usched *s, struct usched_stack *k);
@@ -163,19 +168,34 @@ void usched__take_stack(struct usched *s, struct usched_stack *k);
  *
  * usched__make_stack() makes memory an own stack that belongs to no dispatcher. `s' is
  * the dispatcher whose threads will probably use the stack. *colour counts own stacks.
- * usched__place_alone() makes the new thread `u' begin on the own stack `k'. There `u' is
- * alone, and never moves. When `u' has ended, `k' is put into the list that
- * usched__left() returns. Then s_done is called; if `u' ends itself, this is still on
- * that stack. After watch_stack_end() the memory may be freed.
+ * usched__place_alone() makes the new thread `u' begin on the own stack `k'. When `u' has
+ * ended, `k' is put into the list that usched__left() returns. Then s_done is called; if
+ * `u' ends itself, this is still on that stack. After watch_stack_end() the memory may be
+ * freed.
  */
 struct usched_stack *usched__make_stack(const struct usched *s, void *base, size_t size,
 					uint16_t *colour);
 void usched__place_alone(struct ustack *u, struct usched_stack *k);
 
+/* Puts an own stack into the list of `s' (s_new). For usched.c and usched_stack.c. */
+void usched__list_alone(struct usched *s, struct usched_stack *k);
+
 static inline struct usched_stack **usched__left(struct usched *s)
 {
 	return &s->s_new.k_ring;
 }
+
+/* ---- Blocks of thread-local variables ---- */
+
+/*
+ * A thread may have a TLS block of its own, in place of the native thread's. A block is
+ * named by its thread pointer. usched__set_block() gives the running thread of `s' the
+ * block, or with s_block the native thread's block back. While a thread with a block is
+ * blocked, its frames keep the block. So a thread must not end with a block of its own,
+ * and all threads that block must have one once a thread of `s' has. errno goes along.
+ * From the dispatcher's native thread. Does not switch.
+ */
+void usched__set_block(struct usched *s, char *block);
 
 /* ---- Native threads ---- */
 

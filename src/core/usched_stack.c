@@ -131,17 +131,26 @@ int usched__may_move(const struct ustack *u)
 	const struct usched_stack *k = u->u_stack;
 	const struct usched *s = k->k_sched;
 
-	return u != s->s_current && (k == &s->s_new || (!k->k_shared && !k->k_stays));
+	return u != s->s_current && (k == &s->s_new
+		|| (!k->k_shared && !(k->k_stays & ~USCHED_ALONE)));
 }
 
+/* An own stack is in no list between two dispatchers. */
 void usched__move(struct ustack *u, struct usched *to)
 {
 	struct usched_stack *k = u->u_stack;
 
-	if (k == &k->k_sched->s_new)
+	if (k == &k->k_sched->s_new) {
 		__atomic_store_n(&u->u_stack, &to->s_new, __ATOMIC_RELAXED);
+		return;
+	}
+	__atomic_store_n(&k->k_sched, to, __ATOMIC_RELAXED);
+	if (!(k->k_stays & USCHED_ALONE))
+		return;
+	if (k->k_prev)
+		usched__unlink(k);
 	else
-		__atomic_store_n(&k->k_sched, to, __ATOMIC_RELAXED);
+		usched__list_alone(to, k);
 }
 
 void usched__take_stack(struct usched *s, struct usched_stack *k)

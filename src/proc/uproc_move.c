@@ -160,9 +160,9 @@ static bool leaves(const struct uproc *p, struct uproc_thread *t, bool as_new,
 		return false;
 	if (is_new != as_new)
 		return false;
-	if (!is_new && l->ls_count == 0)
+	if (!is_new && !p->p_sched.s_block && l->ls_count == 0)
 		uproc__note_locals(l);
-	if (!is_new && uproc__keeps_local(l, u))
+	if (!is_new && !p->p_sched.s_block && uproc__keeps_local(l, u))
 		return false;
 	if (a && !(a->a_ops->ao_leave && a->a_ops->ao_leave(a)))
 		return false;

@@ -938,6 +938,55 @@ for object in plug static; do
 	done
 done
 
+# Threads with blocks move to processors that have nothing to do, and keep variables and
+# errno, at the same addresses. The threads of one processor end first.
+build moves <<'END'
+static __thread long own;
+static int moved, wrong, first;
+
+static void *run(void *arg)
+{
+	long n = (long)arg, begin = time(NULL);
+	long *where = &own;
+	int *error = &errno;
+	pid_t at = gettid();
+
+	if (n == 0)
+		first = at;
+	for (*where = n; !moved && time(NULL) < begin + 4; ) {
+		*error = (int)n;
+		for (volatile int i = 0; i < 10000; i++)
+			;
+		sched_yield();
+		if (gettid() != at)
+			__atomic_store_n(&moved, 1, __ATOMIC_RELAXED);
+		if (&errno != error || errno != n || &own != where || own != n)
+			__atomic_store_n(&wrong, 1, __ATOMIC_RELAXED);
+		if (at == first && time(NULL) > begin + 1)
+			break;
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t t[8];
+
+	for (long i = 0; i < 8; i++)
+		t[i] = start(run, (void *)i);
+	for (int i = 0; i < 8; i++)
+		join(t[i]);
+	puts(wrong ? "wrong" : moved ? "moved" : "stayed");
+	return 0;
+}
+END
+for options in --tls=own '--tls=own --stay'; do
+	[ "$options" = --tls=own ] && to=moved || to=stayed
+	# shellcheck disable=SC2086
+	[ -z "$blocks" ] || same "moves, $options" $to \
+		"$(limited $run --quiet --processors 2 $options "$dir/moves" 2>&1)"
+done
+
 # Variables that belong to threads: those of the program and of a library, which others
 # may have changed whenever a thread has let them run.
 cat >"$dir/keeps.h" <<'END'
