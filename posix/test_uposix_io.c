@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/futex.h>
 #include <locale.h>
 #include <mqueue.h>
@@ -2744,20 +2745,24 @@ static int queue, semaphores;
 
 struct message { long kind; char text[8]; };
 
-static void *receive_one(void *unused)
+static void *receive_one(void *by_number)
 {
 	struct message m;
 
-	TEST_EQUAL(msgrcv(queue, &m, sizeof m.text, 0, 0), 2);
+	TEST_EQUAL(by_number ? syscall(SYS_msgrcv, queue, &m, sizeof m.text, 0, 0)
+		   : msgrcv(queue, &m, sizeof m.text, 0, 0), 2);
 	TEST_EQUAL(m.kind, 7);
-	return unused;
+	return NULL;
 }
 
 /* Waits until a message fits into the full queue. */
-static void *send_one(void *unused)
+static void *send_one(void *by_number)
 {
-	TEST_EQUAL(msgsnd(queue, &(struct message){ 7, "x" }, 2, 0), 0);
-	return unused;
+	struct message m = { 7, "x" };
+
+	TEST_EQUAL(by_number ? syscall(SYS_msgsnd, queue, &m, 2, 0)
+		   : msgsnd(queue, &m, 2, 0), 0);
+	return NULL;
 }
 
 static void *take(void *limit)
@@ -2768,7 +2773,14 @@ static void *take(void *limit)
 	return rc == 0 ? "taken" : errno == EAGAIN ? "late" : "failed";
 }
 
-static void *in_sysv(void *unused)
+static void *take_by_number(void *unused)
+{
+	(void)unused;
+	TEST_EQUAL(syscall(SYS_semop, semaphores, &(struct sembuf){ 0, -1, 0 }, 1), 0);
+	return "taken";
+}
+
+static void *in_sysv(void *by_number)
 {
 	struct timespec soon = { 0, 2000000 };
 	struct message m = { 7, "x" };
@@ -2777,7 +2789,7 @@ static void *in_sysv(void *unused)
 	queue = msgget(IPC_PRIVATE, 0600);
 	semaphores = semget(IPC_PRIVATE, 1, 0600);
 	TEST_TRUE(queue >= 0 && semaphores >= 0);
-	t = go(receive_one, NULL);
+	t = go(receive_one, by_number);
 	usleep(20 * MS);
 	TEST_EQUAL(msgsnd(queue, &m, 2, 0), 0);
 	join(t);
@@ -2785,12 +2797,12 @@ static void *in_sysv(void *unused)
 	while (msgsnd(queue, &m, 2, IPC_NOWAIT) == 0)
 		;
 	TEST_EQUAL(errno, EAGAIN);
-	t = go(send_one, NULL);
+	t = go(send_one, by_number);
 	usleep(20 * MS);
 	TEST_EQUAL(msgrcv(queue, &m, sizeof m.text, 0, 0), 2);
 	join(t);
 
-	t = go(take, NULL);
+	t = go(by_number ? take_by_number : take, NULL);
 	usleep(20 * MS);
 	TEST_EQUAL(semop(semaphores, &(struct sembuf){ 0, 1, 0 }, 1), 0);
 	TEST_TRUE(strcmp(join(t), "taken") == 0);
@@ -2804,6 +2816,53 @@ static void *in_sysv(void *unused)
 	join(t);
 	msgctl(queue, IPC_RMID, NULL);
 	semctl(semaphores, 0, IPC_RMID);
+	if (!by_number)
+		in_sysv(&semaphores);
+	return NULL;
+}
+
+/* ---- Transfers of the kernel's aio: another thread submits what a thread awaits ---- */
+
+static aio_context_t context;
+
+static void make_context(void)
+{
+	context = 0;
+	TEST_EQUAL(syscall(SYS_io_setup, 4L, &context), 0);
+}
+
+static void *get_two(void *unused)
+{
+	struct io_event events[3];
+
+	TEST_EQUAL(syscall(SYS_io_getevents, context, 2L, 3L, events, NULL), 2);
+	TEST_TRUE(events[0].res == 1 && events[1].res == 1);
+	return unused;
+}
+
+static void *in_transfers(void *unused)
+{
+	const struct timespec soon = { 0, 2000000 };
+	struct io_event events[2];
+	char c = 'x';
+	int file = fileno(tmpfile());
+	struct iocb b = { .aio_lio_opcode = IOCB_CMD_PWRITE, .aio_nbytes = 1,
+			  .aio_fildes = (uint32_t)file, .aio_buf = (uintptr_t)&c };
+	struct iocb *list = &b;
+	pthread_t t;
+
+	make_context();
+	t = go(get_two, NULL);
+	for (int i = 0; i < 3; i++) {
+		usleep(20 * MS);
+		TEST_EQUAL(syscall(SYS_io_submit, context, 1L, &list), 1);
+	}
+	join(t);
+	TEST_EQUAL(syscall(SYS_io_getevents, context, 2L, 2L, events, &soon), 1);
+	TEST_EQUAL(syscall(SYS_io_getevents, context, 1L, 2L, events, &soon), 0);
+	TEST_EQUAL(syscall(SYS_io_getevents, context, 2L, 1L, events, NULL), -1);
+	TEST_EQUAL(errno, EINVAL);
+	TEST_EQUAL(syscall(SYS_io_destroy, context), 0);
 	return unused;
 }
 
@@ -3031,9 +3090,41 @@ static long wait_for_ever_by_id(void)
 	return waitid(P_ALL, 0, &info, WEXITED);
 }
 
+static long flock_for_ever(void)
+{
+	int fd = open(lock_path, O_RDWR);
+
+	TEST_EQUAL(flock(fd, LOCK_EX), -1);
+	close_one(&fd);
+	return -1;
+}
+
+/* Waits with a mask that lets SIGUSR1 through. */
+static long get_for_ever(void)
+{
+	struct { const void *mask; size_t size; } with = { &(uint64_t){ 0 }, 8 };
+	struct io_event event;
+	sigset_t set;
+	long rc;
+	int error;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	make_context();
+	rc = syscall(SYS_io_pgetevents, context, 1L, 1L, &event, NULL, &with);
+	error = errno;
+	syscall(SYS_io_destroy, context);
+	errno = error;
+	return rc;
+}
+
+/* The last UNCANCELLED calls are no cancellation points. */
+enum { UNCANCELLED = 2 };
+
 static long (*const ever[])(void) = {
 	open_for_ever, open_for_ever_at, lock_for_ever, lockf_for_ever, wait_for_ever,
-	wait_for_ever_stopped, wait_for_ever_by_id,
+	wait_for_ever_stopped, wait_for_ever_by_id, flock_for_ever, get_for_ever,
 };
 
 static atomic_int inside;
@@ -3060,6 +3151,7 @@ static void make_waits(void)
 	strcpy(lock_path, "/tmp/uposix-XXXXXX");
 	held = mkstemp(lock_path);
 	TEST_EQUAL(fcntl(held, F_OFD_SETLK, &l), 0);
+	TEST_EQUAL(flock(held, LOCK_EX), 0);
 	TEST_EQUAL(pipe(gate), 0);
 	child = waiting_child();
 	TEST_TRUE(child > 0);
@@ -3098,7 +3190,7 @@ static void *in_cancelled_waits(void *unused)
 
 	make_waits();
 	fds = test_descriptors();
-	for (size_t i = 0; i < COUNT(ever); i++) {
+	for (size_t i = 0; i < COUNT(ever) - UNCANCELLED; i++) {
 		inside = 0;
 		t = go(call_for_ever, (void *)(uintptr_t)i);
 		while (!inside)
@@ -3152,7 +3244,6 @@ static void *in_cancelled_flock(void *unused)
 	pthread_t t;
 
 	make_waits();
-	TEST_EQUAL(flock(held, LOCK_EX), 0);
 	inside = 0;
 	granted = false;
 	t = go(take_flock, NULL);
@@ -3530,6 +3621,7 @@ CASE(interrupted_waits)
 CASE(cancelled_flock)
 CASE(crowds)
 CASE(sysv)
+CASE(transfers)
 CASE(forks)
 
 static const struct CMUnitTest tests[] = {
@@ -3562,7 +3654,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(look_ups), cmocka_unit_test(cancelled_command),
 	cmocka_unit_test(cancelled_waits), cmocka_unit_test(interrupted_waits),
 	cmocka_unit_test(cancelled_flock), cmocka_unit_test(crowds),
-	cmocka_unit_test(sysv), cmocka_unit_test(forks),
+	cmocka_unit_test(sysv), cmocka_unit_test(transfers), cmocka_unit_test(forks),
 };
 
 int main(int argc, char **argv)

@@ -116,12 +116,13 @@ void uposix__apart(struct uposix_job *job, size_t size, int ends)
 	do {
 		rc = usync_sem_wait(&a->a_done, USCHED_NEVER);
 		why = uposix__why(rc);
-	} while (rc && !(why == -ECANCELED && ends) && !(why && ends == APART_HANDLER));
+	} while (rc && !(why == -ECANCELED && ends & APART_CANCEL)
+		 && !(why == -EINTR && ends & APART_HANDLER));
 	if (!join_apart(a, rc))
 		memcpy(job, a->a_job, size);
 	else
 		job->j_errno = EINTR;
-	if (job->j_result < 0 && job->j_errno == EINTR)
+	if (job->j_result < 0 && job->j_errno == EINTR && ends & APART_CANCEL)
 		uposix__point();                /* ends the thread if pthread_cancel()
 						   has ended the call */
 	errno = job->j_errno;
@@ -167,7 +168,7 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 	if (!uposix__begins(true) || !(copy = strdup(path)))
 		return -1;
 	o.o_path = copy;
-	uposix__apart(&o.o_job, sizeof o, APART_HANDLER);
+	uposix__apart(&o.o_job, sizeof o, APART_ANY);
 	return uposix__made((int)o.o_job.j_result, UNKNOWN, false);
 }
 
@@ -246,9 +247,14 @@ struct file_lock {
 static long lock_apart(void *job)
 {
 	struct file_lock *l = job;
+	int rc;
 
-	return l->l_command < 0 ? flock(l->l_fd, l->l_operation)
-		: fcntl(l->l_fd, l->l_command, &l->l_lock);
+	if (l->l_command >= 0)
+		return fcntl(l->l_fd, l->l_command, &l->l_lock);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	rc = flock(l->l_fd, l->l_operation);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	return rc;
 }
 
 int uposix__lock_file(int fd, int command, struct flock *lock)
@@ -265,10 +271,14 @@ int uposix__lock_file(int fd, int command, struct flock *lock)
 	if (rc == 0 || (errno != EAGAIN && errno != EACCES))
 		return rc;
 	l.l_lock = *lock;
-	uposix__apart(&l.l_job, sizeof l, APART_HANDLER);
+	uposix__apart(&l.l_job, sizeof l, APART_ANY);
 	return (int)l.l_job.j_result;
 }
 
+/*
+ * No cancellation point, as in libc. If a handler ends the call just when the lock is
+ * granted, the lock is released. An older lock is lost in any case, as with LOCK_NB.
+ */
 int uposix_flock(int fd, int operation)
 {
 	struct file_lock l = { .l_job.j_call = lock_apart, .l_fd = fd,
@@ -281,9 +291,9 @@ int uposix_flock(int fd, int operation)
 	rc = flock(fd, operation | LOCK_NB);
 	if (rc == 0 || errno != EWOULDBLOCK)
 		return rc;
-	uposix__apart(&l.l_job, sizeof l, APART_NOTHING);       /* flock() is no
-								   cancellation point
-								   in libc */
+	uposix__apart(&l.l_job, sizeof l, APART_HANDLER);
+	if (l.l_job.j_result < 0 && errno == EINTR)
+		flock(fd, LOCK_UN);
 	return (int)l.l_job.j_result;
 }
 

@@ -223,6 +223,14 @@ int uposix__way(int fd, short events, struct uposix_fd **f) HIDDEN;
  */
 bool uposix__repeat(ssize_t *n, int fd, short events) HIDDEN;
 
+/* ---- uposix_poll.c ---- */
+
+/*
+ * Does what syscall() does for `number', SYS_io_getevents or SYS_io_pgetevents, and these
+ * arguments. The last one of SYS_io_pgetevents is `mask'.
+ */
+long uposix__get_events(long number, const long *a, const sigset_t *mask) HIDDEN;
+
 /* ---- uposix_file.c ---- */
 
 /*
@@ -249,13 +257,13 @@ int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
 /*
  * Names what ends a call of uposix__apart(). Signal handlers run during all such calls.
  */
-enum { APART_NOTHING, APART_CANCEL, APART_HANDLER };
+enum { APART_NOTHING, APART_CANCEL, APART_HANDLER, APART_ANY };
 
 /*
  * Does what uposix__offload() does, for a call that may wait for ever. Each such call
  * gets a new native thread, so that no such call waits for another. With APART_CANCEL the
  * call is a cancellation point, and pthread_cancel() is passed on to the native thread.
- * With APART_HANDLER a handler without SA_RESTART ends the call, too, with -EINTR. If the
+ * With APART_HANDLER a handler without SA_RESTART ends the call, with -EINTR. If the
  * call completes before the cancel reaches it, the result of the call is returned, and
  * the thread ends at the next cancellation point. So no descriptor, child or lock is
  * lost.

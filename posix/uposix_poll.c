@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * uposix_poll.c: poll, select, epoll_wait. A thread waits in unet_poll(), and then asks
- * poll(2) what is ready.
+ * uposix_poll.c: poll, select, epoll_wait, io_getevents. A thread waits in unet_poll(),
+ * and then asks poll(2) what is ready.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -10,11 +10,13 @@
 #include "../src/base/sim.h"
 #include "uposix_io.h"
 
+#include <linux/aio_abi.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -313,6 +315,29 @@ int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
 		rc = wait_events(fd, events, max, deadline_of(limit));
 	end_mask(mask, &before);
 	return rc;
+}
+
+/* A queue of the kernel's aio has no descriptor, so a thread looks from time to time. */
+long uposix__get_events(long number, const long *a, const sigset_t *mask)
+{
+	static const struct timespec none = { 0, 0 };
+	int64_t deadline = deadline_of((const void *)a[4]);
+	long done = 0, n;
+	sigset_t before;
+
+	if (!uposix__in_thread())
+		return syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	n = begin_mask(mask, &before);
+	while (n == 0) {
+		n = syscall(SYS_io_getevents, a[0], a[1] - done, a[2] - done,
+			    (struct io_event *)a[3] + done, &none);
+		done += n > 0 ? n : 0;
+		if (n < 0 || done >= a[1] || usync_after(0) >= deadline)
+			break;
+		n = uposix__look_later() ? 0 : -1;
+	}
+	end_mask(mask, &before);
+	return done ? done : n;
 }
 
 /* The variants that _FORTIFY_SOURCE calls. */

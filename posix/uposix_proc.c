@@ -78,7 +78,7 @@ pid_t uposix_wait4(pid_t pid, int *status, int options, struct rusage *usage)
 	}
 	if (found != 0)
 		return found;
-	uposix__apart(&w.w_job, sizeof w, APART_HANDLER);
+	uposix__apart(&w.w_job, sizeof w, APART_ANY);
 	if (w.w_job.j_result < 0)
 		return -1;
 	if (status)
@@ -143,7 +143,7 @@ int uposix_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 		if (rc == -EINTR)
 			return (int)uposix__answer(rc);
 		if (!try_wait_id(&i))
-			uposix__apart(&i.i_job, sizeof i, APART_HANDLER);
+			uposix__apart(&i.i_job, sizeof i, APART_ANY);
 	}
 	if (i.i_job.j_result)
 		return -1;
