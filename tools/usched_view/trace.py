@@ -458,8 +458,8 @@ class Writer:
                   f"{spell(order[-1][0])}, {order[-1][1].name}"
 
 
-def spell(us):
-    return f"{us / 1000:.3f} ms"
+def spell(ns):
+    return f"{ns / 1e6:.3f} ms"
 
 
 def trace(views, seconds, events, path):
