@@ -214,6 +214,25 @@ static inline uintptr_t usched__valgrind(const uintptr_t request[6])
 	return result;
 }
 
+/*
+ * Returns a counter that goes up at a steady pace on all processors, and is read in less
+ * time than a clock of libc. 0: the machine has no such counter.
+ */
+static inline uint64_t usched__ticks(void)
+{
+	uint64_t ticks = 0;
+
+#if defined(__x86_64__)
+	uint32_t high;
+
+	__asm__ volatile("rdtsc" : "=a"(ticks), "=d"(high));
+	ticks |= (uint64_t)high << 32;
+#elif defined(__aarch64__)
+	__asm__ volatile("mrs	%0, cntvct_el0" : "=r"(ticks));
+#endif
+	return ticks;
+}
+
 /* Bytes from a top to the return address of the call of usched__switch(); -1: unknown. */
 ARCH_PRIVATE extern const int usched__return_at;
 

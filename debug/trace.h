@@ -84,10 +84,14 @@ struct utrace_ring {
 	struct uproc        *rg_proc;
 	struct ustack       *rg_slot;   /* the thread of the slot while that is closed */
 	uint64_t             rg_time;   /* ns: the time of the last event */
+	uint64_t             rg_read;   /* ns: when a clock was read last */
+	uint64_t             rg_ticks;  /* usched__ticks() at that time */
+	uint64_t             rg_pace;   /* ns a tick, times PACE; 0: unknown */
 	uint64_t             rg_began;  /* ns: the time when the trace began */
 	uint64_t             rg_preempted;
 	uint8_t              rg_slots;  /* p_slot as it is without a trace */
 	bool                 rg_open;   /* the slot is open: see utrace.c */
+	bool                 rg_polls;  /* the last event is a wake by a poll */
 	bool                 rg_known;  /* the ring shows which thread runs */
 	struct usched_calls  rg_calls;  /* the scheduler's own calls, as is rg_linger */
 	int (*rg_linger)(struct usched *s, const uint8_t *word, uint8_t value);

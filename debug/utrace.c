@@ -42,6 +42,10 @@
 enum {
 	LOG_MIN = 6,                    /* log2 of the fewest events of a ring */
 	LOG_MAX = 26,                   /* log2 of the most events of a ring */
+	PACE    = 1 << 20,
+	PACE_MAX = 1000,                /* ns a tick, at most */
+	PERIOD  = 10000000,             /* ns for which a pace is good */
+	READ_IN = 1 << 14,              /* ticks that a read of the clock may take */
 };
 
 #define LOOK_AT(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
@@ -86,9 +90,35 @@ static struct utrace_ring *make_ring(struct utrace_ring **at, unsigned size_log)
 	return g;
 }
 
+/* Reads the clock, and finds the pace of the ticks since the clock was read before. Does
+   nothing if the kernel has interrupted the read, since the pace would then be wrong. */
+static void read_clock(struct utrace_ring *g)
+{
+	uint64_t before = usched__ticks(), now = (uint64_t)when_now();
+	uint64_t after = usched__ticks();
+	uint64_t ns = now - g->rg_read, ticks = after - g->rg_ticks;
+
+	if (SIMULATED || after == before || after - before > READ_IN)
+		return;
+	if (g->rg_read && ns < UINT64_MAX / PACE && ns / PACE_MAX < ticks)
+		g->rg_pace = ns * PACE / ticks;
+	else
+		g->rg_pace = 0;
+	g->rg_read = now;
+	g->rg_ticks = after;
+}
+
+/* Sets rg_time. Ticks are taken only for a time in which a product cannot overflow. */
 static void note_time(struct utrace_ring *g)
 {
-	g->rg_time = (uint64_t)when_now();
+	uint64_t ticks = usched__ticks() - g->rg_ticks, now;
+
+	if (g->rg_pace && ticks <= UINT32_MAX)
+		now = g->rg_read + ticks * g->rg_pace / PACE;
+	else
+		now = (uint64_t)when_now();
+	if (now > g->rg_time)
+		g->rg_time = now;
 }
 
 static inline void put_event(struct utrace_ring *g, enum utrace_kind kind,
@@ -259,7 +289,9 @@ static void ready_traced(struct usched *s, struct ustack *u)
 	struct uproc *p = g->rg_proc;
 	bool polls = p->p_polls;
 
-	note_time(g);
+	if (!polls || !g->rg_polls)     /* the wakes of a poll have one time */
+		note_time(g);
+	g->rg_polls = polls;
 	trace_wake(g, u, polls ? NULL : s->s_current,
 		   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
 	if (g->rg_open) {
@@ -288,6 +320,7 @@ static void trace_told(struct usched_hook *h, enum usched_event event, struct us
 	struct utrace_ring *g = (struct utrace_ring *)(void *)h;
 
 	note_time(g);
+	g->rg_polls = false;
 	switch (event) {
 	case USCHED_HANDS_OVER:
 		trace_block(g, u);
@@ -330,6 +363,7 @@ static void begin_ring(struct utrace_ring *g)
 	struct usched *s = &p->p_sched;
 
 	note_time(g);
+	read_clock(g);
 	g->rg_began = g->rg_time;
 	g->rg_known = false;
 	SET(g->rg_begin, g->rg_count);
@@ -369,6 +403,17 @@ static void end_ring(struct utrace_ring *g)
 	usched__drop_hook(s, &g->rg_hook);
 }
 
+/* Called in a look. If no event has come, the processor may have slept since it began. */
+static void keep_time(struct utrace_ring *g)
+{
+	if (g->rg_time > g->rg_read + PERIOD)
+		read_clock(g);
+	if (!g->rg_known) {
+		note_time(g);
+		g->rg_began = g->rg_time;
+	}
+}
+
 /* Begins or ends the trace of `p' as tc_asked says. Called on the native thread of `p',
    in s_next. If there is no memory for a ring, the next look tries again. */
 static void look_at_wish(struct uproc *p)
@@ -388,6 +433,8 @@ static void look_at_wish(struct uproc *p)
 		begin_ring(g);
 	} else if (!asked && g && g->rg_on) {
 		end_ring(g);
+	} else if (g && g->rg_on) {
+		keep_time(g);
 	}
 }
 
