@@ -427,9 +427,13 @@ struct uproc_observer {
 	void (*po_free)(struct uproc *p); /* when `p', which has a p_ring, has ended */
 
 	const void *po_layout;          /* for that reader: see src/proc/layout.h */
+
+	/* Writes what processors have traced to `fd'; -1: to the file of USCHED_RECORD.
+	   Returns 0, a negative errno value, or -ENOTSUP if nothing is traced. */
+	int (*po_record)(int fd);
 };
 
-/* Constructors set the first four members or the next five, before schedulers exist. */
+/* Constructors set the first four members or the next six, before schedulers exist. */
 extern struct uproc_observer uproc__observer UPROC_PRIVATE;
 
 /*

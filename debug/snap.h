@@ -18,7 +18,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include "../src/base/lock.h"
 #include "../uproc.h"
 
 enum {
@@ -43,6 +46,21 @@ struct uinspect_snap {
 #else
 #define TOP_OF(context) _Unwind_GetCFA(context)
 #endif
+
+/* Returns the function of `u', or 0. If the thread ends meanwhile, the record stays, but
+   the attachment may be freed, so a system call reads the attachment. */
+static inline uintptr_t function_of(const struct ustack *u)
+{
+	struct ustack_attachment *a = GET(u->u_attachment), copy = { 0 };
+	struct iovec to = { &copy, sizeof copy };
+	struct iovec from = { a, sizeof copy };
+
+	if (!u->u_attached)
+		return (uintptr_t)a;
+	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof copy)
+		return 0;
+	return (uintptr_t)copy.a_func;
+}
 
 #define SNAP_PRIVATE __attribute__((visibility("hidden")))
 

@@ -6,8 +6,9 @@
  * A reader finds the structs by src/proc/layout.h. To begin a trace, the reader writes to
  * tc_asked the log2 of a number of events, from 6 to 26. Then each processor traces from
  * its next look on, into a ring of that many events. To end the trace, the reader writes
- * 0. If there are several readers, the last value written counts. p_ring of a processor,
- * and rg_events, are NULL until the first trace.
+ * tc_usual, which is 0 unless the program records. If there are several readers, the last
+ * value written counts. p_ring of a processor, and rg_events, are NULL until the first
+ * trace.
  *
  * Event n of a ring is in rg_events at n % rg_size. The processor goes on while events
  * are read, and overwrites the oldest. So the event is valid if n >= rg_begin, and if
@@ -64,8 +65,10 @@ enum { UTRACE_WHY_AT = 8, UTRACE_NUMBER_AT = 32 };
 
 struct utrace_control {
 	uint32_t            tc_asked;   /* atomic: what the reader asks for */
+	uint32_t            tc_usual;   /* constant: tc_asked at the start */
 	struct utrace_ring *tc_mail;    /* atomic: the ring for mail of native threads */
 	pthread_mutex_t     tc_lock;    /* protects *tc_mail */
+	const char         *tc_path;    /* of records, or NULL */
 };
 
 extern struct utrace_control utrace__control __attribute__((visibility("hidden")));
@@ -91,7 +94,7 @@ struct utrace_ring {
 	uint64_t             rg_preempted;
 	uint8_t              rg_slots;  /* p_slot as it is without a trace */
 	bool                 rg_open;   /* the slot is open: see utrace.c */
-	bool                 rg_polls;  /* the last event is a wake by a poll */
+	uint8_t              rg_last;   /* the event before: see utrace.c */
 	bool                 rg_known;  /* the ring shows which thread runs */
 	struct usched_calls  rg_calls;  /* the scheduler's own calls, as is rg_linger */
 	int (*rg_linger)(struct usched *s, const uint8_t *word, uint8_t value);

@@ -565,7 +565,16 @@ static void ask_natives(struct dump *d)
 					sizeof k->tk_name);
 }
 
-static int dump_here(int fd, unsigned how)
+static int record_here(int fd)
+{
+	int before = defer_cancel();
+	int rc = uproc__observer.po_record ? uproc__observer.po_record(fd) : -ENOTSUP;
+
+	allow_cancel(before);
+	return rc;
+}
+
+static int dump_threads(int fd, unsigned how)
 {
 	struct dump *d = (struct dump *)calloc(1, sizeof *d);
 	int before, rc;
@@ -591,6 +600,11 @@ static int dump_here(int fd, unsigned how)
 	leave_dump(d);
 	allow_cancel(before);
 	return rc;
+}
+
+static int dump_here(int fd, unsigned how)
+{
+	return how & UINSPECT_RECORD ? record_here(fd) : dump_threads(fd, how);
 }
 
 /* A dump that a thread asks for. Another native thread makes the dump, so that the

@@ -51,14 +51,22 @@ extern "C" {
 
 enum {
 	UINSPECT_BRIEF = 1,     /* shows names and states, but no calls */
+	UINSPECT_RECORD = 2,    /* writes a record: see uinspect_dump() */
 };
 
 /*
  * Writes all threads to the descriptor `fd'. The writes wait natively. `how' is
- * UINSPECT_BRIEF or 0. The threads of a scheduler with c_embed are shown only if the loop
- * of the scheduler runs meanwhile. uprocs_destroy() waits while its scheduler is read.
+ * UINSPECT_BRIEF or 0. With UINSPECT_RECORD writes a record instead: the last 262,144
+ * switches, waits and wakes of each processor. That takes some tenths of a second.
+ * Processors keep these, in 8 MiB of memory each, if USCHED_RECORD is in the environment
+ * at the start and utrace.c in the program. Then a stall (ustall.h) and each dump by
+ * uinspect_install() write a record, too, to the file that USCHED_RECORD names, with "."
+ * and the process ID at the end. `uthreads trace FILE' shows a record.
+ * The threads of a scheduler with c_embed are shown only if the loop of the scheduler
+ * runs meanwhile. uprocs_destroy() waits while its scheduler is read.
  * 0, or an error of write(2); -ENOMEM: no memory, or some threads were left out, which
- * the text counts; -EAGAIN: no native thread could be started.
+ * the text counts; -ENOTSUP: UINSPECT_RECORD, and nothing is recorded; -EAGAIN: no native
+ * thread could be started.
  * From a thread: switches, and a cancel does not end the call. From a native thread:
  * blocks the native thread.
  */

@@ -165,8 +165,10 @@ static void *dump_when_posted(void *unused)
 	(void)unused;
 	name_native("usched inspect");
 	for (;;)
-		if (sem_wait(&inspector.i_posted) == 0)
+		if (sem_wait(&inspector.i_posted) == 0) {
 			uinspect_dump(STDERR_FILENO, 0);
+			uinspect_dump(-1, UINSPECT_RECORD);
+		}
 	return NULL;
 }
 

@@ -35,7 +35,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "../src/base/code.h"
@@ -57,6 +56,8 @@ enum {
 					   half the time */
 	FILE_MAX    = 256,              /* characters of a file in /proc */
 };
+
+#define RECORD_EVERY INT64_C(10000000000)       /* ns between records of stalls */
 
 /* The present stretch of a processor. Only the monitor uses this struct. */
 struct stretch {
@@ -103,6 +104,7 @@ struct ustall {
 	struct stalled       us_case;   /* constant unless us_state is VACANT */
 	size_t               us_count;  /* atomic: number of the calls that are known */
 	struct uinspect_snap us_snap;
+	int64_t              us_record; /* ns: when the next record may be written */
 	char                 us_lines[REPORT_SIZE];
 	struct stretch       us_stretches[];    /* one for each processor */
 };
@@ -241,21 +243,6 @@ static void write_numbers(const struct stalled *e, const struct ustall *r)
 	compose(&t, e, "", r ? r->us_snap.sn_calls : NULL, count, false);
 	if (poll(&ready, 1, 0) > 0)
 		text_flush(&t);
-}
-
-/* Returns the function of `u', or 0. If the thread ends meanwhile, the record stays, but
-   the attachment may be freed, so a system call reads the attachment. */
-static uintptr_t function_of(const struct ustack *u)
-{
-	struct ustack_attachment *a = GET(u->u_attachment), copy = { 0 };
-	struct iovec to = { &copy, sizeof copy };
-	struct iovec from = { a, sizeof copy };
-
-	if (!u->u_attached)
-		return (uintptr_t)a;
-	if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != sizeof copy)
-		return 0;
-	return (uintptr_t)copy.a_func;
 }
 
 /* Posts a case. If the reporter was given up, writes numbers instead. Returns false if
@@ -400,6 +387,16 @@ static void write_text(const struct ustall *r, struct text *t)
 	}
 }
 
+/* Keeps the record of the first of several stalls for a while. */
+static void record_stall(struct ustall *r)
+{
+	int64_t now = when_now();
+
+	if (now >= r->us_record && uproc__observer.po_record
+	    && uproc__observer.po_record(-1) == 0)
+		r->us_record = now + RECORD_EVERY;
+}
+
 static void *report_stalls(void *reporter)
 {
 	struct ustall *r = (struct ustall *)reporter;
@@ -415,8 +412,10 @@ static void *report_stalls(void *reporter)
 			break;
 		find_calls(r);
 		compose_named(r, &t);
-		if (CAS(&r->us_state, &state, WRITING))
+		if (CAS(&r->us_state, &state, WRITING)) {
 			write_text(r, &t);
+			record_stall(r);
+		}
 		SWAP(&r->us_state, VACANT);
 	}
 	return NULL;

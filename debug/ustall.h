@@ -11,7 +11,7 @@
  * call that a signal would end with EINTR, the thread gets no signal, and the message
  * names only that call. A wait for a lock or a condition of pthread.h is such a call only
  * with a time. The next message comes when the thread has kept its processor for twice as
- * long.
+ * long. With USCHED_RECORD a record is written, once in 10 seconds: see uinspect_dump().
  * The thread may hold any lock, even one that malloc() needs.
  */
 #ifndef USCHED_STALL_H

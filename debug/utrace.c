@@ -20,11 +20,14 @@
  * Only the native thread of a processor writes the processor's ring, and never waits.
  * Native threads that send mail share one ring, under a lock.
  *
+ * With USCHED_RECORD in the environment processors trace from the start. Then a record,
+ * which is the rings as a text, is written upon a stall, a dump by signal, or a call.
+ *
  * No other file needs this file, so a linker leaves it out of a static program, unless
  * the program is linked with -Wl,-u,utrace__control.
  */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* MAP_ANONYMOUS, MAP_NORESERVE */
+#define _GNU_SOURCE             /* MAP_ANONYMOUS, process_vm_readv() in snap.h */
 #endif
 #include "trace.h"
 
@@ -34,8 +37,12 @@
 #include "../arch/arch.h"
 #include "../src/core/core.h"
 #include "../src/proc/layout.h"
+#include "../src/base/code.h"
 #include "../src/base/lock.h"
 #include "../src/base/when.h"
+#include "../src/core/outside.h"
+#include "../src/proc/proc.h"
+#include "snap.h"
 #include "../uproc.h"
 #include "../uwait.h"
 
@@ -46,7 +53,14 @@ enum {
 	PACE_MAX = 1000,                /* ns a tick, at most */
 	PERIOD  = 10000000,             /* ns for which a pace is good */
 	READ_IN = 1 << 14,              /* ticks that a read of the clock may take */
+	RECORD_LOG = 18,                /* log2 of the events of a ring for records */
+	RECORD_BYTES = 64 << 10,        /* bytes written at a time */
+	KEPT    = 4096,                 /* addresses that are written once */
+	MARGIN  = 8,                    /* events that may be half written: trace.h */
 };
+
+/* What the event before was, for which the time of the next one may be the same. */
+enum { OTHER, WAKES, CHANGES };         /* a wake by a poll; a change before a run */
 
 #define LOOK_AT(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 
@@ -289,9 +303,9 @@ static void ready_traced(struct usched *s, struct ustack *u)
 	struct uproc *p = g->rg_proc;
 	bool polls = p->p_polls;
 
-	if (!polls || !g->rg_polls)     /* the wakes of a poll have one time */
+	if (!polls || g->rg_last != WAKES)      /* the wakes of a poll have one time */
 		note_time(g);
-	g->rg_polls = polls;
+	g->rg_last = polls ? WAKES : OTHER;
 	trace_wake(g, u, polls ? NULL : s->s_current,
 		   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
 	if (g->rg_open) {
@@ -319,8 +333,10 @@ static void trace_told(struct usched_hook *h, enum usched_event event, struct us
 {
 	struct utrace_ring *g = (struct utrace_ring *)(void *)h;
 
-	note_time(g);
-	g->rg_polls = false;
+	if (event != USCHED_RUNS || g->rg_last != CHANGES)
+		note_time(g);
+	g->rg_last = event == USCHED_EVICTS || event == USCHED_LOADS
+		|| event == USCHED_STARTS ? CHANGES : OTHER;
 	switch (event) {
 	case USCHED_HANDS_OVER:
 		trace_block(g, u);
@@ -453,7 +469,8 @@ static void free_ring(struct uproc *p)
 static const struct usched__trace_layout layout = {
 	.tl_control = { &utrace__control },
 	.tl_name = {
-		MEMBER(utrace_control, tc_asked), MEMBER(utrace_control, tc_mail),
+		MEMBER(utrace_control, tc_asked), MEMBER(utrace_control, tc_usual),
+		MEMBER(utrace_control, tc_mail),
 		SIZE(utrace_ring),
 		MEMBER(utrace_ring, rg_count), MEMBER(utrace_ring, rg_events),
 		MEMBER(utrace_ring, rg_size), MEMBER(utrace_ring, rg_begin),
@@ -461,9 +478,150 @@ static const struct usched__trace_layout layout = {
 	},
 };
 
+/* ---- Records ---- */
+
+struct record {
+	struct text rc_text;
+	uintptr_t   rc_threads[KEPT], rc_functions[KEPT];       /* those written last */
+	char        rc_bytes[RECORD_BYTES];
+};
+
+/* Puts an address among those kept. Returns whether it was not there. */
+static bool is_news(uintptr_t *kept, uintptr_t address)
+{
+	uintptr_t *at = &kept[address / 16 % KEPT];
+	bool news = *at != address;
+
+	*at = address;
+	return news;
+}
+
+static void put_function(struct record *c, uintptr_t function)
+{
+	if (!is_news(c->rc_functions, function))
+		return;
+	text_put(&c->rc_text, "function ");
+	code_add(&c->rc_text, function);
+	text_put(&c->rc_text, "\n");
+}
+
+/* If `u' has ended, the line may be about the next thread of that record. */
+static void put_thread(struct record *c, const struct ustack *u)
+{
+	uintptr_t function = function_of(u);
+	char text[USTACK_NAME_MAX];
+
+	put_function(c, function);
+	uproc__name(u, text, sizeof text);
+	text_add(&c->rc_text, "thread %p %p %s\n", (const void *)u,
+		 (const void *)function, text);
+}
+
+static void put_line(struct record *c, const struct utrace_event *v)
+{
+	uint32_t number = (uint32_t)(v->v_what >> UTRACE_NUMBER_AT);
+	unsigned kind = v->v_what & 0xff, why = v->v_what >> UTRACE_WHY_AT & 0xff;
+	const struct uwait_kind *k = why == UTRACE_GRANT && number
+		? (const void *)((uintptr_t)&usched__layout + (uintptr_t)(int32_t)number)
+		: NULL;
+
+	/* Other kinds may name a thread of a scheduler that is gone. */
+	if (kind == UTRACE_SWITCH && is_news(c->rc_threads, (uintptr_t)v->v_thread))
+		put_thread(c, (const struct ustack *)(uintptr_t)v->v_thread);
+	if (kind == UTRACE_START)
+		put_function(c, (uintptr_t)v->v_other);
+	text_number(&c->rc_text, v->v_time);
+	text_add(&c->rc_text, " %u %u %p %p %u %u %s\n", kind, why,
+		 (const void *)(uintptr_t)v->v_thread,
+		 (const void *)(uintptr_t)v->v_other, (unsigned)number,
+		 k && k->kd_number, k ? k->kd_name : "");
+}
+
+/* Writes the events of a ring, except those that the processor overwrites meanwhile. */
+static void put_ring(struct record *c, const struct utrace_ring *g)
+{
+	uint64_t end, n;
+
+	if (!g || !LOOK_AT(g->rg_events))
+		return;
+	end = LOOK_AT(g->rg_count);
+	n = GET(g->rg_begin);
+	if (end - n > g->rg_size)
+		n = end - g->rg_size;
+	for (; n < end; n++) {
+		const struct utrace_event *v = &g->rg_events[n & (g->rg_size - 1)];
+		const struct utrace_event e = { GET(v->v_time), GET(v->v_thread),
+						GET(v->v_other), GET(v->v_what) };
+
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (GET(g->rg_count) + MARGIN <= n + g->rg_size)
+			put_line(c, &e);
+	}
+}
+
+static int write_record(int fd)
+{
+	struct record *c = (struct record *)map_zeros(sizeof *c);
+	struct uprocs *r;
+	uint32_t number;
+	int rc;
+
+	if (!c)
+		return -ENOMEM;
+	c->rc_text = (struct text)TEXT(c->rc_bytes, fd);
+	c->rc_text.t_wait = -1;
+	text_put(&c->rc_text, "usched record 1\n");
+	put_ring(c, LOOK_AT(utrace__control.tc_mail));
+	for (r = uprocs__pin(UINT32_MAX); r; r = uprocs__pin(number)) {
+		number = r->r_number;
+		for (unsigned i = 0; i < r->r_conf.c_processors; i++) {
+			text_add(&c->rc_text, "processor %u.%u\n", number, i);
+			put_ring(c, LOOK_AT(uproc_at(r, i)->p_ring));
+		}
+		uprocs__unpin(r);
+	}
+	text_flush(&c->rc_text);
+	rc = c->rc_text.t_rc;
+	munmap(c, sizeof *c);
+	return rc;
+}
+
+/* Writes to `fd', or if that is -1 to the file of USCHED_RECORD. */
+static int record(int fd)
+{
+	char path[CODE_PATH];
+	struct text t = { .t_bytes = path, .t_room = sizeof path - 1, .t_fd = -1 };
+	int rc;
+
+	if (!GET(utrace__control.tc_asked) || (fd < 0 && !utrace__control.tc_path))
+		return -ENOTSUP;
+	if (fd >= 0)
+		return write_record(fd);
+	text_add(&t, "%s.%u", utrace__control.tc_path, (unsigned)getpid());
+	path[t.t_used] = '\0';
+	fd = outside_file(path, O_TRUNC);
+	rc = fd < 0 ? -errno : write_record(fd);
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+/* ---- The start ---- */
+
+/* The child of a fork, in which no other native thread has the lock. */
+static void forget_lock(void)
+{
+	utrace__control.tc_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 /* Registers the observer at the start, so that any program can be asked for a trace. */
 __attribute__((constructor)) static void offer_trace(void)
 {
+	utrace__control.tc_path = outside_setting("USCHED_RECORD");
+	if (utrace__control.tc_path)
+		utrace__control.tc_asked = utrace__control.tc_usual = RECORD_LOG;
+	pthread_atfork(NULL, NULL, forget_lock);
+	uproc__observer.po_record = record;
 	uproc__observer.po_look = look_at_wish;
 	uproc__observer.po_post = post;
 	uproc__observer.po_free = free_ring;

@@ -15,6 +15,8 @@
  */
 #include "uposix_set.h"
 
+#include "../debug/uinspect.h"
+#include "../debug/ustall.h"
 #include "../src/base/sim.h"
 
 #include <stdlib.h>
@@ -34,10 +36,26 @@ enum {
 	JOINS = 32,                             /* joins() follows a chain of joins
 						   through at most so many threads */
 	WORDS = sizeof(pthread_attr_t) / sizeof(size_t),
+	STALL = 100000000,                      /* ns: c_stall, if records are written */
 };
 
 static struct usync_mutex making;
 static struct uprocs *scheduler;                    /* atomic */
+
+/* With USCHED_RECORD: has stalls and SIGQUIT write a record. A handler of the program's
+   stays. */
+static void begin_records(struct uprocs_conf *conf)
+{
+	struct sigaction a;
+
+	if (!uposix__conf.c_record)
+		return;
+	ustall_install();
+	conf->c_stall = STALL;
+	if (sigaction(SIGQUIT, NULL, &a) == 0 && !(a.sa_flags & SA_SIGINFO)
+	    && a.sa_handler == SIG_DFL)
+		uinspect_install(SIGQUIT);
+}
 
 /*
  * Makes the scheduler. Its native threads block all signals except the signals of faults
@@ -64,6 +82,7 @@ static int make_scheduler(void)
 	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
 		sigdelset(&set, faults[i]);
 	pthread_sigmask(SIG_SETMASK, &set, &old);
+	begin_records(&conf);
 	rc = rr_create(&conf, &rr);
 	if (rc == 0) {
 		if (!SIMULATED)         /* a simulation has only one native thread */

@@ -49,6 +49,7 @@ struct uposix_conf {
 	const char *c_log;              /* file of messages, or NULL */
 	bool        c_stay;             /* true: threads never move between processors */
 	const char *c_stats;            /* file of statistics, or NULL */
+	bool        c_record;           /* records are written: see utrace.c */
 	enum uposix_tls c_tls;
 };
 

@@ -3,13 +3,17 @@
  * test_trace.c: events of a trace: which there are and in which order, with one processor
  * and several, while it begins and ends; and that nothing of it is left when it is off.
  */
+#include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../../uproc.h"
 #include "../../usync.h"
 #include "../../debug/trace.h"
+#include "../../debug/uinspect.h"
 #include "../help/over.h"
 
 #ifdef SINGLE_THREAD
@@ -365,6 +369,61 @@ static void overrun(void *unused)
 TEST(test_overrun)
 {
 	run(overrun, one);
+}
+
+/* ---- Records ---- */
+
+/* Compares a record with the events that the ring still has. Returns the number of lines
+   that were compared. */
+static size_t compare_record(FILE *file, const char *name)
+{
+	size_t n = read_ring(ring(0)), at = 0, count = 0;
+	char line[256], text[64];
+	void *u, *other;
+	bool named = false;
+	unsigned k, w;
+	uint64_t when;
+
+	rewind(file);
+	while (fgets(line, sizeof line, file)) {
+		named |= sscanf(line, "thread %p %*s %63s", &u, text) == 2
+			&& u == (void *)ustack_self() && strcmp(text, name) == 0;
+		if (sscanf(line, "%" SCNu64 " %u %u %p %p", &when, &k, &w, &u, &other)
+		    != 5 || when < events[0].v_time)
+			continue;
+		while (at < n && (events[at].v_time != when || kind(&events[at]) != k))
+			at++;
+		TEST_TRUE(at < n && why(&events[at]) == w);
+		TEST_EQUAL(events[at].v_thread, (uintptr_t)u);
+		TEST_EQUAL(events[at].v_other, (uintptr_t)other);
+		count++;
+	}
+	TEST_TRUE(named);
+	return count;
+}
+
+static void write_record(void *unused)
+{
+	FILE *file = tmpfile();
+
+	(void)unused;
+	TEST_TRUE(file);
+	TEST_EQUAL(uinspect_dump(fileno(file), UINSPECT_RECORD), -ENOTSUP);
+	ask(SMALL_LOG);
+	await_on(true);
+	TEST_EQUAL(ustack_name(ustack_self(), "writer"), 0);
+	for (int i = 0; i < SMALL; i++)
+		TEST_EQUAL(usync_sleep_until(usync_after(MILLI / 50)), 0);
+	TEST_EQUAL(uinspect_dump(fileno(file), UINSPECT_RECORD), 0);
+	TEST_TRUE(compare_record(file, "writer") >= SMALL / 2);
+	fclose(file);
+	ask(0);
+	await_on(false);
+}
+
+TEST(test_record)
+{
+	run(write_record, one);
 }
 
 /* ---- Several processors ---- */

@@ -98,6 +98,10 @@ def run(options, script):
         from . import stub
         if not (options.serve or options.port):
             return stub.run_gdb(options, script)
+    if options.command == "trace" and os.path.isfile(options.target):
+        from . import trace
+        if trace.show_record(options.target, options.output):
+            return 0
     return show_target(open_target(options.target, options.program, options.root), options)
 
 

@@ -16,10 +16,12 @@ An arrow leads from the wake to the run. Evictions, loads and moves are instants
 import ctypes
 import json
 import os
+import re
 import signal
 import struct
 import sys
 import time
+from types import SimpleNamespace
 
 from . import Problem, plain
 from .threads import Kind
@@ -30,6 +32,7 @@ WAITS, GRANT, JOINS, YIELDS, PREEMPTED = range(1, 6)
 WHYS = {WAITS: "waits for a wake", JOINS: "joins", GRANT: "waits for a grant",
         YIELDS: "yields", PREEMPTED: "preempted"}
 INSTANTS = {EVICT: "evict", LOAD: "load", MOVE: "move"}
+RECORD = "usched record 1\n"
 MARGIN = 8                      # events at the end of a ring that may be half written
 EVENT = struct.Struct("<4Q")
 LOG_MIN, LOG_MAX = 6, 26
@@ -126,10 +129,11 @@ class Tracer:
         self.find(first=True)
 
     def ask(self, log):
-        """The word that processors compare at their looks."""
+        """The word that processors compare at their looks. 0: what it was at the start."""
         for view in self.views:
-            layout = view.layout
-            write_word(self.target, layout.trace + layout.offset("utrace_control.tc_asked"), log)
+            asked, usual = (view.layout.trace + view.layout.offset(f"utrace_control.tc_{name}")
+                            for name in ("asked", "usual"))
+            write_word(self.target, asked, log or self.target.word(usual) & 0xffffffff)
 
     def find(self, first=False):
         """Rings come with the first trace, and go with their schedulers."""
@@ -238,6 +242,66 @@ class Tracer:
                 if values[view.record_order.index("u_func")]:
                     return self.target.symbol(view._thread(thread, values, 0).function)
         return ""
+
+
+class RecordedRing:
+    """As a Ring whose events were read."""
+
+    def __init__(self, name):
+        self.name, self.lost, self.kinds, self.lines = name, 0, {}, []
+
+    def add(self, when, kind, why, thread, other, number, is_number, name):
+        number = int(number)
+        self.kinds[number] = SimpleNamespace(name=name, number=is_number == "1")
+        what = int(kind) | int(why) << 8 | number << 32
+        self.lines.append((int(when), self, int(thread, 16), int(other, 16), what))
+
+    def kind(self, number):
+        return self.kinds[number]
+
+    def events(self):
+        return self.lines
+
+
+class Record(Tracer):
+    """A record of the process itself: see write_record() in debug/utrace.c."""
+
+    def __init__(self, lines):
+        ring = RecordedRing(None)
+        self.rings, self.processors, self.late = {None: ring}, [], []
+        self.names, self.functions, self.symbols = {}, {}, {}
+        for line in lines:
+            word, rest = line.rstrip("\n").split(" ", 1)
+            if word == "processor":
+                ring = self.rings[rest] = RecordedRing(rest)
+                self.processors.append((rest,))
+            elif word == "function":
+                address, *found = re.match(r"(\w+)(?: \(\S+ (.*)\))?", rest).groups()
+                self.symbols[int(address, 16)] = plain(found[0] or address)
+            elif word == "thread":
+                thread, function, name = rest.split(" ", 2)
+                self.names[int(thread, 16)] = plain(name)
+                self.started(int(thread, 16), int(function, 16))
+            else:
+                ring.add(word, *rest.split(" ", 6))
+        times = [event[0] for ring in self.rings.values() for event in ring.lines] or [0]
+        self.seconds = (max(times) - min(times)) / 1e9
+
+    def started(self, thread, function):
+        self.functions[thread] = self.symbols.get(function, "")
+
+    def _function(self, thread):
+        return ""
+
+
+def show_record(path, output):
+    """False: it is none."""
+    with open(path, errors="replace") as lines:
+        if lines.readline() != RECORD:
+            return False
+        record = Record(lines)
+    write(record, open_output(output))
+    return True
 
 
 def write_word(target, address, value):
