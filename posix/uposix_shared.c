@@ -28,7 +28,6 @@
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 enum {                                  /* bits of __kind */
 	KINDS  = 3,
@@ -139,8 +138,8 @@ static int try_other(void *mutex)
 }
 
 /*
- * Tries a mutex that the calling thread does not hold. libc is not called if another
- * thread of the native thread is the owner.
+ * Tries a mutex that the calling thread does not hold. libc is not called if a robust
+ * mutex has an owner, which may be another thread of the native thread.
  */
 static int try_listed(void *place)
 {
@@ -148,8 +147,8 @@ static int try_listed(void *place)
 	int vacant = 0;
 
 	if (is_robust(mutex))
-		return (__atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED)
-			& FUTEX_TID_MASK) == gettid() ? EBUSY : try_other(mutex);
+		return __atomic_load_n(&mutex->__data.__lock, __ATOMIC_RELAXED)
+			& FUTEX_TID_MASK ? EBUSY : try_other(mutex);
 	if (!__atomic_compare_exchange_n(&mutex->__data.__lock, &vacant, 1, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return EBUSY;
