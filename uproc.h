@@ -276,7 +276,7 @@ struct uprocs {
 	int64_t            r_unused;     /* ns: memory goes back if unused for so long;
 					    constant */
 	int64_t            r_period;     /* atomic: when the pool's period ends */
-	unsigned           r_patience;   /* ns to wait for mail before parking */
+	unsigned           r_patience;   /* atomic: ns to wait for mail before parking */
 	struct upreempt_monitor *r_monitor;     /* atomic: or NULL */
 	struct uprocs     *r_other;      /* the next in the list of all schedulers */
 	uint32_t           r_pins;       /* atomic: uprocs__pin() less uprocs__unpin() */
@@ -298,6 +298,15 @@ struct uprocs {
 	unsigned           r_inside;     /* native threads in a join or a destroy */
 	unsigned           r_joining;    /* native threads of r_inside that still wait */
 	unsigned           r_deadlocks;  /* deadlocks that native threads were told of */
+
+	/* The CPUs that are allowed. */
+	uint32_t           r_made;       /* atomic: processors with a native thread */
+	uint32_t           r_limit;      /* atomic: the processors from this number on
+					    rest, see doc/moving.md */
+	int64_t            r_due;        /* atomic: when r_follow is to be called; or
+					    INT64_MAX */
+	void             (*r_follow)(struct uproc *p);  /* sets r_limit, at the bottom of
+					    the native stack of `p' */
 };
 
 #define UPROC_ROOM_MAX ((size_t)1024)   /* bytes */

@@ -20,8 +20,12 @@ struct uprocs;
 
 /* The configuration of a scheduler. Zeros are the defaults. */
 struct uprocs_conf {
-	/* The number of processors. 0: as many as the CPUs that the affinity and the
-	   quotas of control groups (version 2) allow the process, rounded up. */
+	/* The number of processors. 0: as many as the CPUs that the affinity of its
+	   native threads and the quotas of control groups allow, rounded up. Processors
+	   then look once a second, while threads run. If fewer CPUs are allowed, the last
+	   processors rest: threads that may move leave them, new threads begin elsewhere,
+	   and threads that must stay run on. If more CPUs are allowed, processors go on,
+	   or are added, up to 16 in all. */
 	unsigned c_processors;
 
 	/* The number of stacks of each processor. All are mapped at the start, in two

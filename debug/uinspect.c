@@ -477,7 +477,7 @@ static int make_tasks(struct dump *d)
 	struct uprocs *r = uprocs__pin(UINT32_MAX);
 
 	for (; r; r = uprocs__pin(r->r_number), d->du_schedulers++)
-		for (unsigned j = 0; j < r->r_conf.c_processors; j++) {
+		for (unsigned j = 0; j < LOAD(r->r_made); j++) {
 			k = (struct task *)calloc(1, sizeof *k);
 			if (!k && j == 0)
 				uprocs__unpin(r);

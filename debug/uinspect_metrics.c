@@ -122,7 +122,7 @@ static int read_columns(struct column **columns)
 	int rc = 0;
 
 	while (rc == 0 && (r = uprocs__pin(number))) {
-		for (unsigned j = r->r_conf.c_processors; j-- > 0; ) {
+		for (unsigned j = LOAD(r->r_made); j-- > 0; ) {
 			struct column *o = (struct column *)calloc(1, sizeof *o);
 
 			if (!o) {

@@ -238,29 +238,39 @@ static inline void policy_lose(struct uproc_load *l, int64_t now)
 /* ---- How many CPUs there are ---- */
 
 /*
- * Control groups of Linux (cgroups(7), version 2) limit the CPU time. ROOT/GROUP/cpu.max
- * has the time and a period, in microseconds: "50000 100000", or "max 100000". The limit
- * of a process is the least among those of its group and of all groups above that.
+ * Control groups of Linux (cgroups(7)) limit the CPU time. With version 2,
+ * ROOT/GROUP/cpu.max has the time and a period, in microseconds: "50000 100000", or "max
+ * 100000". With version 1 two files in ROOT/cpu/GROUP have these numbers. The limit of a
+ * process is the least among those of its group and of all groups above that.
  *
  * Inside a container the group may have the name that it has outside. Below ROOT there
  * is then only the end of that name, or nothing. A file that cannot be read sets no
  * limit.
  */
 
-/* Returns how many CPUs `directory' allows, rounded up. UINT_MAX: no limit. */
-static inline unsigned quota__of(const char *directory)
+/* Reads up to two numbers of a file into *a and *b. Others stay as they are. */
+static inline void quota__read(const char *directory, const char *name, long long *a,
+			       long long *b)
 {
-	long long quota = 0, period = 0;
 	char path[PATH_MAX + 32];
 	FILE *file;
 
-	snprintf(path, sizeof path, "%s/cpu.max", directory);
+	snprintf(path, sizeof path, "%s/%s", directory, name);
 	file = fopen(path, "re");
-	if (!file)
-		return UINT_MAX;
-	if (fscanf(file, "%lld %lld", &quota, &period) < 2)
-		quota = 0;
-	fclose(file);
+	if (file && fscanf(file, "%lld %lld", a, b) == 0)
+		*a = 0;
+	if (file)
+		fclose(file);
+}
+
+/* Returns how many CPUs `directory' allows, rounded up. UINT_MAX: no limit. */
+static inline unsigned quota__of(const char *directory)
+{
+	long long quota = 0, period = 0, unused;
+
+	quota__read(directory, "cpu.max", &quota, &period);
+	quota__read(directory, "cpu.cfs_quota_us", &quota, &unused);
+	quota__read(directory, "cpu.cfs_period_us", &period, &unused);
 	if (quota <= 0 || period <= 0 || quota / period >= INT_MAX)
 		return UINT_MAX;
 	return (unsigned)((quota + period - 1) / period);
@@ -295,20 +305,28 @@ static inline unsigned quota__along(const char *top, const char *group)
  */
 static inline unsigned quota_cpus(const char *file, const char *root)
 {
-	static const char head[] = "0::";       /* begins the line of version 2 */
 	FILE *groups = fopen(file, "re");
-	unsigned least = UINT_MAX;
-	char line[PATH_MAX];
+	unsigned least = UINT_MAX, one;
+	char line[PATH_MAX], cpu[PATH_MAX];
 
+	snprintf(cpu, sizeof cpu, "%s/cpu", root);
 	while (groups && fgets(line, sizeof line, groups)) {
-		char *group = line + sizeof head - 1;
+		char *names = strchr(line, ':'), *group;
 
-		if (strncmp(line, head, sizeof head - 1) != 0)
+		group = names ? strchr(names + 1, ':') : NULL;
+		if (!group)
 			continue;
+		*group++ = '\0';
 		group[strcspn(group, "\n")] = '\0';
 		if (strcmp(group, "/") == 0)
 			*group = '\0';
-		least = quota__along(root, group);
+		if (names[1] == '\0')           /* version 2 */
+			one = quota__along(root, group);
+		else if (strcmp(names, ":cpu") == 0 || strncmp(names, ":cpu,", 5) == 0)
+			one = quota__along(cpu, group);
+		else
+			continue;
+		least = one < least ? one : least;
 	}
 	if (groups)
 		fclose(groups);

@@ -63,6 +63,22 @@ static inline bool uproc__is_driven(const struct uprocs *r)
 	return ONE_NATIVE || r->r_conf.c_embed;
 }
 
+/* Returns whether `p' is to give its threads to the processors below the limit. Threads
+   that must stay run on. */
+static inline bool uproc__rests(const struct uproc *p)
+{
+	return p->p_sched.s_number >= GET(p->p_procs->r_limit);
+}
+
+/* Returns whether the processor runs on top of the frames of a thread that might move. If
+   so, usched_run() must return, and run_native() calls it again on the native stack. */
+static inline bool uproc__is_in_the_way(const struct uproc *p)
+{
+	const struct ustack *self = p->p_sched.s_current;
+
+	return self && p->p_sched.s_moves && !self->u_stack->k_shared;
+}
+
 /* ---- uproc_stacks.c ---- */
 
 /*
@@ -214,7 +230,8 @@ bool uproc__keeps_local(const struct uproc_locals *l, const struct ustack *u);
 void uproc__ask(struct uproc *p);
 void uproc__stop_asking(struct uproc *p, int64_t now);
 
-/* Gives threads of `p' to processors that ask. */
+/* Gives threads of `p' to processors that ask; or, if `p' rests, to all below the limit.
+   A processor that rests and has asked before no longer asks. */
 void uproc__give(struct uproc *p);
 
 /*
@@ -255,7 +272,8 @@ static inline bool uproc__is_wanted(const struct uproc *p)
 
 static inline void uproc__share(struct uproc *p)
 {
-	if (!p->p_barren && !p->p_asks && uproc__is_wanted(p))
+	if (p->p_moves && !p->p_barren
+	    && (uproc__rests(p) || (!p->p_asks && uproc__is_wanted(p))))
 		uproc__give(p);
 }
 
@@ -323,11 +341,16 @@ void uproc__tidy_busy(struct uproc *p);
 
 /* ---- uproc_park.c ---- */
 
-/* Makes the native threads of all processors. Returns 0, -ENOMEM or -EAGAIN. */
+/* Makes the native threads of the processors below the limit. Returns 0, -ENOMEM or
+   -EAGAIN. */
 int  uproc__start_natives(struct uprocs *r);
 
-/* Ends the native threads of the first n processors, which have nothing to run. */
-void uproc__stop_natives(struct uprocs *r, size_t n);
+/* Makes the native thread of the next processor, which counts as parked until then.
+   Returns 0, -ENOMEM or -EAGAIN. */
+int  uproc__start_native(struct uprocs *r);
+
+/* Ends all native threads, which have nothing to run. */
+void uproc__stop_natives(struct uprocs *r);
 
 /*
  * Finds out whether all threads have ended or are in a deadlock. Tells joiners of a
@@ -340,8 +363,8 @@ bool uproc__detect_end(struct uprocs *r);
    must hold no lock. */
 bool uproc__is_stuck(struct uproc *p);
 
-/* Removes the mark PARKED, if it is in the inbox of `p'. */
-void uproc__unmark(struct uproc *p);
+/* Removes the mark PARKED, if it is in the inbox of `p'. Returns whether it was. */
+bool uproc__unmark(struct uproc *p);
 
 /* The call-back s_linger: see uproc_park.c. */
 int uproc__linger(struct usched *s, const uint8_t *word, uint8_t value);
@@ -374,11 +397,14 @@ int uproc__start_beside(struct usched *s, const struct ustack_how *how,
    error of usched_init(). */
 int  uproc__init(struct uproc *p, struct uprocs *r, const struct uproc_policy *policy);
 
-/* Makes stacks, events and slices for a processor that will run. Returns 0 or an error of
-   uprocs_create(). */
+/* Makes slices and a ring for a processor. Returns 0 or an error of uprocs_create(). */
 int  uproc__make_parts(struct uproc *p);
 
-/* Frees what uproc__init() and uproc__make_parts() have made. */
+/* Makes stacks and events, where they are missing, for a processor that will run. Returns
+   0 or an error of uprocs_create(). */
+int  uproc__make_stacks(struct uproc *p);
+
+/* Frees what uproc__init() and the functions above have made. */
 void uproc__fini(struct uproc *p);
 
 #pragma GCC visibility pop

@@ -67,7 +67,8 @@ bool uproc_look(struct uproc *p)
 	p->p_waits = p->p_tail;
 	if (p->p_looks-- == 0)                  /* few looks read the clock for this */
 		uproc__tidy_busy(p);
-	return LOAD(r->r_stop)
+	return LOAD(r->r_stop) || p->p_looked >= GET(r->r_due)
+		|| (uproc__rests(p) && uproc__is_in_the_way(p))
 		|| (r->r_deadline != INT64_MAX && when_now() >= r->r_deadline);
 }
 
@@ -188,11 +189,24 @@ int uproc__init(struct uproc *p, struct uprocs *r, const struct uproc_policy *po
 int uproc__make_parts(struct uproc *p)
 {
 	const struct uprocs_conf *conf = &p->p_procs->r_conf;
-	struct uevents *e;
-	int rc;
+	bool driven = uproc__is_driven(p->p_procs);
 
 	p->p_queue = (struct uproc_thread **)calloc(RING_MIN, sizeof *p->p_queue);
-	rc = p->p_queue ? uproc__add_stacks(p) : -ENOMEM;
+	if (!p->p_queue)
+		return -ENOMEM;
+	if (!driven) {                          /* until its native thread is made */
+		p->p_inbox = PARKED;
+		p->p_procs->r_parks++;
+	}
+	return upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall, !driven);
+}
+
+int uproc__make_stacks(struct uproc *p)
+{
+	const struct uprocs_conf *conf = &p->p_procs->r_conf;
+	struct uevents *e;
+	int rc = p->p_steps > 0 ? 0 : uproc__add_stacks(p);
+
 	p->p_sched.s_has_stack = uproc__find_stack;
 	if (rc == 0 && (conf->c_embed || p->p_sched.s_moves))
 		rc = uevents_of(&p->p_sched, &e);       /* arriving threads need events */
@@ -200,9 +214,6 @@ int uproc__make_parts(struct uproc *p)
 		rc = e->e_expose(e);                    /* for the program's loop */
 		rc = rc < 0 && rc != -ENOTSUP ? rc : 0; /* uprocs_run() returns it */
 	}
-	if (rc == 0)
-		rc = upreempt__begin(&p->p_sched, conf->c_slice, conf->c_stall,
-				     !uproc__is_driven(p->p_procs));
 	return rc;
 }
 

@@ -26,7 +26,7 @@ const struct usched__layout usched__layout = {
 	.l_name = {
 		MEMBER(uprocs, r_other), MEMBER(uprocs, r_proc), MEMBER(uprocs, r_stride),
 		MEMBER(uprocs, r_moving),
-		PART(uprocs, "c_processors", r_conf.c_processors),
+		PART(uprocs, "c_processors", r_made),
 		PART(uprocs, "cl_arenas", r_images.ip_class[0].cl_arenas),
 
 		SIZE(uimage_arena),

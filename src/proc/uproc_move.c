@@ -64,7 +64,7 @@ void uproc__ask(struct uproc *p)
 	uint32_t best = 0;
 
 	uproc__return_stacks(p);
-	if (!p->p_moves)
+	if (!p->p_moves || uproc__rests(p))
 		return;
 	if (!(GET(*asking_of(p)) & asking_bit(p)))
 		FETCH_OR(asking_of(p), asking_bit(p));
@@ -221,7 +221,7 @@ static uint32_t give_others(struct uproc *p, struct uproc *q, uint32_t most)
 
 	if (scan > SCAN)
 		scan = SCAN;
-	for (size_t i = !yields(p); i < scan && given < most; i++) {
+	for (size_t i = !yields(p) && !uproc__rests(p); i < scan && given < most; i++) {
 		struct uproc_thread **at = &p->p_queue[(p->p_head + i) & p->p_mask];
 		struct uproc_thread *t = *at;
 
@@ -268,6 +268,24 @@ static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
 	return given;
 }
 
+/* Gives the threads of `p', which rests, to all processors below the limit. */
+static void give_away(struct uproc *p)
+{
+	struct uprocs *r = p->p_procs;
+	uint32_t given = 0;
+
+	for (uint32_t left = GET(r->r_limit); left > 0; left--) {
+		struct uproc *q = uproc_at(r, p->p_searches++ % GET(r->r_limit));
+		uint32_t most = (movable(p) + left - 1) / left;
+
+		most = most < POLICY_RUNS ? most : POLICY_RUNS;
+		given += give_counted(give_new, p, q, most);
+		if (p->p_sched.s_moves)
+			given += give_counted(give_others, p, q, most);
+	}
+	p->p_barren = given == 0;
+}
+
 /* Gives threads to each processor that asks, beginning with the one after `p'. */
 void uproc__give(struct uproc *p)
 {
@@ -277,12 +295,17 @@ void uproc__give(struct uproc *p)
 
 	if (GET(*asking_of(p)) & asking_bit(p))
 		end_asking(p);                  /* a late giver has set the bit again */
+	if (uproc__rests(p)) {
+		give_away(p);
+		return;
+	}
 	asking = count_asking(r);
 	for (size_t i = 1; i < all && asking > 0; i++) {
 		struct uproc *q = uproc_at(r, (uproc__index(p) + i) % all);
 		uint32_t most;
 
-		if (!(GET(*asking_of(q)) & asking_bit(q)))
+		if (!(GET(*asking_of(q)) & asking_bit(q))
+		    || (uproc__rests(q) && end_asking(q)))
 			continue;
 		most = policy_share(movable(p), asking--);
 		if (most == 0)
@@ -319,7 +342,8 @@ void uproc__draw(struct uproc *o, const struct uproc_thread *t)
 	struct uproc *p = uproc_self();
 	uint32_t none = 0;
 
-	if (!o->p_sched.s_moves || !p || p == o || p->p_procs != o->p_procs)
+	if (!o->p_sched.s_moves || !p || p == o || p->p_procs != o->p_procs
+	    || uproc__rests(p))
 		return;
 	if (GET(o->p_drawer) || !draws(p, o)
 	    || !CAS(&o->p_drawer, &none, (uint32_t)uproc__index(p) + 1))

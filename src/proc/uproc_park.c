@@ -51,6 +51,7 @@ enum {
 static void *run_native(void *arg)
 {
 	struct uproc *p = (struct uproc *)arg;
+	struct uprocs *r = p->p_procs;
 	char name[16];
 
 	defer_cancel();
@@ -60,24 +61,16 @@ static void *run_native(void *arg)
 		uproc__observer.po_adopt(p->p_alternate);
 	if (p->p_sched.s_slice)
 		upreempt__adopt(&p->p_sched);
-	do
+	do {                                    /* see uproc__is_in_the_way() */
 		usched_run(&p->p_sched);
-	while (!LOAD(p->p_procs->r_stop));      /* see is_in_the_way() */
+		if (GET(r->r_due) != INT64_MAX)
+			r->r_follow(p);
+		if (uproc__rests(p))
+			p->p_left = 1;          /* a look gives threads away */
+	} while (!LOAD(r->r_stop));
 	if (p->p_alternate)
 		uproc__observer.po_leave();
 	return NULL;
-}
-
-static int map_alternates(struct uprocs *r)
-{
-	for (size_t i = 0; uproc__observer.po_map && i < r->r_conf.c_processors; i++) {
-		struct uproc *p = uproc_at(r, i);
-
-		p->p_alternate = uproc__observer.po_map();
-		if (!p->p_alternate)
-			return -ENOMEM;
-	}
-	return 0;
 }
 
 /*
@@ -112,17 +105,16 @@ static int start_monitor(struct uprocs *r)
 	return rc;
 }
 
-void uproc__stop_natives(struct uprocs *r, size_t n)
+/* A native thread may still start another, and has then counted it before its end. */
+void uproc__stop_natives(struct uprocs *r)
 {
 	int before = defer_cancel();
 	struct upreempt_monitor *m = LOAD(r->r_monitor);
 
-	if (uproc__is_driven(r))
-		n = 0;
 	if (m)
 		upreempt__stop(m);
 	FETCH_OR(&r->r_stop, 1);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < LOAD(r->r_made) && !uproc__is_driven(r); i++) {
 		struct uproc *p = uproc_at(r, i);
 
 		if (SWAP(&p->p_inbox, STOPPED) == PARKED)
@@ -134,22 +126,15 @@ void uproc__stop_natives(struct uprocs *r, size_t n)
 	allow_cancel(before);
 }
 
-int uproc__start_natives(struct uprocs *r)
+static int create_native(struct uproc *p)
 {
-	unsigned processors = r->r_conf.c_processors;
+	const struct uprocs *r = p->p_procs;
 	pthread_attr_t attr;
-	size_t n;
-	int rc;
+	int rc = pthread_attr_init(&attr);
 
-	if (uproc__is_driven(r))
-		return 0;
-	rc = map_alternates(r);
-	if (rc)
-		return rc;
-	rc = pthread_attr_init(&attr);
 	if (rc)
 		return -rc;
-	if (uproc_at(r, 0)->p_steps == 0) {     /* threads run on the native stack */
+	if (p->p_steps == 0) {                  /* threads run on the native stack */
 		size_t size = r->r_conf.c_stack_size;
 
 		if (size < UPROC_NATIVE_STACK)
@@ -158,15 +143,48 @@ int uproc__start_natives(struct uprocs *r)
 		if (rc == 0)            /* glibc takes the guard out of the size */
 			rc = pthread_attr_setguardsize(&attr, UIMAGE_GUARD);
 	}
-	for (n = 0; rc == 0 && n < processors; n += rc == 0) {
-		struct uproc *p = uproc_at(r, n);
-
+	if (rc == 0)
 		rc = pthread_create(&p->p_native, &attr, run_native, p);
-	}
 	pthread_attr_destroy(&attr);
-	rc = rc ? -rc : start_monitor(r);
+	return -rc;
+}
+
+int uproc__start_native(struct uprocs *r)
+{
+	struct uproc *p = uproc_at(r, r->r_made);
+	int rc;
+
+	if (uproc__observer.po_map && !p->p_alternate) {
+		p->p_alternate = uproc__observer.po_map();
+		if (!p->p_alternate)
+			return -ENOMEM;
+	}
+	uproc__unmark(p);
+	FETCH_ADD(&r->r_unparks, 1);
+	rc = create_native(p);
+	if (rc == 0) {
+		FETCH_ADD(&r->r_made, 1);
+	} else {
+		__atomic_store_n(&p->p_inbox, PARKED, __ATOMIC_SEQ_CST);
+		FETCH_ADD(&r->r_parks, 1);
+	}
+	return rc;
+}
+
+int uproc__start_natives(struct uprocs *r)
+{
+	int rc = 0;
+
+	if (uproc__is_driven(r)) {
+		r->r_made = 1;
+		return 0;
+	}
+	while (rc == 0 && r->r_made < r->r_limit)
+		rc = uproc__start_native(r);
+	if (rc == 0)
+		rc = start_monitor(r);
 	if (rc)
-		uproc__stop_natives(r, n);
+		uproc__stop_natives(r);
 	return rc;
 }
 
@@ -238,7 +256,7 @@ static void suggest_end(struct uprocs *r)
 static struct uproc_thread *watch_inbox(struct uproc *p, uproc_pick_fn *pick)
 {
 	int64_t time = when_now(), again = time + POLICY_AGAIN;
-	int64_t end = time + p->p_procs->r_patience;
+	int64_t end = time + GET(p->p_procs->r_patience);
 	struct uproc_thread *t = NULL;
 
 	do {
@@ -281,11 +299,11 @@ static void stand(struct uprocs *r)
 	}
 }
 
-void uproc__unmark(struct uproc *p)
+bool uproc__unmark(struct uproc *p)
 {
 	struct uproc_thread *mark = PARKED;
 
-	CAS(&p->p_inbox, &mark, NULL);
+	return CAS(&p->p_inbox, &mark, NULL);
 }
 
 /* Sleeps, with the mark in the inbox, until an unpark or an event. */
@@ -419,8 +437,8 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 
 	policy_measure(l, began, p->p_sched.s_stats.st_switches);
 	policy_judge(l, began);
-	while (!t && !LOAD(r->r_stop)) {
-		if (p->p_quick > 0)
+	while (!t && !LOAD(r->r_stop) && began < GET(r->r_due)) {
+		if (p->p_quick > 0 && !uproc__rests(p))
 			t = watch_inbox(p, pick);
 		if (t)
 			break;
@@ -436,25 +454,15 @@ static struct uproc_thread *park(struct uproc *p, uproc_pick_fn *pick)
 	uproc__stop_asking(p, now);
 	l->ld_idle += now - began;
 	l->ld_woke = now;
-	if (r->r_patience > 0)
-		count_quick(p, now - began < QUICK * r->r_patience);
+	count_quick(p, now - began < QUICK * (int64_t)GET(r->r_patience));
 	return t;
-}
-
-/* Returns whether the processor runs on top of the frames of a thread that might move. If
-   so, usched_run() must return, and run_native() calls it again on the native stack. */
-static bool is_in_the_way(const struct uproc *p)
-{
-	const struct ustack *self = p->p_sched.s_current;
-
-	return self && p->p_sched.s_moves && !self->u_stack->k_shared;
 }
 
 struct ustack *uproc_park(struct uproc *p, uproc_pick_fn *pick)
 {
 	struct uproc_thread *t;
 
-	if (is_in_the_way(p))
+	if (uproc__is_in_the_way(p))
 		return NULL;                    /* to run_native() */
 	uproc__take_left(p);
 	t = uproc__is_driven(p->p_procs) ? park_driven(p, pick) : park(p, pick);

@@ -42,8 +42,9 @@ static uint32_t work_of(const struct uproc *p)
  */
 static uint64_t begin_run(const struct uprocs *r, uint64_t last)
 {
-	size_t next = (size_t)((last + 1) % r->r_conf.c_processors);
-	size_t second = (size_t)((last + 2) % r->r_conf.c_processors);
+	uint32_t limit = GET(r->r_limit);
+	size_t next = (size_t)((last + 1) % limit);
+	size_t second = (size_t)((last + 2) % limit);
 
 	if (work_of(uproc_at(r, second)) < work_of(uproc_at(r, next)))
 		next = second;
@@ -56,11 +57,12 @@ static struct uproc *spread(struct uprocs *r)
 {
 	uint64_t old, place;
 
-	if (r->r_conf.c_processors == 1)
+	if (GET(r->r_limit) == 1)
 		return uproc_at(r, 0);
 	old = LOAD(r->r_place);
 	do
-		place = old >= RUN_LEFT ? old - RUN_LEFT : begin_run(r, old);
+		place = old >= RUN_LEFT && (uint32_t)old < GET(r->r_limit)
+			? old - RUN_LEFT : begin_run(r, old);
 	while (!CAS(&r->r_place, &old, place));
 	return uproc_at(r, (uint32_t)place);
 }
@@ -79,10 +81,9 @@ struct uproc *uprocs_on(struct uprocs *r, unsigned processor)
 	if (SIMULATED)
 		return uproc_at(r, 0);
 	if (processor == 0)
-		return uproc_at(r, FETCH_ADD(&r->r_next, 1) % r->r_conf.c_processors);
+		return uproc_at(r, FETCH_ADD(&r->r_next, 1) % GET(r->r_limit));
 	if (processor != USCHED_BESIDE)
-		return processor <= r->r_conf.c_processors ? uproc_at(r, processor - 1) :
-			NULL;
+		return processor <= LOAD(r->r_made) ? uproc_at(r, processor - 1) : NULL;
 	self = uproc_self();
 	return self && self->p_procs == r ? self : NULL;
 }

@@ -30,6 +30,9 @@ enum {
 	UIMAGE_MAX         = 64 << 10,  /* the most bytes of frames in a record */
 	PATIENCE           = 50000,     /* ns: the cost of a sleep and a wake */
 	PINNED             = 200000,    /* ns between looks at r_pins */
+	FOLLOW             = 1000000000,        /* ns between looks at the CPUs allowed */
+	FOLLOW_UP          = 16,        /* processors to make when more CPUs are allowed,
+					   as each of so many has DEFAULT_STACKS */
 	CACHE_LINES        = 128,       /* bytes that a CPU fetches together */
 	SLICE_MIN          = 10000,     /* ns: the least c_slice */
 	STALL_MIN          = 1000000,   /* ns: the least c_stall */
@@ -55,19 +58,36 @@ static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- The configuration ---- */
 
-static unsigned processors_allowed(void)
+static unsigned processors_online(void)
 {
-	unsigned quota = quota_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
 	long n = sysconf(_SC_NPROCESSORS_ONLN);
-#ifdef CPU_COUNT
-	cpu_set_t set;
 
-	if (sched_getaffinity(0, sizeof set, &set) == 0)
-		n = CPU_COUNT(&set);
+	return n < 1 ? 1 : (unsigned)n;
+}
+
+/*
+ * Returns how many CPUs the process may use. The affinity is that of the caller, or, with
+ * `r', that of all native threads of `r' together: a program may bind each to a CPU.
+ */
+static unsigned processors_allowed(const struct uprocs *r)
+{
+	unsigned quota = quota_cpus("/proc/self/cgroup", "/sys/fs/cgroup"), n = 0;
+#ifdef CPU_COUNT
+	cpu_set_t all, one;
+
+	CPU_ZERO(&all);
+	if (!r && sched_getaffinity(0, sizeof all, &all))
+		CPU_ZERO(&all);
+	for (size_t i = 0; r && i < r->r_made; i++)
+		if (!pthread_getaffinity_np(uproc_at(r, i)->p_native, sizeof one, &one))
+			CPU_OR(&all, &all, &one);
+	n = (unsigned)CPU_COUNT(&all);
+#else
+	(void)r;
 #endif
-	if (n < 1)
-		n = 1;
-	return (unsigned long)n < quota ? (unsigned)n : quota;
+	if (n == 0)
+		n = processors_online();
+	return n < quota ? n : quota;
 }
 
 static unsigned default_stacks(unsigned processors)
@@ -85,11 +105,21 @@ static bool is_span(int64_t ns, int64_t min)
 	return ns == 0 || (ns >= min && ns <= SPAN_MAX);
 }
 
-static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given)
+/* Sets *limit to the number of processors that run, and c_processors to the most that may
+   run later. */
+static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given,
+		    unsigned *limit)
 {
 	*conf = given ? *given : (struct uprocs_conf){ 0 };
-	if (conf->c_processors == 0)
-		conf->c_processors = processors_allowed();
+	*limit = conf->c_processors;
+	if (conf->c_processors == 0) {
+		*limit = processors_allowed(NULL);
+		conf->c_processors = processors_online();
+		if (conf->c_processors > FOLLOW_UP)
+			conf->c_processors = FOLLOW_UP;
+		if (conf->c_processors < *limit)
+			conf->c_processors = *limit;
+	}
 	if (conf->c_stacks == 0)
 		conf->c_stacks = default_stacks(conf->c_processors);
 	if (conf->c_alone == 0)
@@ -173,6 +203,34 @@ void uproc__forked(void)
 
 /* ---- A scheduler ---- */
 
+/*
+ * The r_follow of schedulers that were given no number of processors: sets r_limit to the
+ * number of CPUs that are allowed now. One processor does it, once in FOLLOW.
+ */
+static void follow_limit(struct uproc *p)
+{
+	struct uprocs *r = p->p_procs;
+	int64_t due = LOAD(r->r_due), now = when_now();
+	uint32_t before = r->r_limit, limit;
+
+	if (now < due || !CAS(&r->r_due, &due, INT64_MAX))
+		return;
+	limit = processors_allowed(r);
+	if (limit > r->r_conf.c_processors)
+		limit = r->r_conf.c_processors;
+	while (r->r_made < limit && uproc__make_stacks(uproc_at(r, r->r_made)) == 0
+	       && uproc__start_native(r) == 0)
+		;
+	if (limit > r->r_made)
+		limit = r->r_made;              /* short of memory: tries again */
+	SET(r->r_patience, limit > 1 ? PATIENCE : 0);
+	SWAP(&r->r_limit, limit);
+	for (; before < limit; before++)        /* they ask for threads */
+		if (uproc__unmark(uproc_at(r, before)))
+			uproc__unpark(uproc_at(r, before));
+	__atomic_store_n(&r->r_due, now + FOLLOW, __ATOMIC_SEQ_CST);
+}
+
 /* Frees the first n processors, whose native threads have ended or never began. */
 static void free_procs(struct uprocs *r, size_t n)
 {
@@ -202,6 +260,8 @@ static int make_procs(struct uprocs *r, const struct uproc_policy *policy)
 			rc = uproc__init(uproc_at(r, n), r, policy);
 			if (rc == 0)
 				rc = uproc__make_parts(uproc_at(r, n));
+			if (rc == 0 && n < r->r_limit)
+				rc = uproc__make_stacks(uproc_at(r, n));
 			if (rc)
 				uproc__fini(uproc_at(r, n));
 		}
@@ -256,13 +316,41 @@ static void free_parts(struct uprocs *r)
 	free(r);
 }
 
+/* Returns a scheduler without parts, `limit' processors of which are to run; or NULL. */
+static struct uprocs *new_procs(const struct uprocs_conf *conf,
+				const struct uproc_policy *policy, unsigned limit)
+{
+	struct uprocs *r = (struct uprocs *)malloc(sizeof *r);
+
+	if (!r)
+		return NULL;
+	*r = (struct uprocs){
+		.r_conf    = *conf,
+		.r_alones  = { .as_lock = PTHREAD_MUTEX_INITIALIZER },
+		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
+			      * CACHE_LINES,
+		.r_room    = policy->y_room,
+		.r_unused  = UNUSED,
+		.r_deadline = INT64_MAX,
+		.r_limit   = limit,
+		.r_due     = INT64_MAX,
+		.r_follow  = follow_limit,
+		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
+	};
+	when_init_cond(&r->r_changed);
+	if (limit > 1 && limit <= processors_allowed(NULL))
+		r->r_patience = PATIENCE;
+	return r;
+}
+
 int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *policy,
 		  struct uprocs **procs)
 {
 	struct uprocs_conf all;
 	struct uprocs *r;
 	size_t room = policy->y_room;
-	int rc = complete(&all, conf);
+	unsigned limit;
+	int rc = complete(&all, conf, &limit);
 
 	*procs = NULL;
 	if (rc)
@@ -273,22 +361,11 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 		return room && room != (*procs)->r_room ? -ENOTSUP : 0;
 	if (SIMULATED)
 		sim__conform(&all, &policy);
-	r = (struct uprocs *)malloc(sizeof *r);
+	r = new_procs(&all, policy, limit < all.c_processors ? limit : all.c_processors);
 	if (!r)
 		return -ENOMEM;
-	*r = (struct uprocs){
-		.r_conf    = all,
-		.r_alones  = { .as_lock = PTHREAD_MUTEX_INITIALIZER },
-		.r_stride  = (policy->y_size + CACHE_LINES - 1) / CACHE_LINES
-			      * CACHE_LINES,
-		.r_room    = room,
-		.r_unused  = UNUSED,
-		.r_deadline = INT64_MAX,
-		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
-	};
-	when_init_cond(&r->r_changed);
-	if (all.c_processors > 1 && all.c_processors <= processors_allowed())
-		r->r_patience = PATIENCE;
+	if ((!conf || conf->c_processors == 0) && all.c_processors > 1)
+		r->r_due = when_now() + FOLLOW;
 	plan_stacks(r, conf && conf->c_stacks, policy->y_moves && !all.c_stay);
 	rc = begin(r, policy);
 	if (rc) {
@@ -321,7 +398,7 @@ int uprocs_destroy(struct uprocs *r, int64_t deadline)
 	delist(r);
 	if (rc == 0)                            /* an inspection may start threads */
 		rc = uproc__await(r, NULL, NULL, INT64_MAX);
-	uproc__stop_natives(r, r->r_conf.c_processors);
+	uproc__stop_natives(r);
 	if (rc)
 		uimage_pool_walk(&r->r_images, abort_left, NULL);
 	uproc__unmap_alones(r);

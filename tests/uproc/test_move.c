@@ -3,10 +3,15 @@
  * test_move.c: threads that move to idle processors: new ones, and those
  * that run. What they wait for, their tokens, timers, descriptors, stacks and ends.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* sched_setaffinity() */
+#endif
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -736,6 +741,125 @@ TEST(test_local)
 		assert_int_equal(rr_start(rr, hide, NULL, NULL), 0);
 	}
 	finish();
+}
+
+/* ---- Processors that follow the CPUs that are allowed ---- */
+
+enum { ROAMERS = 8, ROUNDS = 50 };
+
+static unsigned seen[2];                /* rounds on each processor; atomic */
+static unsigned in_a_row[ROAMERS];      /* rounds on processor 0; atomic */
+
+static void roam(void *number)
+{
+	uintptr_t i = (uintptr_t)number;
+
+	if (i == 0)
+		TEST_EQUAL(ustack_stay(0), 1);
+	while (!GET(stop)) {
+		size_t at = uproc__index(uproc_self());
+
+		COUNT(seen[at]);
+		if (i < ROAMERS)
+			SET(in_a_row[i], at == 0 ? GET(in_a_row[i]) + 1 : 0);
+		else
+			TEST_EQUAL(at, 1);
+		if (i > 0)
+			work();
+		else
+			TEST_EQUAL(ustack_yield(), 0);  /* never waits */
+	}
+}
+
+static void count_places(void *count)
+{
+	__atomic_fetch_add((unsigned *)count, uproc__index(uproc_self()) == 0,
+			   __ATOMIC_SEQ_CST);
+}
+
+/* Binds all native threads to the first n CPUs of `all', and has processors look once. */
+static void allow(const cpu_set_t *all, int n)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *task;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	for (size_t cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&set) < n; cpu++)
+		if (CPU_ISSET(cpu, all))
+			CPU_SET(cpu, &set);
+	while ((task = readdir(tasks)))
+		if (atoi(task->d_name) > 0)
+			sched_setaffinity(atoi(task->d_name), sizeof set, &set);
+	closedir(tasks);
+	if (!rr)
+		return;
+	__atomic_store_n(&rr->r_due, 0, __ATOMIC_SEQ_CST);
+	while (GET(rr->r_due) == 0 || GET(rr->r_due) == INT64_MAX)
+		usleep(1000);
+	__atomic_store_n(&rr->r_due, INT64_MAX, __ATOMIC_SEQ_CST);
+	assert_int_equal(GET(rr->r_limit), n);
+}
+
+/* Waits until threads have run on processor 1 again. */
+static void wait_both(void)
+{
+	SET(seen[1], 0);
+	while (GET(seen[1]) < ROUNDS)
+		usleep(1000);
+}
+
+/* Waits until all roamers have kept to processor 0. */
+static void wait_gathered(void)
+{
+	for (size_t i = 0; i < ROAMERS; i++)
+		SET(in_a_row[i], 0);
+	for (size_t i = 0; i < ROAMERS; i++)
+		while (GET(in_a_row[i]) < ROUNDS) {
+			usleep(1000);
+			if (GET(in_a_row[0]) == 0)
+				i = 0;
+		}
+}
+
+/* From one CPU to two and back, twice. A thread of processor 1 stays there. */
+TEST(test_follow)
+{
+	struct ustack *last;
+	unsigned placed = 0;
+	cpu_set_t all;
+
+	need_moves();
+	assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+	if (CPU_COUNT(&all) < 2 || quota_cpus("/proc/self/cgroup", "/sys/fs/cgroup") < 2)
+		skip();
+	rr = NULL;
+	allow(&all, 1);
+	begin(NULL);
+	assert_int_equal(rr->r_made, 1);
+	for (uintptr_t i = 1; i < ROAMERS; i++)
+		assert_int_equal(rr_start(rr, roam, (void *)i, NULL), 0);
+	assert_int_equal(rr_start_with(rr, TEST_ON(1), roam, (void *)ROAMERS, NULL),
+			 -EINVAL);
+	for (int i = 0; i < 2; i++) {
+		allow(&all, 2);
+		wait_both();
+		assert_int_equal(rr_start_with(rr, TEST_ON(1), roam, NULL, NULL), 0);
+		allow(&all, 1);
+		wait_gathered();
+	}
+	assert_int_equal(rr_start_with(rr, TEST_ON(1), roam, (void *)ROAMERS, NULL), 0);
+	wait_both();
+	for (unsigned i = 0; i < MANY; i++) {
+		assert_int_equal(rr_start(rr, count_places, &placed, &last), 0);
+		assert_int_equal(ustack_join(last, NULL, USCHED_NEVER), 0);
+	}
+	assert_int_equal(GET(placed), MANY);
+	wait_gathered();
+	allow(&all, 2);
+	SET(stop, true);
+	finish();
+	assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
 }
 
 int main(void)

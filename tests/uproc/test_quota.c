@@ -58,6 +58,21 @@ TEST(limits)
 	put("cpu.max", "max 100000\n");
 }
 
+/* Controllers in groups of version 1, beside which there may be a group of version 2. */
+TEST(version_1)
+{
+	put("cpu/one/cpu.cfs_quota_us", "250000\n");
+	put("cpu/one/cpu.cfs_period_us", "100000\n");
+	put("cpu/one/a/cpu.cfs_quota_us", "-1\n");
+	put("cpu/one/a/cpu.cfs_period_us", "100000\n");
+	assert_int_equal(cpus("4:cpu,cpuacct:/one/a\n0::/\n"), 3);
+	assert_int_equal(cpus("2:cpuacct:/one\n1:cpu:/\n"), UINT_MAX);
+	put("cpu/cpu.cfs_quota_us", "50000\n");
+	put("cpu/cpu.cfs_period_us", "100000\n");
+	assert_int_equal(cpus("1:cpu:/\n"), 1);
+	assert_int_equal(cpus("3:cpuset:/one\n"), UINT_MAX);
+}
+
 /* What cannot be read is no limit. */
 TEST(nonsense)
 {
