@@ -40,6 +40,47 @@ MODULES = sorted(os.path.relpath(p, ROOT)[:-2] for p in glob.glob(f"{ROOT}/u*.c"
                  + glob.glob(f"{ROOT}/src/*/*.c")) + ["rr"]
 
 
+VARIABLES = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+__thread volatile int mine, other[2];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t all;
+
+static void *keep(void *number)
+{
+	mine = 700 + (int)(long)number;
+	other[1] = 900 + (int)(long)number;
+	pthread_barrier_wait(&all);
+	pthread_mutex_lock(&mutex);
+	return number;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t t;
+
+	pthread_mutex_lock(&mutex);
+	pthread_barrier_init(&all, NULL, 5);
+	for (long i = 0; i < 4; i++)
+		pthread_create(&t, NULL, keep, (void *)i);
+	pthread_barrier_wait(&all);
+	if (strcmp(argv[argc - 1], "end") == 0)
+		return 0;
+	usleep(200000);
+	puts("ready");
+	fflush(stdout);
+	if (strcmp(argv[argc - 1], "crash") == 0)
+		abort();
+	pause();
+}
+"""
+
+
 def patiently(check):
     """check(1), or with more time. A busy machine lets neither the tool nor the process do
     much in a moment."""
@@ -610,6 +651,30 @@ class Gdb(Traces):
                 self.assertRegex(file.read(), r"TracerPid:\s0\n")
             self.assertNotIn(" T ", command("ps", "-L", "-o", "stat=", str(pid)))
         self.assertIn("the first", shown)
+
+    def test_variables(self):
+        """Thread-local ones, in a process and in a core file, of threads of POSIX."""
+        library, mine = f"{B}/libusched-posix.so", f"{directory}/mine"
+        if not os.path.exists(library):
+            self.skipTest(f"there is no {library}: run make posix first")
+        with open(f"{mine}.c", "w") as file:
+            file.write(VARIABLES)
+        command(*compiler, "-g", "-D_DEFAULT_SOURCE", f"{mine}.c", "-o", mine, "-pthread")
+        os.environ["USCHED_POSIX"] = os.path.abspath(library)
+        self.addCleanup(os.environ.pop, "USCHED_POSIX")
+        words = os.path.join(ROOT, "posix", "usched-run"), mine
+        said = command(*words, "end", stderr=subprocess.STDOUT)
+        if "variables of their own" not in said:
+            self.skipTest(said)
+        asked = "thread apply all -s -q p mine", "thread apply all -s -q p other[1]"
+        with running(*words, "stay") as (pid, _):
+            live = self.gdb(str(pid), *asked)
+        _, core = crashed(*words, "crash", name="*")
+        for shown in live, self.gdb(core, *asked):
+            found = [int(n) for n in re.findall(r"^\$\d+ = (\d+)$", shown, re.M)]
+            for first in 700, 900:
+                self.assertEqual(sorted(n for n in found if first <= n < first + 100),
+                                 [first + i for i in range(4)], shown)
 
     def test_commands(self):
         """For a gdb that has the process itself."""

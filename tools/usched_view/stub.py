@@ -9,6 +9,7 @@ process is stopped until gdb detaches, or goes away.
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 
@@ -19,6 +20,8 @@ from .threads import registers_of
 
 FIRST = 1 << 24                 # numbers of threads in gdb: beyond those of native threads
 PACKET = 1 << 14
+BLOCK_WITHIN = 512              # bytes of frames: those of the switch and of its caller
+THREAD_DB = "_thread_db_link_map_"
 
 SIGNATURE = 0xFF7F << 48        # bits of an address that AArch64 may have for one
 ARCHITECTURE = {"x86_64": "i386:x86-64", "aarch64": "aarch64"}
@@ -78,8 +81,9 @@ FEATURES = {
 class Shown:
     """A thread of gdb's: registers, and bytes that are elsewhere for it."""
 
-    def __init__(self, name, registers, start=0, end=0, image=None, floor=0):
+    def __init__(self, name, registers, block, start=0, end=0, image=None, floor=0):
         self.name, self.registers = name, registers
+        self.block = block      # of thread-local variables; None: there is none of its own
         self.start, self.end, self.image = start, end, image
         self.floor = floor      # from here to `start' another thread has its frames
 
@@ -115,7 +119,7 @@ class Stub:
             name = f"native {tid}"
             if tid in ours:
                 name = f"{self._name(ours[tid], functions)}, native {tid}"
-            self.threads[tid] = Shown(name, registers)
+            self.threads[tid] = Shown(name, registers, registers.get("block"))
         for thread in others:
             self.threads[FIRST + thread.number] = self._blocked(thread, functions)
         if left:
@@ -136,9 +140,40 @@ class Stub:
             return self.target.read(address, size)
 
         where = "" if thread.in_place else ", evicted"
-        return Shown(self._name(thread, functions) + where,
-                     registers_of(thread, read) or {"pc": thread.pc}, top, bottom, image,
+        registers = registers_of(thread, read) or {"pc": thread.pc}
+        return Shown(self._name(thread, functions) + where, registers,
+                     self._find_block(registers, read(top, min(BLOCK_WITHIN, bottom - top))),
+                     top, bottom, image,
                      bottom - thread.stack.size if image is not None else top)
+
+    def _find_block(self, registers, frames):
+        """The TLS block of a blocked thread, which its innermost frames keep; or None. On
+        x86-64 a block has its own address in its first and third word."""
+        if self.target.machine == "x86_64":
+            words = struct.unpack(f"<{len(frames) // 8}Q", frames[:len(frames) // 8 * 8])
+            for word in [registers.get(6, 0), registers.get(3, 0), *words]:
+                if word and self.target.word(word) == word == self.target.word(word + 16):
+                    return word
+        return None
+
+    def _variable(self, number, offset, link_map):
+        """Where a thread-local variable of an object is for a thread; None: nowhere. libc
+        tells debuggers where to look."""
+        module = next((m for m in self.target.modules()
+                       if m.elf.find_symbol(THREAD_DB + "l_tls_offset")), None)
+        block = self.threads[number].block if number in self.threads else None
+        if not module or not block:
+            return None
+
+        def member(name):
+            at = module.bias + module.elf.find_symbol(THREAD_DB + name)
+            return self.target.word(link_map + (self.target.word(at + 8) & 0xFFFFFFFF))
+
+        distance = member("l_tls_offset")
+        if 0 < distance < 1 << 63:
+            return block - distance + offset
+        at = self.target.word(self.target.word(block + 8) + 16 * member("l_tls_modid"))
+        return at + offset if 0 < at < 1 << 63 else None
 
     def _list(self):
         text = '<?xml version="1.0"?><threads>'
@@ -207,6 +242,9 @@ class Stub:
                    "qXfer:features:read+;qXfer:exec-file:read+;QStartNoAckMode+"
         if packet == "qC":
             return f"QC{self.current:x}"
+        if packet.startswith("qGetTLSAddr:") and self.target.machine == "x86_64":
+            at = self._variable(*(int(part, 16) for part in packet[12:].split(",")))
+            return "E01" if at is None else f"{at:x}"
         return {"qAttached": "1", "QStartNoAckMode": "OK", "qSymbol::": "OK"}.get(packet, "")
 
     def _select(self, text):

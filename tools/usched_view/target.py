@@ -21,9 +21,11 @@ NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
 AT_PHDR, AT_PHENT, AT_PHNUM, AT_ENTRY, AT_RANDOM, AT_SYSINFO_EHDR = 3, 4, 5, 9, 25, 33
 BLOCK = 1 << 14                 # bytes that are read together, if many are read
 
-# Registers by their numbers in DWARF, in the order of the kernel. "pc" is where to go on.
+# Registers by their numbers in DWARF, in the order of the kernel. "pc" is where to go on,
+# "block" the thread pointer.
 REGISTERS = {
-    "x86_64": [15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5, None, "pc", None, None, 7],
+    "x86_64": [15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5, None, "pc", None, None, 7, None,
+               "block"],
     "aarch64": [*range(32), "pc"],
 }
 # In the order of gdb.
