@@ -6,6 +6,8 @@
 #ifndef USCHED_CORE_H
 #define USCHED_CORE_H
 
+#include <stdbool.h>
+
 #include "../../usched.h"
 
 /* ---- Observers ---- */
@@ -46,6 +48,14 @@ struct usched_observer {
 	/* Called when a thread with a TLS block has come from another dispatcher, to the
 	   native thread with the block `native'. */
 	void (*ob_adopt)(char *block, const char *native);
+
+	/*
+	 * Called in the handler of a signal that interrupts the running thread outside of
+	 * a region. Returns whether the thread may give way there; `context' is the
+	 * handler's third argument. While the member is NULL, threads give way in regions
+	 * only. The function is in posix/uposix_tls.c.
+	 */
+	bool (*ob_may_stop)(const void *context);
 };
 
 extern struct usched_observer usched__observer;

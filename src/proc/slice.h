@@ -33,7 +33,8 @@ struct slice {
 
 	/* The region that the running thread is in. */
 	uint32_t        sl_region;      /* atomic: 1: the thread is in a region */
-	sigset_t        sl_mask;        /* the signal mask when the region began */
+	sigset_t        sl_mask;        /* the signal mask when the region began; before
+					   the first region, that of the native thread */
 	uint64_t        sl_words;       /* the control words when the region began */
 
 	/* The addresses of the program's code, written when the first region begins. */
@@ -43,6 +44,9 @@ struct slice {
 	   them. That thread always writes sl_gave and sl_gave_at. */
 	uint64_t        sl_seen;        /* the count() of the last look */
 	int64_t         sl_since;       /* ns: since then count() has been sl_seen */
+	uint64_t        sl_progress;    /* the processor's progress at the last look, and
+					   the CPU time in ns. Only the monitor uses */
+	int64_t         sl_cpu;         /* these two */
 	int64_t         sl_longest;     /* atomic, ns: the longest time of one count() */
 	uint64_t        sl_over;        /* atomic: the count() when the slice was over */
 	uint64_t        sl_gave;        /* atomic: the count() when a thread gave way */

@@ -317,7 +317,24 @@ void upreempt__hold(int on)
 
 /* ---- The monitor ---- */
 
-static void look_at_slice(struct slice *l, struct usched *s, bool idle)
+/* Returns whether a signal may make the running thread give way. Outside of regions the
+   thread must have computed ever since the last look, since the signal may end a system
+   call. */
+static bool can_interrupt(struct slice *l, enum upreempt_state state, uint64_t progress)
+{
+	uint64_t seen = l->sl_progress;
+	int64_t before = l->sl_cpu;
+
+	if (GET(l->sl_region))
+		return true;
+	if (state != UPREEMPT_RUNS || !OBSERVER(ob_may_stop) || !GET(l->sl_tid))
+		return false;
+	l->sl_progress = progress;
+	l->sl_cpu = when_by(l->sl_clock);
+	return progress == seen && l->sl_cpu - before >= l->sl_length / EARLY;
+}
+
+static void look_at_slice(struct slice *l, struct usched *s, bool idle, bool can)
 {
 	uint64_t counted = count(s);
 	int64_t t = when_now();
@@ -334,8 +351,10 @@ static void look_at_slice(struct slice *l, struct usched *s, bool idle)
 	if (!idle && t - l->sl_since >= l->sl_length - l->sl_length / EARLY) {
 		SET(l->sl_over, counted);
 		__atomic_store_n(&s->s_over, 1, __ATOMIC_RELEASE);
-		if (GET(l->sl_region))
+		if (can) {
+			install(0);             /* the program may have a new handler */
 			interrupt_slice(l, YIELD);
+		}
 	}
 }
 
@@ -344,13 +363,14 @@ static bool look_at(struct upreempt_monitor *m, size_t i)
 	struct usched *s = upreempt__at(&m->mo_all, i);
 	struct slice *l = slice_of(s);
 	uint64_t progress;
-	bool idle = m->mo_all.ua_state(s, &progress) == UPREEMPT_IDLE;
+	enum upreempt_state state = m->mo_all.ua_state(s, &progress);
 
 	if (l->sl_monitored)
-		look_at_slice(l, s, idle);
+		look_at_slice(l, s, state == UPREEMPT_IDLE,
+			      can_interrupt(l, state, progress));
 	if (m->mo_reporter)
 		stalls->ts_look(m->mo_reporter, i);
-	return !idle;
+	return state != UPREEMPT_IDLE;
 }
 
 /* Looks at all processors. Returns whether a processor is not idle. */
@@ -418,6 +438,7 @@ void upreempt__adopt(struct usched *s)
 	sigemptyset(&one);
 	sigaddset(&one, SIGURG);
 	pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+	pthread_sigmask(SIG_SETMASK, NULL, &l->sl_mask);
 	if (pthread_getcpuclockid(pthread_self(), &l->sl_clock))
 		l->sl_clock = CLOCK_MONOTONIC;
 	__atomic_store_n(&l->sl_tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);

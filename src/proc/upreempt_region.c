@@ -4,8 +4,8 @@
  * picture. upreempt.c sends the signal.
  *
  * In a region usched__current is the stand-in, sl_blind. Outside of regions the handler
- * does nothing. So code of usched is never interrupted, wherever that code is linked.
- * The handler yields if
+ * does nothing, unless ob_may_stop of core.h allows it. So code of usched is never
+ * interrupted, wherever that code is linked. In a region the handler yields if
  *
  *  - the interrupted instruction is in the main program, which is linked dynamically,
  *    since other code, such as malloc(), may hold locks that the next thread needs;
@@ -42,6 +42,7 @@ enum {
 	SIGNAL_MIN = 4096,      /* bytes of a signal's frame, if the kernel is silent */
 	HANDLER    = 2048,      /* bytes: frames from the handler to the switch */
 	DEEPER     = 2048,      /* bytes: frames of functions in a region */
+	STOPPED_ROOM = 8192,    /* bytes: as HANDLER, where no region has reserved room */
 	MASK_BYTES = 8,         /* bytes of a sigset_t that the kernel knows */
 };
 
@@ -84,7 +85,7 @@ static struct ustack *called_wait(struct usched *s, struct ustack *self)
 	return self;
 }
 
-static bool may_give_way(const struct slice *l, const ucontext_t *context)
+static bool may_give_way(struct slice *l, const ucontext_t *context)
 {
 	uintptr_t at = usched__interrupted(context);
 
@@ -92,6 +93,23 @@ static bool may_give_way(const struct slice *l, const ucontext_t *context)
 		&& memcmp(&context->uc_sigmask, &l->sl_mask, MASK_BYTES) == 0
 		&& usched__fits(l->sl_head.pr_sched,
 				(char *)__builtin_frame_address(0) - HANDLER);
+}
+
+/* Returns whether the thread may give way outside of regions. If so, notes the control
+   words of other threads. A thread with tokens below 0 is about to wait. */
+static bool may_stop(struct slice *l, const ucontext_t *context)
+{
+	bool (*may)(const void *context) = OBSERVER(ob_may_stop);
+	const struct usched *s = usched__current;
+
+	if (!may || !l || !l->sl_monitored || !s->s_current
+	    || GET(s->s_current->u_tokens) < 0
+	    || memcmp(&context->uc_sigmask, &l->sl_mask, MASK_BYTES) != 0
+	    || !usched__fits(s, (char *)__builtin_frame_address(0) - STOPPED_ROOM)
+	    || !may(context))
+		return false;
+	l->sl_words = s->s_first;
+	return true;
 }
 
 /* Keeps compilers from moving the program's accesses to memory across this line. */
@@ -116,8 +134,9 @@ static void leave_region(struct usched *s)
 	SET(l->sl_region, 0);
 }
 
-/* Yields in the signal handler. Returns when the thread runs again. */
-static void give_way(struct slice *l)
+/* Yields in the signal handler, and `in_region' or not. Returns when the thread runs
+   again. */
+static void give_way(struct slice *l, bool in_region)
 {
 	struct usched *s = l->sl_head.pr_sched;
 	struct usched_stack *k = s->s_current->u_stack;
@@ -125,7 +144,8 @@ static void give_way(struct slice *l)
 	uint64_t words = l->sl_words;
 	uint8_t stays = k->k_stays;
 
-	leave_region(s);
+	if (in_region)
+		leave_region(s);
 	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	if (!(s->s_owns & USCHED_OWNS))
 		usched__set_control(words);
@@ -136,6 +156,8 @@ static void give_way(struct slice *l)
 	k->k_stays = stays;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	if (!in_region)
+		return;
 	l->sl_mask = mask;
 	l->sl_words = words;
 	enter_region(l);
@@ -145,14 +167,15 @@ BY_THREADS int upreempt(void *context)
 {
 	struct usched *s = usched__current;
 	struct slice *l = slice_of(s);
+	bool in_region = is_blind(s);
 	int error = errno, gives;
 
-	if (!is_blind(s) || !may_give_way(l, (const ucontext_t *)context))
+	if (!(in_region ? may_give_way : may_stop)(l, (const ucontext_t *)context))
 		return 0;
 	s = l->sl_head.pr_sched;
 	gives = s->s_calls.s_preempt(s, s->s_current, context) != 0;
 	if (gives)
-		give_way(l);
+		give_way(l, in_region);
 	errno = error;
 	return gives;
 }
