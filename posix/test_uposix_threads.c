@@ -10,6 +10,7 @@
 #include <fenv.h>
 #include <float.h>
 #include <limits.h>
+#include <link.h>
 #include <locale.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -2923,6 +2925,63 @@ static void forks_in_thread(void **state)
 	ok(pthread_key_delete(kept));
 }
 
+/* ---- Slices ---- */
+
+static bool inside, seen;               /* atomic: a thread is in the call-back of
+					   dl_iterate_phdr(), and another has run
+					   meanwhile */
+
+/* Computes until another thread of the processor has run. */
+static void *compute_alone(void *number)
+{
+	int n = (int)(intptr_t)number;
+
+	errno = n;
+	ok(fesetround(rounding[n % 4]));
+	while (GET() == 0)
+		if (__atomic_load_n(&inside, __ATOMIC_SEQ_CST))
+			__atomic_store_n(&seen, true, __ATOMIC_SEQ_CST);
+	is(n, errno);
+	is(rounding[n % 4], fegetround());
+	return NULL;
+}
+
+/* Computes for several slices. */
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	(void)info, (void)size, (void)unused;
+	__atomic_store_n(&inside, true, __ATOMIC_SEQ_CST);
+	for (volatile int i = 0; i < 30000000; i++)
+		;
+	__atomic_store_n(&inside, false, __ATOMIC_SEQ_CST);
+	return 1;
+}
+
+static void *walk(void *unused)
+{
+	dl_iterate_phdr(look_at_object, NULL);
+	SET(1);
+	return unused;
+}
+
+/* With slices, threads that compute do not stop the others, except while the linker holds
+   a lock. */
+static void gives_way(void **state)
+{
+	const char *processors = getenv("UPOSIX_PROCESSORS");
+	pthread_t t[9];
+
+	(void)state;
+	if (ours() && !(getenv("UPOSIX_SLICE") && getauxval(AT_HWCAP2) & 2))
+		skip();
+	for (int i = 0; i < 9; i++)
+		t[i] = start(i < 8 ? compute_alone : walk, (void *)(intptr_t)i);
+	for (int i = 0; i < 9; i++)
+		join(t[i]);
+	if (ours() && processors && strcmp(processors, "1") == 0)
+		assert_false(seen);
+}
+
 /*
  * At most UPOSIX_STACKS threads can be created. When one of them has ended, another can
  * be created, though perhaps not at once.
@@ -2977,7 +3036,7 @@ int main(void)
 		CASE(shares), CASE(shares_kinds), CASE(shares_owned),
 		CASE(inherits_robust),
 		CASE(shares_cancelled), CASE(shares_clock), CASE(forks),
-		CASE(forks_in_thread),
+		CASE(forks_in_thread), CASE(gives_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

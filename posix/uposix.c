@@ -73,6 +73,7 @@ static int make_scheduler(void)
 		.c_control    = 1,
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
+		.c_slice  = c->c_slice * INT64_C(1000000),
 	};
 	struct uprocs *rr;
 	sigset_t set, old;

@@ -26,6 +26,14 @@ enum {
 	NUMBERS = 1 << 22,              /* limit of descriptors, as in unet.c */
 };
 
+/*
+ * Makes a call that does not wait. In a thread, only the signal that ends slices can
+ * interrupt the call, unless the call unblocks signals. Then the call is repeated.
+ */
+#define LOOK(rc, call, mask) do							\
+	(rc) = (uposix__pace(), (call));					\
+while ((rc) < 0 && errno == EINTR && !(mask) && uposix__in_thread())
+
 /* poll. */
 
 /* Waits, and returns the result of poll(). */
@@ -43,8 +51,12 @@ static int wait_and_look(struct pollfd *fds, size_t n, int64_t deadline)
 
 int uposix_poll(struct pollfd *fds, nfds_t n, int ms)
 {
-	if (ms == 0 || !uposix__in_thread() || n > MOST)
-		return uposix__pace(), poll(fds, n, ms);
+	int rc;
+
+	if (ms == 0 || !uposix__in_thread() || n > MOST) {
+		LOOK(rc, poll(fds, n, ms), NULL);
+		return rc;
+	}
 	if (!uposix__begins(false))
 		return -1;
 	return wait_and_look(fds, n, ms < 0 ? USCHED_NEVER
@@ -106,8 +118,10 @@ int uposix_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit,
 	int rc;
 
 	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit)
-	    || n > MOST)
-		return uposix__pace(), ppoll(fds, n, limit, mask);
+	    || n > MOST) {
+		LOOK(rc, ppoll(fds, n, limit, mask), mask);
+		return rc;
+	}
 	if (!uposix__begins(false))
 		return -1;
 	rc = begin_mask(mask, &before);
@@ -220,8 +234,10 @@ int uposix_select(int n, fd_set *in, fd_set *out, fd_set *except, struct timeval
 	int rc;
 
 	if (!uposix__in_thread() || (limit && (limit->tv_sec < 0 || limit->tv_usec < 0
-			|| (!SIMULATED && limit->tv_sec + limit->tv_usec == 0))))
-		return uposix__pace(), select(n, in, out, except, limit);
+			|| (!SIMULATED && limit->tv_sec + limit->tv_usec == 0)))) {
+		LOOK(rc, select(n, in, out, except, limit), NULL);
+		return rc;
+	}
 	if (!uposix__begins(false))
 		return -1;
 	if (limit && limit->tv_sec < INT32_MAX)
@@ -245,8 +261,10 @@ int uposix_pselect(int n, fd_set *in, fd_set *out, fd_set *except,
 	sigset_t before;
 	int rc;
 
-	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit))
-		return uposix__pace(), pselect(n, in, out, except, limit, mask);
+	if (!uposix__in_thread() || (limit && !is_time(limit)) || is_none(limit)) {
+		LOOK(rc, pselect(n, in, out, except, limit, mask), mask);
+		return rc;
+	}
 	if (!uposix__begins(false))
 		return -1;
 	rc = begin_mask(mask, &before);

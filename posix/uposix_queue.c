@@ -132,7 +132,7 @@ int uposix_aio_suspend(const struct aiocb *const list[], int n,
 	if (uposix__begins(true))
 		do
 			rc = aio_suspend(list, n, &past);
-		while (rc < 0 && errno == EAGAIN && usync_after(0) < deadline
+		while (rc < 0 && uposix__would_wait() && usync_after(0) < deadline
 		       && uposix__look_later());
 	return rc;
 }

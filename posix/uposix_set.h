@@ -46,6 +46,8 @@ struct uposix_conf {
 	bool        c_native;           /* true: a native thread is made in place of a
 					   thread that cannot be started */
 	bool        c_quiet;            /* true: no messages are written */
+	unsigned    c_slice;            /* ms that a thread computes while others are
+					   ready; 0: no limit */
 	const char *c_log;              /* file of messages, or NULL */
 	bool        c_stay;             /* true: threads never move between processors */
 	const char *c_stats;            /* file of statistics, or NULL */
@@ -656,6 +658,15 @@ int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 		 const struct timespec *time);
 
 enum { UPOSIX_LOOK = 1000000 };         /* ns from one try to the next */
+
+/* Returns whether a call with a time-out of 0 has failed since it would wait. The signal
+   that ends slices may interrupt such a call. */
+static inline bool uposix__would_wait(void)
+{
+	if (errno == EINTR)
+		errno = EAGAIN;
+	return errno == EAGAIN;
+}
 
 /*
  * Waits until the next try. Returns false, and sets errno to EINTR, if a handler has run.

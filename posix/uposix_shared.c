@@ -423,7 +423,7 @@ int uposix_semtimedop(int set, struct sembuf *ops, size_t n, const struct timesp
 		deadline = usync_after(limit->tv_sec * USYNC_SECOND + limit->tv_nsec);
 	do
 		rc = semtimedop(set, ops, n, &none);
-	while (rc < 0 && errno == EAGAIN && usync_after(0) < deadline
+	while (rc < 0 && uposix__would_wait() && usync_after(0) < deadline
 	       && uposix__look_later());
 	return rc;
 }

@@ -12,17 +12,24 @@
  * does not release the lock in the child. So a child looks only after it has loaded an
  * object itself. Until then it knows what its parent knew.
  *
+ * With slices, each look also notes code that no signal may make give way.
+ *
  * The first look decides who has the variables. By default each thread gets a block of
  * its own if some object has variables that are not known to be harmless:
  * uposix_block.c. With UPOSIX_TLS=exchange such variables are exchanged.
  */
 #include "uposix_set.h"
 
+#include "../arch/arch.h"
+#include "../src/base/lock.h"
+
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 enum {
-	RANGES  = 8,                    /* the most ranges of code of allocators */
+	RANGES  = 64,                   /* the most ranges of code where threads must not
+					   give way */
 	OBJECTS = 1024,                 /* the most objects that are remembered */
 	OWN     = 32,                   /* bytes of thread-local variables in usched
 					   itself */
@@ -59,8 +66,16 @@ static const char *const sanitizers[] = {
 
 static const char *const allocators[] = { "libjemalloc", "libtcmalloc", "libmimalloc" };
 
-static struct {
+/*
+ * Prefixes of names of further objects, besides those of native[], that are not
+ * interrupted: they hold locks of libc, or are called with such locks held.
+ */
+static const char *const locking[] = { "libnss_", "libresolv", "libunwind" };
+
+/* Code of allocators, and all other code that is not interrupted. */
+static struct range {
 	uintptr_t r_from, r_to;
+	bool      r_allocates;
 } ranges[RANGES];
 static size_t ranges_used;              /* atomic */
 static struct uwait_lock looking;
@@ -89,15 +104,20 @@ static bool begins(const char *name, const char *const *with, size_t n)
 
 #define BEGINS(name, list) begins(name, list, sizeof list / sizeof list[0])
 
-static void add_range(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
+static bool is_in(const struct range *r, uintptr_t where)
 {
-	size_t n = ranges_used;
+	return where - r->r_from < r->r_to - r->r_from;
+}
 
-	if (n == RANGES)
-		return;
-	ranges[n].r_from = info->dlpi_addr + h->p_vaddr;
-	ranges[n].r_to = ranges[n].r_from + h->p_memsz;
-	__atomic_store_n(&ranges_used, n + 1, __ATOMIC_RELEASE);
+/* Returns the range that `where' is in, or NULL. */
+static const struct range *range_of(uintptr_t where)
+{
+	size_t n = __atomic_load_n(&ranges_used, __ATOMIC_ACQUIRE);
+
+	for (size_t i = 0; i < n; i++)
+		if (is_in(&ranges[i], where))
+			return &ranges[i];
+	return NULL;
 }
 
 static bool is_known(const void *object)
@@ -122,6 +142,23 @@ static bool is_ours(const struct dl_phdr_info *info)
 			return true;
 	}
 	return false;
+}
+
+/* Notes code of an object if threads must not give way there. If the program has an
+   allocator of its own, usched itself calls that. */
+static void note_code(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
+		      const char *name)
+{
+	size_t n = ranges_used;
+	struct range r = { info->dlpi_addr + h->p_vaddr, 0, BEGINS(name, allocators) };
+
+	r.r_to = r.r_from + h->p_memsz;
+	if (!(r.r_allocates || is_in(&r, (uintptr_t)malloc) || is_ours(info)
+	      || BEGINS(name, native) || BEGINS(name, locking)
+	      || strstr(info->dlpi_name, "/gconv/")) || n == RANGES)
+		return;
+	ranges[n] = r;
+	__atomic_store_n(&ranges_used, n + 1, __ATOMIC_RELEASE);
 }
 
 static void refuse(void)
@@ -243,6 +280,70 @@ static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) 
 		tell_shared(h, name, why);
 }
 
+/* ---- Slices ---- */
+
+/*
+ * A signal makes a thread give way where it computes in code of the program or of a
+ * library that holds no lock of libc, the dynamic linker, an allocator or usched. Such
+ * code may be called with the linker's lock held: by dlopen() and dl_iterate_phdr(). So
+ * no thread gives way while its native thread holds one of these two locks.
+ */
+static const pthread_mutex_t *loads;    /* the lock of loads; the lock of
+					   dl_iterate_phdr() follows */
+
+static bool holds(const pthread_mutex_t *m, pid_t me)
+{
+	return m->__data.__owner == me && m->__data.__count > 0
+		&& m->__data.__kind == PTHREAD_MUTEX_RECURSIVE;
+}
+
+/* Looks for the lock of dl_iterate_phdr(), which calls this, in struct rtld_global. */
+static int find_loads(struct dl_phdr_info *info, size_t size, void *global)
+{
+	const ElfW(Sym) *symbol = NULL;
+	const pthread_mutex_t *m;
+	const char *at = global;
+	Dl_info unused;
+
+	(void)info, (void)size;
+	if (!at || !dladdr1(at, &unused, (void **)&symbol, RTLD_DL_SYMENT) || !symbol)
+		return 1;
+	for (size_t i = sizeof *m; i + sizeof *m <= symbol->st_size; i += sizeof(long)) {
+		m = (const pthread_mutex_t *)(const void *)(at + i);
+		if (holds(m, gettid()) && m[-1].__data.__kind == PTHREAD_MUTEX_RECURSIVE)
+			loads = m - 1;
+	}
+	return 1;
+}
+
+/* The function ob_may_stop, called in a signal handler. */
+static bool may_stop(const void *context)
+{
+	const struct uposix_thread *me;
+	pid_t here = gettid();
+
+	if (ranges_used == RANGES || range_of(usched__interrupted(context)))
+		return false;
+	me = uposix__record_of(usched__current->s_current);     /* uposix__me() may
+								   allocate */
+	return me && me->p_block == usched__block() && !me->p_exiting
+		&& !holds(loads, here) && !holds(loads + 1, here);
+}
+
+/* Lets threads be interrupted, if they have blocks. */
+static void begin_slices(void)
+{
+	void *global = dlsym(RTLD_DEFAULT, "_rtld_global");
+
+	dl_iterate_phdr(find_loads, global);
+	if (uposix__blocks && loads) {
+		SET(usched__observer.ob_may_stop, may_stop);
+		return;
+	}
+	uposix__tell("UPOSIX_SLICE: threads cannot be interrupted");
+	uposix__conf.c_slice = 0;
+}
+
 /* Decides at the first look whether each thread has a block of its own. */
 static void decide(void)
 {
@@ -253,12 +354,15 @@ static void decide(void)
 			     " of their own: %s", no_blocks);
 		refuse();
 	}
-	uposix__blocks = !no_blocks && (mode == UPOSIX_OWN || wants);
+	uposix__blocks = !no_blocks
+			 && (mode == UPOSIX_OWN || wants || uposix__conf.c_slice);
 	if (uposix__blocks)
 		uposix__keep_segments();
 	if (uposix__blocks && wants)
 		uposix__tell("threads have thread-local variables of their own: %s",
 			     wanting);
+	if (uposix__conf.c_slice)
+		begin_slices();
 }
 
 static bool may_have_blocks(void)
@@ -283,8 +387,8 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *number)
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
 
-		if (h->p_type == PT_LOAD && h->p_flags & PF_X && BEGINS(name, allocators))
-			add_range(info, h);
+		if (h->p_type == PT_LOAD && h->p_flags & PF_X)
+			note_code(info, h, name);
 		if (h->p_type == PT_TLS && h->p_memsz) {
 			uposix__note_place(info, h);
 			look_at_variables(info, h, name, late);
@@ -377,13 +481,9 @@ __attribute__((constructor(102))) static void begin(void)
 
 bool uposix__in_allocator(const void *where)
 {
-	size_t n = __atomic_load_n(&ranges_used, __ATOMIC_ACQUIRE);
+	const struct range *r = range_of((uintptr_t)where);
 
-	for (size_t i = 0; i < n; i++)
-		if ((uintptr_t)where - ranges[i].r_from
-		    < ranges[i].r_to - ranges[i].r_from)
-			return true;
-	return false;
+	return r && r->r_allocates;
 }
 
 void uposix__let_run(const void *where)

@@ -189,6 +189,7 @@ mkdir "$dir/locale"
 localedef -i de_DE -f ISO-8859-1 "$dir/locale/de_DE" >/dev/null 2>&1
 export LOCPATH="$dir/locale"
 passes 'one processor' $run --processors 1 "$B/posix/test_uposix_threads.plain"
+passes 'slices' $run --slice 1 --processors 1 "$B/posix/test_uposix_threads.plain"
 passes 'few stacks' $run --stacks 50 "$B/posix/test_uposix_threads.plain"
 unset LOCPATH
 
