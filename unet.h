@@ -251,8 +251,12 @@ int unet__connect(int fd, const struct unet_addr *a, int64_t deadline);
 /* Private: returns whether the input of `fd' was shut, and nothing is left to read. */
 bool unet__is_shut(int fd);
 
-/* Private: returns whether no thread waits for `fd', and none is in a call with `fd'. */
-bool unet__is_idle(int fd);
+/*
+ * Private: if no thread waits for `fd', and none is in a system call with `fd', returns
+ * true, and the next call will make `fd' non-blocking. Until unet__let_go() no call does.
+ */
+bool unet__hold(int fd);
+void unet__let_go(int fd);
 
 /* Private: forgets the file that `fd' was before; the flags of the new file stay. */
 void unet__renewed(int fd);

@@ -2256,8 +2256,49 @@ static void pass_and_read(void)
 	close_both(passed);
 }
 
+enum { PASSES = 1000 };
+
+static void *write_bytes(void *fd)
+{
+	for (int i = 0; i < PASSES; i++) {
+		sched_yield();
+		TEST_EQUAL(write(*(int *)fd, "", 1), 1);
+	}
+	return NULL;
+}
+
+static void *read_bytes(void *fd)
+{
+	char c;
+
+	for (int i = 0; i < PASSES; i++)
+		TEST_EQUAL(read(*(int *)fd, &c, 1), 1);
+	return NULL;
+}
+
+/* Does not end reads, even if these have been woken and have not gone on yet. */
+static void pass_while_read(void)
+{
+	static int fds[2], passed[2];
+	pthread_t reader, writer;
+
+	pair(fds);
+	TEST_EQUAL(pipe(passed), 0);
+	reader = go(read_bytes, &passed[0]);
+	writer = go(write_bytes, &passed[1]);
+	for (int i = 0; i < PASSES; i++) {
+		pass(fds[0], passed[0]);
+		close(receive(fds[1]));
+	}
+	join(reader);
+	join(writer);
+	close_both(fds);
+	close_both(passed);
+}
+
 static void *in_rights(void *unused)
 {
+	pass_while_read();
 	pass_and_read();
 	refuses = true;
 	pass_and_read();

@@ -179,7 +179,8 @@ static bool is_still(int fd, const struct uposix_fd *f)
 	if (now != kind
 	    && !(now == FOREIGN && (kind == PIPE || fd <= STDERR_FILENO)))
 		uposix__gone(fd);
-	else if (set == !!(flags & O_NONBLOCK) || kind >= FOREIGN)
+	else if (set == !!(flags & O_NONBLOCK) || kind >= FOREIGN
+		 || GET(f->f_flags) & FD_PASSED)        /* see uposix__sent() */
 		return true;
 	else
 		uposix__forget(fd);
@@ -318,7 +319,7 @@ int uposix__change_flags(int fd, long flags)
 	if (!f)
 		return fcntl(fd, F_SETFL, flags);
 	pthread_mutex_lock(&table_lock);
-	if (GET(f->f_flags) & (FD_OURS | FD_UNET))
+	if (GET(f->f_kind) < FOREIGN && GET(f->f_flags) & (FD_OURS | FD_UNET))
 		ours = FD_OURS;
 	rc = fcntl(fd, F_SETFL, ours ? flags | O_NONBLOCK : flags);
 	if (rc == 0)
@@ -389,34 +390,44 @@ static bool each_number(int fd, uint32_t group, bool (*func)(int fd))
 	return all;
 }
 
-static bool is_idle(int fd)
-{
-	return !(GET(entry(fd)->f_flags) & FD_UNET) || unet__is_idle(fd);
-}
+static unsigned held;                   /* entries of unet that let_block() holds; under
+					   table_lock */
 
-static bool give_up(int fd)
+static bool hold(int fd)
 {
-	struct uposix_fd *f = entry(fd);
-
-	if (GET(f->f_flags) & FD_UNET)
-		unet_forget(fd);
-	change_one(f, 0, FD_OURS | FD_UNET);
+	if (!(GET(entry(fd)->f_flags) & FD_UNET))
+		return true;
+	if (!unet__hold(fd))
+		return false;
+	held++;
 	return true;
 }
 
+static bool let_go(int fd)
+{
+	if (held > 0 && GET(entry(fd)->f_flags) & FD_UNET) {
+		unet__let_go(fd);
+		held--;
+	}
+	return held > 0;
+}
+
 /*
- * Clears O_NONBLOCK if this library has set the flag and no thread waits. The caller
- * holds the lock.
+ * Clears O_NONBLOCK if this library has set the flag and no thread waits. Returns whether
+ * the flag is clear now. The caller holds the lock.
  */
-static void let_block(int fd, const struct uposix_fd *f)
+static bool let_block(int fd, const struct uposix_fd *f)
 {
 	uint32_t group = GET(f->f_group);
+	bool idle;
 
-	if ((GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) != FD_OURS
-	    || !each_number(fd, group, is_idle))
-		return;
-	each_number(fd, group, give_up);
-	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	if ((GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)) != FD_OURS)
+		return !(GET(f->f_flags) & FD_NONBLOCK);
+	idle = each_number(fd, group, hold);
+	if (idle)
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	each_number(fd, group, let_go);
+	return idle;
 }
 
 /*
@@ -449,8 +460,7 @@ void uposix__lend(int fd)
 	if (!f || GET(f->f_kind) >= FOREIGN)
 		return;
 	pthread_mutex_lock(&table_lock);
-	let_block(fd, f);
-	if (!(GET(f->f_flags) & (FD_OURS | FD_NONBLOCK)))
+	if (let_block(fd, f))
 		each_of_group(f, end_kind, FOREIGN, 0);
 	pthread_mutex_unlock(&table_lock);
 }

@@ -41,6 +41,9 @@
  *    That is soon, since these system calls do not block. A call notes the generation
  *    when it begins, and makes no system call once the generation has changed. So no call
  *    touches a reused number.
+ *  - unet__hold() makes an idle entry NET_NEW again, and d_lock keeps adoptions out
+ *    while the caller clears O_NONBLOCK. A call that has found the entry adopted before
+ *    looks at the kind again once d_inside counts the call.
  *  - close(2) frees the number first, and may then linger. The kind is NET_CLOSING until
  *    close(2) returns. Meanwhile another file may have the number, and an earlier call
  *    may have found the old file or the new one. So each call on the number adopts the
@@ -326,11 +329,16 @@ __attribute__((always_inline))
 static inline ssize_t attempt_once(attempt *call, struct descriptor *d, int direction,
 				   const struct op *o, struct turn *t)
 {
-	enum kind kind = get_kind(d);
+	enum kind kind;
 	ssize_t n;
 
 	if (!net_enter(d, t->tu_generation))
 		return -EBADF;
+	kind = get_kind(d);
+	if (kind == NET_NEW) {                  /* unet__hold() */
+		net_leave(d);
+		return -EINTR;
+	}
 	if (direction == NET_OUT && !begin_write(d, t)) {
 		net_leave(d);
 		return NET_WAITS;
@@ -364,15 +372,15 @@ static inline ssize_t net_step(attempt *call, struct descriptor *d, int directio
 	int before = native ? defer_cancel() : 0;
 	ssize_t n = 0;
 
-	if (is_new(d))
-		n = unet__adopt(d, t->tu_generation);
-	if (n == 0 && !t->tu_waiter && (deadline <= 0 || is_ready(d, direction)))
+	if (!t->tu_waiter && (deadline <= 0 || is_new(d) || is_ready(d, direction)))
 		n = net_give_way(direction, deadline);
 	if (n == 0)
-		do
-			n = deadline > 0 && !is_ready(d, direction) ? NET_WAITS
-				: attempt_once(call, d, direction, o, t);
-		while (n == -EINTR);
+		do {
+			n = is_new(d) ? unet__adopt(d, t->tu_generation) : 0;
+			if (n == 0)
+				n = deadline > 0 && !is_ready(d, direction) ? NET_WAITS
+					: attempt_once(call, d, direction, o, t);
+		} while (n == -EINTR);
 	if (native)
 		allow_cancel(before);
 	return n == -EAGAIN ? NET_WAITS : n;

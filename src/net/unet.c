@@ -123,25 +123,18 @@ static void found(struct descriptor *d, bool blocked)
 	__atomic_store_n(&d->d_kind, (uint8_t)unet__kind_of(d->d_fd), __ATOMIC_RELEASE);
 }
 
-/*
- * Adopts the file. Meanwhile no other file gets the number, because of d_inside. If the
- * descriptor is closed or forgotten meanwhile, clears O_NONBLOCK again if this call has
- * set it.
- */
+/* Adopts the file, unless the descriptor was closed or forgotten. */
 int unet__adopt(struct descriptor *d, uint32_t generation)
 {
 	int rc = -EBADF;
 
-	if (net_enter(d, generation)) {
+	uwait_lock(&d->d_lock);
+	if (generation_of(d) == generation) {
 		rc = unet__set_nonblocking(d->d_fd);
-		uwait_lock(&d->d_lock);
-		if (rc >= 0 && generation_of(d) == generation)
+		if (rc >= 0)
 			found(d, rc > 0);
-		uwait_unlock(&d->d_lock);
-		if (rc > 0 && generation_of(d) != generation)
-			set_blocking(d->d_fd);
-		net_leave(d);
 	}
+	uwait_unlock(&d->d_lock);
 	return rc < 0 ? rc : 0;
 }
 
@@ -240,19 +233,30 @@ int unet_forget(int fd)
 	return close_or_forget(fd, false);
 }
 
-bool unet__is_idle(int fd)
+bool unet__hold(int fd)
 {
 	struct descriptor *d;
-	bool idle;
 
 	if (net_find(fd, &d))
-		return true;
+		return false;
 	uwait_lock(&d->d_lock);
-	idle = !d->d_first[NET_IN] && !d->d_first[NET_OUT]
-		&& !d->d_turns[NET_IN] && !d->d_turns[NET_OUT]
-		&& !(__atomic_load_n(&d->d_inside, __ATOMIC_ACQUIRE) & NET_INSIDE);
+	if (!d->d_first[NET_IN] && !d->d_first[NET_OUT]
+	    && !d->d_turns[NET_IN] && !d->d_turns[NET_OUT]
+	    && get_kind(d) != NET_CLOSING) {
+		__atomic_store_n(&d->d_kind, NET_NEW, __ATOMIC_RELEASE);
+		if (!(__atomic_fetch_add(&d->d_inside, 0, __ATOMIC_ACQ_REL) & NET_INSIDE))
+			return true;
+	}
 	uwait_unlock(&d->d_lock);
-	return idle;
+	return false;
+}
+
+void unet__let_go(int fd)
+{
+	struct descriptor *d;
+
+	if (net_find(fd, &d) == 0)
+		uwait_unlock(&d->d_lock);
 }
 
 void unet__renewed(int fd)

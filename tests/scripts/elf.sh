@@ -89,7 +89,8 @@ for symbol in $exported; do
 	uco_[a-z]* | uco__[a-z]*) ;;
 	# For posix/:
 	*__forked | uevents__hold | uevents__*own | upreempt__hold) ;;
-	unet__adopt_fd | unet__connect | unet__is_idle | unet__is_shut | unet__renewed | unet__doubt) ;;
+	unet__adopt_fd | unet__connect | unet__hold | unet__let_go | unet__is_shut) ;;
+	unet__renewed | unet__doubt) ;;
 	usync__key_of | usync__mutex_try | uoffload__name | uwait__uncancel) ;;
 	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
 	*) fail "$shared exports $symbol" ;;
