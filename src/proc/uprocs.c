@@ -364,14 +364,14 @@ int uprocs_create(const struct uprocs_conf *conf, const struct uproc_policy *pol
 	r = new_procs(&all, policy, limit < all.c_processors ? limit : all.c_processors);
 	if (!r)
 		return -ENOMEM;
-	if ((!conf || conf->c_processors == 0) && all.c_processors > 1)
-		r->r_due = when_now() + FOLLOW;
 	plan_stacks(r, conf && conf->c_stacks, policy->y_moves && !all.c_stay);
 	rc = begin(r, policy);
 	if (rc) {
 		free_parts(r);
 		return rc;
 	}
+	if ((!conf || conf->c_processors == 0) && all.c_processors > 1)
+		SWAP(&r->r_due, when_now() + FOLLOW);   /* all first ones are made */
 	enlist_scheduler(r);
 	*procs = r;
 	return 0;
