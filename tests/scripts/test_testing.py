@@ -21,7 +21,7 @@ BLOCK = re.compile(r"(?:<!-- (run) -->\n)?```(\w*)\n(.*?)```\n(?:\n```\n(.*?)```
 
 
 class Testing(pagelib.Page):
-    page, machine, programs = "testing.md", "steps", ("addr2line",)
+    page, machine = "testing.md", "steps"
 
     @classmethod
     def setUpClass(cls):

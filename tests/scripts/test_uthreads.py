@@ -349,6 +349,20 @@ class Commands(unittest.TestCase):
         counts = [int(n) for n in re.findall(r"^(\d+) threads?, ", text, re.M)]
         self.assertEqual(sum(counts), THREADS)
         self.assertLess(len(counts), THREADS)
+        self.assertRegex(text, r" work\+0x\w+ in commands at traced\.c:\d+\n")
+
+    def test_lines(self):
+        """Of a program that is moved, and of one at fixed addresses."""
+        with open(os.path.join(ROOT, "tests/help/traced.c")) as file:
+            at = next(n for n, line in enumerate(file, 1) if "void work(" in line)
+        for name, option, base in ("moved", "-pie", 0), ("fixed", "-no-pie", 0x400000):
+            program = build(name, "default", option)
+            first, = re.findall(r"^(\w+) . work$", command("nm", program), re.M)
+            report = f"usched: at 1 ({name}+{int(first, 16) - base:#x} work), (b+0x1 f)\n(c) d+0x1\n"
+            done = subprocess.run([UTHREADS, "lines", program], input=report, text=True,
+                                  stdout=subprocess.PIPE, timeout=LIMIT, check=True)
+            self.assertIn(done.stdout, [report.replace("work)", f"work) at traced.c:{n}")
+                                        for n in (at, at + 1)])
 
     def test_group_limit(self):
         """A limit is one of groups, which have all their threads."""

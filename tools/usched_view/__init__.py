@@ -5,7 +5,7 @@
   target.py    a process or a core file: memory, mapped files, native threads
   unwind.py    from a frame to its caller, by .eh_frame
   threads.py   schedulers and threads, by the constant usched__layout
-  show.py      ps and bt
+  show.py      ps, bt and lines
   trace.py     trace
   draw_trace.py, draw_sim.py   draw
   picture.py   what pictures have in common, those of graph.py too

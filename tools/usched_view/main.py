@@ -43,6 +43,10 @@ def arguments():
     sub.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
     sub.add_argument("--events", type=int, default=1 << 18, metavar="N",
                      help="that processors have room for until they are read; default 262144")
+    sub = commands.add_parser("lines", help=(text := "adds files and lines to a report that comes "
+                              "on standard input"), description=text)
+    sub.add_argument("target", metavar="FILE", help="the program that has made the report")
+    sub.add_argument("more", nargs="*", metavar="FILE", help="its libraries")
     sub = commands.add_parser("draw", help=(text := "draws a file of trace, or of usched-run --sim "
                               "--trace; needs matplotlib"), description=text)
     sub.add_argument("target", metavar="FILE")
@@ -93,6 +97,9 @@ def draw(file, name, part):
 def run(options, script):
     if options.command == "draw":
         draw(options.target, options.picture, options.part)
+        return 0
+    if options.command == "lines":
+        show.lines([options.target, *options.more], sys.stdin)
         return 0
     if options.command == "gdb":
         from . import stub

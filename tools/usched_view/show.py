@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""ps and bt: text about threads."""
+"""ps and bt: text about threads. lines: text of reports."""
 
+import contextlib
+import os
 import re
+import subprocess
 import sys
 
+from . import Problem, plain
+from .elf import ET_EXEC, Elf, contents
 from .threads import Reader
 
 COLUMNS = f"{'N':>7}  {'THREAD':<14}  {'CPU':<5}  {'STATE':<7}  {'DEPTH':>7}  {'IMAGE':>7}  " \
@@ -21,6 +26,67 @@ class Names:
         if name is None:
             name = self.known[address] = self.target.symbol(address) or f"{address:#x}"
         return name
+
+
+class Lines:
+    """Files and lines of addresses, each looked up once; by addr2line(1), if that is there."""
+
+    def __init__(self):
+        self.known, self.running, self.files = {}, {}, {}
+
+    def at(self, path, address):
+        """" at FILE:LINE", or "" without debug information."""
+        key = path, address
+        if key not in self.known:
+            found = re.match(r"(?!\?)(.+):([1-9][0-9]*)", self._ask(path, address))
+            self.known[key] = f" at {plain(found[1])}:{found[2]}" if found else ""
+        return self.known[key]
+
+    def _ask(self, path, address):
+        if path not in self.running:
+            try:
+                self.running[path] = subprocess.Popen(
+                    ["addr2line", "-s", "-e", path], stdin=subprocess.PIPE, text=True,
+                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, errors="replace")
+            except OSError:
+                self.running[path] = None
+        process = self.running[path]
+        if process:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(f"{address:#x}\n")
+                process.stdin.flush()
+                return process.stdout.readline()
+        return ""
+
+    def in_target(self, target, address):
+        """As at(), of an address in memory, if the file is the one that is mapped."""
+        module = target.module_at(address)
+        if module and module not in self.files:
+            self.files[module] = next((path for path in target.paths(module.path)
+                                       if begins_alike(path, module.elf)), None)
+        path = self.files.get(module)
+        return self.at(path, address - module.bias) if path else ""
+
+
+def begins_alike(path, elf):
+    with contextlib.suppress(Problem):
+        return contents(path)[:64] == elf.data[:64]
+    return False
+
+
+def lines(paths, reports, out=sys.stdout):
+    """Adds files and lines to what reports of a process say: (server+0x1290 serve)."""
+    found, known = {}, Lines()
+    for path in paths:
+        elf = Elf(path)
+        found[os.path.basename(path)] = path, elf.base() if elf.type == ET_EXEC else 0
+
+    def more(place):
+        path, base = found.get(place[1], (None, 0))
+        return place[0] + (known.at(path, base + int(place[2], 16)) if path else "")
+
+    for text in reports:
+        out.write(re.sub(r"\(([^\s()]+)\+(0x[0-9a-f]+)(?: [^()]*)?\)", more, text))
 
 
 def all_threads(views):
@@ -101,7 +167,7 @@ def doing(thread):
     return f"waits for {waits}" if waits else thread.state
 
 
-def frame_lines(target, trace, functions, describe=None):
+def frame_lines(target, trace, known_lines, describe=None):
     """`describe' says more of an address, if it can: as gdb does."""
     for number, address in enumerate(trace):
         # A call may be the last instruction of its function.
@@ -112,6 +178,7 @@ def frame_lines(target, trace, functions, describe=None):
             known = name or "??"
             if module:
                 known += f" in {module.name}" + ("" if name else f"+{address - module.bias:#x}")
+                known += known_lines.in_target(target, address - (number > 0))
         yield f"  #{number:<3} {address:#018x} {known}"
 
 
@@ -125,7 +192,7 @@ def called(target, address):
 def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, reader=None,
        describe=None):
     target = views[0].target
-    functions, reader = Names(target), reader or Reader(views)
+    functions, known_lines, reader = Names(target), Lines(), reader or Reader(views)
     groups, shown = {}, 0
     for thread in selected(views, wanted, pattern, functions):
         if limit is not None and shown >= limit and not group:
@@ -139,21 +206,21 @@ def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, 
             key = now.state, now.function, tuple(trace)
             groups.setdefault(key, []).append(now)
             continue
-        lines = [head(now, functions), *frame_lines(target, trace, functions, describe)]
+        lines = [head(now, functions), *frame_lines(target, trace, known_lines, describe)]
         if not trace:
             lines.append("  not started yet" if now.is_new else "  no frames could be read")
         out.write("\n".join(lines) + "\n\n")
-    show_groups(target, groups, limit, functions, describe, out)
+    show_groups(target, groups, limit, functions, known_lines, describe, out)
     return shown
 
 
-def show_groups(target, groups, limit, functions, describe, out):
+def show_groups(target, groups, limit, functions, known_lines, describe, out):
     """The largest first."""
     order = sorted(groups.items(), key=lambda item: -len(item[1]))
     for (state, _, trace), members in order[:limit]:
         count = f"{len(members)} thread" + "s" * (len(members) > 1)
         out.write(f"{count}, {state}, such as {head(members[0], functions)}\n")
         out.write("".join(f"{text}\n" for text in
-                          frame_lines(target, trace, functions, describe)) + "\n")
+                          frame_lines(target, trace, known_lines, describe)) + "\n")
     if len(order) > len(order[:limit]):
         out.write(f"groups that --limit leaves out: {len(order) - limit}\n")

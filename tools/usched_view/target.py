@@ -111,6 +111,11 @@ class Target:
         """Where a file of the target is here."""
         return self.root + path if self.root else path
 
+    def paths(self, path):
+        """Where a file of the target may be here."""
+        return [self.program if self.program and path == self.executable()
+                else self.local_path(path)]
+
     def _find_modules(self):
         files = {}
         for start, end, offset, path in self.maps():
@@ -240,6 +245,9 @@ class Process(Target):
             with contextlib.suppress(Problem):
                 return contents(name)
         return None
+
+    def paths(self, path):
+        return super().paths(path) + [f"{self.proc}/root{path}"]
 
     def executable(self):
         return os.readlink(self.proc + "/exe")
