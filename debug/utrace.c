@@ -537,9 +537,11 @@ static void put_line(struct record *c, const struct utrace_event *v)
 		 k && k->kd_number, k ? k->kd_name : "");
 }
 
-/* Writes the events of a ring, except those that the processor overwrites meanwhile. */
+/* Writes the events of a ring, except those that the processor overwrites meanwhile. Then
+   the end of the trace, up to which the thread runs that is running now. */
 static void put_ring(struct record *c, const struct utrace_ring *g)
 {
+	struct utrace_event off = { .v_what = UTRACE_OFF };
 	uint64_t end, n;
 
 	if (!g || !LOOK_AT(g->rg_events))
@@ -557,6 +559,8 @@ static void put_ring(struct record *c, const struct utrace_ring *g)
 		if (GET(g->rg_count) + MARGIN <= n + g->rg_size)
 			put_line(c, &e);
 	}
+	off.v_time = (uint64_t)when_now();
+	put_line(c, &off);
 }
 
 static int write_record(int fd)

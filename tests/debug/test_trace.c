@@ -389,7 +389,7 @@ static size_t compare_record(FILE *file, const char *name)
 		named |= sscanf(line, "thread %p %*s %63s", &u, text) == 2
 			&& u == (void *)ustack_self() && strcmp(text, name) == 0;
 		if (sscanf(line, "%" SCNu64 " %u %u %p %p", &when, &k, &w, &u, &other)
-		    != 5 || when < events[0].v_time)
+		    != 5 || when < events[0].v_time || k == UTRACE_OFF)
 			continue;
 		while (at < n && (events[at].v_time != when || kind(&events[at]) != k))
 			at++;
