@@ -8,6 +8,9 @@
 /* The values of IDLE and WAKING in uwait.c. In other states a wait is not granted. */
 enum { UWAITER_IDLE = 0, UWAITER_WAKING = 2 };
 
+/* The bit w_scoped, in the byte before w_state. */
+enum { UWAITER_SCOPED = 2 };
+
 /* Bits of u_deep, which has bit fields. The ABIs of x86-64 and AArch64 place them so. */
 enum { USTACK_CANCELLED = 1, USTACK_ATTACHED = 2, USTACK_OUTSIDE = 4 };
 
@@ -38,6 +41,7 @@ const struct usched__layout usched__layout = {
 
 		MEMBER(uproc_rest, re_joiner),
 		MEMBER(uproc, p_inbox), MEMBER(uproc, p_ring),
+		MEMBER(uproc, p_queue), MEMBER(uproc, p_mask),
 
 		SIZE(usched),
 		MEMBER(usched, s_home), MEMBER(usched, s_current), MEMBER(usched, s_room),
@@ -50,6 +54,7 @@ const struct usched__layout usched__layout = {
 		MEMBER(ustack, u_top), MEMBER(ustack, u_pc), MEMBER(ustack, u_stack),
 		MEMBER(ustack, u_fp), MEMBER(ustack, u_bp), MEMBER(ustack, u_func),
 		MEMBER(ustack, u_deep), MEMBER(ustack, u_tokens), MEMBER(ustack, u_image),
+		MEMBER(ustack, u_mail),
 		PART(ustack, "i_frames", u_image.i_frames),
 		PART(ustack, "i_size", u_image.i_size),
 		NUMBER(USTACK_CANCELLED), NUMBER(USTACK_ATTACHED), NUMBER(USTACK_OUTSIDE),
@@ -61,7 +66,7 @@ const struct usched__layout usched__layout = {
 		MEMBER(uwaiter, w_thread), MEMBER(uwaiter, w_deadline),
 		MEMBER(uwaiter, w_kind), MEMBER(uwaiter, w_object),
 		MEMBER(uwaiter, w_where), MEMBER(uwaiter, w_state),
-		NUMBER(UWAITER_IDLE), NUMBER(UWAITER_WAKING),
+		NUMBER(UWAITER_IDLE), NUMBER(UWAITER_WAKING), NUMBER(UWAITER_SCOPED),
 		MEMBER(uwait_kind, kd_name), MEMBER(uwait_kind, kd_how),
 		MEMBER(uwait_kind, kd_number), MEMBER(uwait_kind, kd_held),
 

@@ -33,6 +33,7 @@ enum {
 };
 
 void ask(void *arg);
+void await_answer(void *unused);
 void store(void *arg);
 void backup(void *arg);
 void compress(void *arg);
@@ -66,6 +67,16 @@ void ask(void *arg)
 {
 	usync_sem_wait(arg, USCHED_NEVER);
 	sink++;
+}
+
+/* Nobody else knows the query. */
+void await_answer(void *unused)
+{
+	struct usync_sem *answer = calloc(1, sizeof *answer);
+
+	(void)unused;
+	usync_sem_wait(answer, USCHED_NEVER);
+	free(answer);
 }
 
 /* With backup(), in another order. */
@@ -215,6 +226,9 @@ static void begin(const char *mistake)
 	if (strcmp(mistake, "hang") == 0) {
 		for (int i = 0; i < CLIENTS; i++)
 			start((unsigned)i % 2, ask, &replies, NULL);
+	} else if (strcmp(mistake, "lost") == 0) {
+		for (int i = 0; i < CLIENTS; i++)
+			start((unsigned)i % 2, await_answer, NULL, NULL);
 	} else if (strcmp(mistake, "deadlock") == 0) {
 		start(0, store, NULL, "store");
 		start(1, backup, NULL, "backup");

@@ -19,6 +19,10 @@
  *	slices    three threads compute, and signals interrupt them; then as crash
  *	stay      none; a thread of the last processor keeps it, two of the first take
  *	          turns, and "ready" is printed
+ *	lost      none; threads wait for an object on the heap, which a static array, a
+ *	          thread that sleeps or nothing has, or for another thread; for each
+ *	          "kept HANDLE" or "lost HANDLE" is printed, and then "ready"
+ *	lost-crash   the same, and then as crash
  *	waits     none; a thread for each kind of wait blocks, "object NAME ADDRESS" is
  *	          printed for what they wait for, and "ready"
  */
@@ -283,9 +287,81 @@ static void show_waits(struct uprocs *rr)
 	pause();
 }
 
+/* The object is not at the start of the block. */
+struct box {
+	char             b_head[40];
+	struct usync_sem b_sem;
+};
+
+enum { BOXES = 40, LARGE = 1 << 20 };
+
+static struct box *volatile boxes[BOXES];
+static struct box **volatile large[BOXES];
+static struct uprocs *scheduler;
+
+static void say_wait(const char *how)
+{
+	printf("%s %p\n", how, (void *)ustack_self());
+	__atomic_add_fetch(&begun, 1, __ATOMIC_SEQ_CST);
+}
+
+static void hold_box(void *box)
+{
+	say_wait("kept");
+	usync_sleep_until(usync_after(1000 * USYNC_SECOND));
+	usync_sem_post(&((struct box *)box)->b_sem);
+}
+
+static void join_it(void *thread)
+{
+	say_wait("lost");
+	ustack_join((struct ustack *)thread, NULL, USCHED_NEVER);
+}
+
+static void wait_for_box(void *number)
+{
+	struct box *b = (struct box *)calloc(1, sizeof *b);
+	size_t n = (size_t)number;
+
+	if (n % 4 == 0)
+		boxes[n] = b;
+	if (n % 8 == 0) {               /* a block that malloc() maps apart leads there */
+		large[n] = (struct box **)calloc(1, LARGE);
+		*large[n] = b;
+		boxes[n] = NULL;
+	}
+	if (n % 4 == 1)
+		rr_start(scheduler, hold_box, b, NULL);
+	say_wait(n % 4 < 2 ? "kept" : "lost");
+	usync_sem_wait(&b->b_sem, USCHED_NEVER);
+	free(b);
+}
+
+static void lose_threads(void *unused)
+{
+	struct ustack *u;
+
+	(void)unused;
+	for (size_t n = 0; n < BOXES; n++) {
+		rr_start(scheduler, wait_for_box, (void *)n, n % 4 == 3 ? &u : NULL);
+		if (n % 4 == 3)
+			rr_start(scheduler, join_it, u, NULL);
+	}
+}
+
 static void end(struct uprocs *rr, const char *how, unsigned last)
 {
-	if (strcmp(how, "stay") == 0) {
+	if (strncmp(how, "lost", 4) == 0) {
+		scheduler = rr;
+		rr_start(rr, lose_threads, NULL, NULL);
+		await(&begun, BOXES / 2 * 3);
+		for (unsigned i = 0; i <= last; i++)
+			let_block(rr, i);
+		puts("ready");
+		fflush(stdout);
+		if (strcmp(how, "lost") == 0)
+			pause();
+	} else if (strcmp(how, "stay") == 0) {
 		start_on(rr, 0, take_turns, NULL);
 		start_on(rr, 0, take_turns, NULL);
 		start_on(rr, last, keep, NULL);

@@ -389,6 +389,29 @@ class Commands(unittest.TestCase):
                 command(UTHREADS, *words, status=1, stderr=subprocess.DEVNULL)
 
 
+class Lost(unittest.TestCase):
+    """No thread that can be woken is lost. A word that is left somewhere may hide some that
+    are."""
+
+    def check(self, text, target):
+        found = set(re.findall(r"^ +\d+ +(0x\w+)", command(UTHREADS, "ps", "--lost", target), re.M))
+        wanted = {how: set(re.findall(rf"^{how} (0x\w+)", text, re.M)) for how in ("kept", "lost")}
+        self.assertFalse(found & wanted["kept"])
+        self.assertLessEqual(found, wanted["lost"])
+        self.assertGreater(len(found), len(wanted["lost"]) // 2)
+
+    def test_lost(self):
+        program = build("lost")
+        for stacks, processors in (1024, 1), (1024, 2), (2, 2):
+            words = program, "1", str(stacks), str(processors), str(SEED)
+            with self.subTest(stacks=stacks, processors=processors):
+                with running(*words, "lost") as (pid, text):
+                    self.check(text, str(pid))
+                text, core = crashed(*words, "lost-crash")
+                self.check(text, core)
+                os.unlink(core)
+
+
 class Damaged(unittest.TestCase):
     """Core files and traces with bytes that are not what they should be. There are answers
     or a line that says what is wrong, and what is printed is text."""

@@ -6,6 +6,7 @@
   unwind.py    from a frame to its caller, by .eh_frame
   threads.py   schedulers and threads, by the constant usched__layout
   show.py      ps, bt and lines
+  lost.py      threads that nothing can wake any more
   trace.py     trace
   draw_trace.py, draw_sim.py   draw
   picture.py   what pictures have in common, those of graph.py too

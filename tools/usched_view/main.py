@@ -32,12 +32,17 @@ def arguments():
         sub.add_argument("--limit", metavar="N", type=int, default=limit,
                          help="so many threads, or groups, at most" + (f"; default {limit}" if limit else ""))
 
-    filtered(command("ps", "lists threads; does not stop the process"), None)
+    def limited(sub):
+        filtered(sub, None)
+        sub.add_argument("--lost", action="store_true",
+                         help="threads that nothing can wake any more; stops the process meanwhile")
+
+    limited(command("ps", "lists threads; does not stop the process"))
     sub = command("bt", "shows where threads are")
     sub.add_argument("threads", nargs="*", metavar="THREAD",
                      help="a number or an address as in ps, or a name; default: all")
     sub.add_argument("--group", action="store_true", help="each different trace once")
-    filtered(sub, None)
+    limited(sub)
     sub = command("trace", "has a process trace itself, for Perfetto and Chrome, without stopping it")
     sub.add_argument("seconds", nargs="?", type=float, help="default 1")
     sub.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
@@ -116,10 +121,15 @@ def show_target(target, options):
     views = open_views(target)
     for reason in target.missing:
         print(f"uthreads: {plain(reason)}", file=sys.stderr)
+    only = None
+    if options.command in ("ps", "bt") and options.lost:
+        from .lost import lost
+        only = lost(views)
     if options.command == "ps":
-        show.ps(views, options.filter, options.limit)
+        show.ps(views, options.filter, options.limit, only=only)
     elif options.command == "bt":
-        shown = show.bt(views, options.threads, options.filter, options.group, options.limit)
+        shown = show.bt(views, options.threads, options.filter, options.group, options.limit,
+                        only=only)
         if options.threads and not shown:
             raise Problem("there is no such thread")
     elif options.command == "trace":

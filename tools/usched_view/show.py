@@ -89,13 +89,15 @@ def lines(paths, reports, out=sys.stdout):
         out.write(re.sub(r"\(([^\s()]+)\+(0x[0-9a-f]+)(?: [^()]*)?\)", more, text))
 
 
-def all_threads(views):
+def all_threads(views, only=None):
+    """Or those whose addresses are in `only'."""
     number = 0
     for view in views:
         for thread in view.threads():
             thread.number = number
             number += 1
-            yield thread
+            if only is None or thread.address in only:
+                yield thread
 
 
 def line(thread, functions):
@@ -114,10 +116,10 @@ def line(thread, functions):
            f"{functions[thread.function]:<20}  {waits}"
 
 
-def selected(views, wanted, pattern, functions):
+def selected(views, wanted, pattern, functions, only=None):
     """Threads whose line has the pattern; `wanted' are numbers, addresses or names."""
     match = re.compile(pattern).search if pattern else None
-    for thread in all_threads(views):
+    for thread in all_threads(views, only):
         if wanted and not (str(thread.number) in wanted or f"{thread.address:#x}" in wanted
                            or thread.view.names().get(thread.address, "") in wanted):
             continue
@@ -125,12 +127,12 @@ def selected(views, wanted, pattern, functions):
             yield thread
 
 
-def ps(views, pattern=None, limit=None, out=sys.stdout):
+def ps(views, pattern=None, limit=None, out=sys.stdout, only=None):
     functions = Names(views[0].target)
     match = re.compile(pattern).search if pattern else None
     shown = more = 0
     lines = [COLUMNS]
-    for thread in all_threads(views):
+    for thread in all_threads(views, only):
         if limit is not None and shown >= limit and not match:
             more += 1
             continue
@@ -190,11 +192,11 @@ def called(target, address):
 
 
 def bt(views, wanted=(), pattern=None, group=False, limit=None, out=sys.stdout, reader=None,
-       describe=None):
+       describe=None, only=None):
     target = views[0].target
     functions, known_lines, reader = Names(target), Lines(), reader or Reader(views)
     groups, shown = {}, 0
-    for thread in selected(views, wanted, pattern, functions):
+    for thread in selected(views, wanted, pattern, functions, only):
         if limit is not None and shown >= limit and not group:
             out.write("and more: --limit shows them\n")
             break

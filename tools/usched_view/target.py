@@ -19,6 +19,7 @@ from .elf import ET_CORE, ET_EXEC, PT_LOAD, PT_NOTE, Elf, contents
 
 NT_PRSTATUS, NT_PRPSINFO, NT_AUXV, NT_FILE = 1, 3, 6, 0x46494C45
 AT_PHDR, AT_PHENT, AT_PHNUM, AT_ENTRY, AT_RANDOM, AT_SYSINFO_EHDR = 3, 4, 5, 9, 25, 33
+PAGE, PIECE = 4096, 1 << 20     # bytes of a page, and that are searched together
 BLOCK = 1 << 14                 # bytes that are read together, if many are read
 
 # Registers by their numbers in DWARF, in the order of the kernel. "pc" is where to go on,
@@ -79,6 +80,22 @@ class Target:
 
     def forget(self):
         self._blocks = {}
+
+    def freeze(self):
+        """Keeps the writable memory as it is now, for all reads that follow."""
+
+    def writable(self):
+        """Start and end of the memory that the program can write to."""
+        raise NotImplementedError
+
+    def present(self, start, end):
+        """Bytes of an interval of that, except pages that never were written."""
+        while start < end:
+            data = self.read(start, min(end - start, PIECE))
+            if not data:
+                return
+            yield data
+            start += PIECE
 
     def text(self, address, limit=64):
         """A string of C; "" if it is none."""
@@ -201,8 +218,63 @@ class Process(Target):
         self.where = f"process {pid}"
         self.live = True
         self._auxv = None
+        self._frozen, self._runs = [], []
+
+    def writable(self):
+        with open(self.proc + "/maps") as lines:
+            for line in lines:
+                bounds, rights, *_ = line.split()
+                if rights.startswith("rw"):
+                    start, end = (int(part, 16) for part in bounds.split("-"))
+                    yield start, end
+
+    def freeze(self):
+        maps, runs = list(self.writable()), []
+        with open(self.proc + "/pagemap", "rb") as file:
+            for start, end in maps:
+                file.seek(start // PAGE * 8)
+                pages = memoryview(file.read((end - start) // PAGE * 8)).cast("Q")
+                begin = None
+                for i, page in enumerate([*pages, 0]):
+                    if page >> 62 and begin is None:            # present, or swapped out
+                        begin = start + i * PAGE
+                    elif not page >> 62 and begin is not None:
+                        runs.append((begin, self.read(begin, start + i * PAGE - begin)))
+                        begin = None
+        self._frozen, self._runs = maps, runs
+        self.live = False
+
+    def _runs_in(self, start, end):
+        """Addresses and bytes, in order."""
+        i = max(bisect.bisect_right(self._runs, start, key=lambda run: run[0]) - 1, 0)
+        for at, data in self._runs[i:]:
+            if at >= end:
+                return
+            part = data[max(start - at, 0):end - at]
+            if part:
+                yield max(start, at), part
+
+    def present(self, start, end):
+        for _, data in self._runs_in(start, end):
+            yield data
+
+    def _read_frozen(self, address, size):
+        """None: it is not of what was kept."""
+        i = bisect.bisect_right(self._frozen, address, key=lambda part: part[0]) - 1
+        if i < 0 or address >= self._frozen[i][1]:
+            return None
+        size = min(size, self._frozen[i][1] - address)
+        found = bytearray(size)
+        for at, data in self._runs_in(address, address + size):
+            found[at - address:at - address + len(data)] = data
+        return bytes(found)
 
     def read(self, address, size):
+        if self._frozen:
+            found = self._read_frozen(address, size)
+            if found is not None:
+                return found if len(found) == size else found + self.read(
+                    address + len(found), size - len(found))
         try:
             return os.pread(self.memory, size, address)
         except (OSError, OverflowError):
@@ -371,6 +443,11 @@ class Core(Target):
         self._load_starts = [s[0] for s in self._loads]
         self._file_starts = [f[0] for f in self._files]
         self._file_data = {}
+
+    def writable(self):
+        for s in self.core.segments:
+            if s.type == PT_LOAD and s.flags & 2:
+                yield s.address, s.address + s.size
 
     def _read_notes(self):
         for owner, kind, data in self.core.notes():

@@ -62,11 +62,14 @@ class Layout:
                 break
             self.names_of[plain(text.rstrip(b"\0"))] = offset, size
 
-    def offset(self, name):
+    def named(self, name):
         try:
-            return self.names_of[name][0]
+            return self.names_of[name]
         except KeyError:
             raise Problem(f"usched__layout does not name {name}") from None
+
+    def offset(self, name):
+        return self.named(name)[0]
 
     def number(self, name):
         value = self.offset(name)
@@ -74,7 +77,7 @@ class Layout:
 
     def fields(self, kind, members, size=None):
         """A struct.Struct of some members, in order of offset, up to `size' bytes."""
-        places = sorted((*self.names_of[f"{kind}.{m}"], m) for m in members)
+        places = sorted((*self.named(f"{kind}.{m}"), m) for m in members)
         form, at, order = "<", 0, []
         for offset, width, member in places:
             form += f"{offset - at}x{FORMS[width]}"
@@ -128,7 +131,8 @@ class Thread:
     """A thread as it was when it was read."""
 
     __slots__ = ("view", "address", "top", "pc", "stack_at", "fp", "bp", "func", "deep",
-                 "tokens", "frames_at", "image_size", "number", "stack")
+                 "tokens", "frames_at", "image_size", "number", "stack",
+                 "size", "room")
 
     def key(self):
         return (self.top, self.pc, self.stack_at, self.func, self.tokens, self.frames_at,
@@ -307,7 +311,11 @@ class View:
             whole = memoryview(data)[first:first + count * size]
             for i, values in enumerate(form.iter_unpack(whole)):
                 if values[ended]:
-                    yield self._thread(at + first + i * size, values, number)
+                    thread = self._thread(at + first + i * size, values, number)
+                    thread.size = size
+                    rest = at + self.head + i * plan["ik_rest"]
+                    thread.room = rest + 16, rest + plan["ik_rest"]
+                    yield thread
                     number += 1
 
     def _thread(self, address, values, number):
@@ -359,6 +367,7 @@ class View:
     def _read_names(self):
         """None: it has changed meanwhile."""
         layout, found = self.layout, {}
+        self.name_places = []
         form, _ = layout.fields("uproc_name", ["nm_next", "nm_thread"])
         text, size = layout.names_of["uproc_name.nm_text"]
         next_first = layout.offset("uproc_name.nm_next") < layout.offset("uproc_name.nm_thread")
@@ -369,6 +378,7 @@ class View:
                 data = self.target.read_near(at, whole)
                 if len(data) < whole:
                     return None
+                self.name_places.append(at)
                 values = form.unpack_from(data)
                 at, thread = values if next_first else values[::-1]
                 if thread in found:
