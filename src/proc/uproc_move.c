@@ -272,10 +272,10 @@ static uint32_t give_to(struct uproc *p, struct uproc *q, uint32_t most)
 static void give_away(struct uproc *p)
 {
 	struct uprocs *r = p->p_procs;
-	uint32_t given = 0;
+	uint32_t limit = GET(r->r_limit), given = 0;
 
-	for (uint32_t left = GET(r->r_limit); left > 0; left--) {
-		struct uproc *q = uproc_at(r, p->p_searches++ % GET(r->r_limit));
+	for (uint32_t left = limit; left > 0; left--) {
+		struct uproc *q = uproc_at(r, p->p_searches++ % limit);
 		uint32_t most = (movable(p) + left - 1) / left;
 
 		most = most < POLICY_RUNS ? most : POLICY_RUNS;
