@@ -113,6 +113,7 @@ rows() {
 	proof adopt
 	proof servers
 	proof posixtests
+	proof suites
 	proof site
 	proof deb
 	proof packages
