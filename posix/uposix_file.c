@@ -138,15 +138,23 @@ struct opened {
 	mode_t            o_mode;
 };
 
-static bool waits(int dir, const char *path, int flags)
+/*
+ * Returns 1 if the open may wait, since the file is a FIFO; 0 if not; and -1 with errno
+ * if there is no such file.
+ */
+static int waits(int dir, const char *path, int flags)
 {
 	struct stat s;
 	int error = errno;
-	bool is_fifo = uposix__in_thread() && !(flags & (O_NONBLOCK | O_PATH))
-		&& fstatat(dir, path, &s, 0) == 0 && S_ISFIFO(s.st_mode);
 
+	if (!uposix__in_thread() || flags & (O_NONBLOCK | O_PATH | O_DIRECTORY))
+		return 0;
+	if (fstatat(dir, path, &s, 0) == 0)
+		return S_ISFIFO(s.st_mode);
+	if (errno == ENOENT && !(flags & (O_CREAT | O_NOFOLLOW)))
+		return -1;
 	errno = error;
-	return is_fifo;
+	return 0;
 }
 
 static long open_apart(void *job)
@@ -161,9 +169,13 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 	CLEANUP(uposix__free_it) char *copy = NULL;
 	struct opened o = { .o_job.j_call = open_apart, .o_dir = dir,
 			    .o_flags = flags, .o_mode = mode };
+	int rc;
 
 	uposix__point();
-	if (!waits(dir, path, flags))
+	rc = waits(dir, path, flags);
+	if (rc < 0)
+		return -1;
+	if (rc == 0)
 		return uposix__made(openat(dir, path, flags, mode), UNKNOWN, false);
 	if (!uposix__begins(true) || !(copy = strdup(path)))
 		return -1;
