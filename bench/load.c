@@ -9,7 +9,10 @@
  *
  *   -p HOW        how the server at PORT is asked for the echo server: plain (it knows),
  *                 socks (SOCKS5), connect (HTTP's CONNECT); or http: a message is GET
- *                 /small, whose answer ends with "hello", and -m means nothing
+ *                 /small, whose answer ends with "hello", and -m means nothing; or file
+ *                 and, by datagrams, udp: see -x
+ *   -x FILE       what connections say: pairs of a question and the end of its answer,
+ *                 each with its length before it, in a byte. The last pair is a message
  *   -u PATH       of the page, in the place of /small
  *   -b PORT       the echo server's, for the latter two
  *   -n NUMBER     connections; default 1
@@ -25,7 +28,8 @@
  *   -t SECONDS    the time without any message after which it fails; default 30
  *   -e            the echo server ends a connection, not the client
  *
- * The last line of output is names and values. Of each connection the first message
+ * The last line of output is names and values; p99_us is of messages, or, where each
+ * connection sends one, of connections. Of each connection the first message
  * counts as its opening. The exit status is 0 if there were no errors.
  */
 #define _GNU_SOURCE
@@ -48,7 +52,9 @@ enum {
 	EVENTS = 256,
 	AT_ONCE = 64,                   /* connections being opened: backlogs are short */
 	LONGEST = 1 << 20,
-	WATCHED = 16,
+	WATCHED = 64,
+	PAIRS = 8,
+	LATENCIES = 1 << 22,            /* those beyond are not looked at */
 	KERNEL_STACK = 16               /* KiB of a native thread, on 64-bit machines */
 };
 
@@ -66,6 +72,8 @@ struct connection {
 	size_t in;
 	char reply[16];                 /* the last bytes of an answer to a question */
 	uint32_t random;
+	double began;                   /* when the message was sent */
+	int pair;                       /* of -x */
 	long messages;
 	long left;                      /* connections that follow it */
 };
@@ -87,6 +95,14 @@ static double moved;                    /* when something has happened */
 static char pool[2 * LONGEST];          /* what is sent are parts of it */
 static char question[128];
 static size_t question_length;
+static struct pair {
+	const char *ask, *end;
+	size_t length, end_length;
+} pairs[PAIRS] = { { .ask = question, .end = "hello", .end_length = 5 } };
+static int last_pair = -1;               /* the number of the last one of -x */
+static bool by_datagrams;
+static float *latencies;
+static size_t latencies_used;
 
 static double now(void)
 {
@@ -281,15 +297,19 @@ static void dial(struct connection *c)
 {
 	struct sockaddr_in a = here(port);
 
-	c->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	c->fd = socket(AF_INET, (by_datagrams ? SOCK_DGRAM : SOCK_STREAM) | SOCK_NONBLOCK
+		       | SOCK_CLOEXEC, 0);
 	if (c->fd < 0)
 		die("socket");
 	c->phase = DIALS;
+	c->began = now();
 	c->messages = 0;
+	c->pair = 0;
 	c->is_open = false;
 	c->length = c->out = 0;
 	opening++;
-	no_delay(c->fd);
+	if (!by_datagrams)
+		no_delay(c->fd);
 	if (connect(c->fd, (struct sockaddr *)&a, sizeof a) && errno != EINPROGRESS)
 		die("connect");
 	c->polls_out = true;
@@ -305,8 +325,10 @@ static void message(struct connection *c)
 	if (varied)
 		length = 1 + (c->random >> 8) % size;
 	c->phase = TALKS;
+	if (c->is_open)
+		c->began = now();
 	if (gets_pages)
-		say(c, question, question_length, SIZE_MAX);
+		say(c, pairs[c->pair].ask, pairs[c->pair].length, SIZE_MAX);
 	else
 		say(c, pool + (c->random >> 4) % LONGEST, length, length);
 }
@@ -317,13 +339,20 @@ static void end(struct connection *c)
 	if (by_server)
 		say(c, ".", 1, 1);
 	else
-		shutdown(c->fd, SHUT_WR);
+		shutdown(c->fd, by_datagrams ? SHUT_RDWR : SHUT_WR);
 }
 
 /* One message has come back. */
 static void came_back(struct connection *c)
 {
 	moved = now();
+	if (gets_pages && c->pair < last_pair) {
+		c->pair++;
+		message(c);
+		return;
+	}
+	if ((c->is_open || count == 1) && latencies_used < LATENCIES)
+		latencies[latencies_used++] = (float)((moved - c->began) * 1e6);
 	if (!c->is_open) {
 		c->is_open = true;
 		opening--;
@@ -445,11 +474,11 @@ static bool hear(struct connection *c, const char *bytes, size_t n)
 /* Part of a page. Returns true at its end. */
 static bool read_page(struct connection *c, const char *bytes, size_t n)
 {
-	size_t kept = n < 5 ? 5 - n : 0;
+	size_t length = pairs[c->pair].end_length, kept = n < length ? length - n : 0;
 
-	memmove(c->reply, c->reply + 5 - kept, kept);
-	memcpy(c->reply + kept, bytes + n - (5 - kept), 5 - kept);
-	return !memcmp(c->reply, "hello", 5);
+	memmove(c->reply, c->reply + length - kept, kept);
+	memcpy(c->reply + kept, bytes + n - (length - kept), length - kept);
+	return !memcmp(c->reply, pairs[c->pair].end, length);
 }
 
 /* Bytes have come in a phase in which some are due. */
@@ -604,6 +633,27 @@ static void close_all(void)
 		works = step(100);
 }
 
+/* Reads the file of -x. */
+static void read_pairs(const char *path)
+{
+	static char bytes[1 << 12];
+	FILE *file = fopen(path, "r");
+	size_t n = file ? fread(bytes, 1, sizeof bytes, file) : 0, at = 0;
+	int i;
+
+	for (i = 0; i < PAIRS && at < n; i++) {
+		pairs[i].length = (unsigned char)bytes[at];
+		pairs[i].ask = bytes + at + 1;
+		at += pairs[i].length + 1;
+		pairs[i].end_length = (unsigned char)bytes[at];
+		pairs[i].end = bytes + at + 1;
+		at += pairs[i].end_length + 1;
+		if (at > n || pairs[i].end_length > sizeof all->reply)
+			die(path);
+	}
+	last_pair = i - 1;
+}
+
 static void prepare(void)
 {
 	uint32_t random = 12345;
@@ -621,17 +671,29 @@ static void prepare(void)
 		gets_pages = true;
 		question_length = (size_t)snprintf(question, sizeof question,
 			"GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", page);
+		pairs[0].length = question_length;
+	} else if (last_pair >= 0) {
+		gets_pages = true;
+		by_datagrams = !strcmp(how, "udp");
 	} else {
 		question_length = (size_t)snprintf(question, sizeof question,
 			"CONNECT 127.0.0.1:%d HTTP/1.0\r\n\r\n", back);
 	}
 	all = calloc((size_t)connections, sizeof *all);
-	if (!all)
+	latencies = malloc(LATENCIES * sizeof *latencies);
+	if (!all || !latencies)
 		die("memory");
 	for (long i = 0; i < connections; i++) {
 		all[i].random = (uint32_t)i * 2654435761U + 1;
 		all[i].left = again;
 	}
+}
+
+static int compare(const void *one, const void *other)
+{
+	float a = *(const float *)one, b = *(const float *)other;
+
+	return (a > b) - (a < b);
 }
 
 static int run(void)
@@ -661,7 +723,9 @@ static int run(void)
 		go_round();
 	if (works && !count)
 		close_all();
-	printf("messages %ld errors %ld\n", messages, errors);
+	qsort(latencies, latencies_used, sizeof *latencies, compare);
+	printf("p99_us %.0f messages %ld errors %ld\n", latencies_used
+	       ? (double)latencies[latencies_used * 99 / 100] : 0, messages, errors);
 	return errors != 0 || ended != connections;
 }
 
@@ -669,7 +733,7 @@ static void options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "p:u:b:n:m:vk:r:s:i:w:t:e")) != -1) {
+	while ((c = getopt(argc, argv, "p:u:b:n:m:vk:r:s:i:w:t:ex:")) != -1) {
 		switch (c) {
 		case 'p': how = optarg; break;
 		case 'u': page = optarg; break;
@@ -683,6 +747,7 @@ static void options(int argc, char **argv)
 		case 'i': idle = atof(optarg); break;
 		case 't': patience = atof(optarg); break;
 		case 'e': by_server = true; break;
+		case 'x': read_pairs(optarg); break;
 		case 'w':
 			if (watches == WATCHED)
 				exit(2);
