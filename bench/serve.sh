@@ -7,6 +7,7 @@
 #
 # usage: bench/serve.sh WORKLOAD PROGRAM ARGUMENT...
 #        bench/serve.sh --about
+#        bench/serve.sh --table RUNS [NAME]...
 #
 #   http CONNECTIONS     GET of a file of 1024 bytes, requests per second: by wrk
 #   echo CONNECTIONS     round trips of 64 bytes per second, by $BUILD/bench/load
@@ -15,6 +16,8 @@
 #   idle CONNECTIONS     bytes of memory for each, by $BUILD/bench/load
 #   answer KIND          KIND is http, echo or redis: 1, if the answers are right
 #   --about              processors and versions of clients, a line each
+#   --table              rows of doc/servers.md, natively and by usched-run in turns:
+#                        tests/servers/servers.py
 #
 #   BUILD     the directory of bench/load (build)
 #   DURATION  the seconds to measure (5)
@@ -286,6 +289,10 @@ pin
 if [ "$*" = --about ]; then
 	about
 	exit 0
+fi
+if [ "${1-}" = --table ]; then
+	shift
+	exec env "B=$BUILD" python3 "${0%/*}/../tests/servers/servers.py" --measure "$@"
 fi
 [ $# -ge 3 ] || {
 	sed -n 's/^# usage: /usage: /p' "$0" >&2

@@ -7,11 +7,13 @@ import concurrent.futures
 import contextlib
 import os
 import re
+import resource
 import shlex
 import shutil
 import signal
 import socket
 import ssl
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -57,8 +59,7 @@ class Connection:
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             self.socket = context.wrap_socket(self.socket)
-        for ask, answer in talk.hello:
-            self.ask(ask, answer)
+        self.said = [(ask, self.ask(ask, answer)) for ask, answer in talk.hello]
 
     def ask(self, ask, answer):
         self.socket.sendall(ask)
@@ -68,6 +69,7 @@ class Connection:
             if not part:
                 raise Failed(f"the connection ends after {got[-300:]}")
             got += part
+        return got
 
     def __enter__(self):
         return self
@@ -95,11 +97,17 @@ class Program:
     talk      a Talk: many connections
     ready     tcp, udp, or a file that is there then
     needs     a program, or a file, without which there is no test; `start' is one
+    busy      connections of a measurement that send messages
+    idle      those that send none after the first; 0: it has no room for many
+    measures  functions of a Run, by what they measure, that return values of MEASURES; a
+              measurement with the Talk is not among these
+    front     a command, between a measurement's connections, at {more}, and the program
     stop      a signal, whose exit status is `status'; None: it ends by itself
     about     what it is"""
 
     files, before, client, says, talk, ready = {}, "", "", "", None, "tcp"
     stop, status, about, needs = signal.SIGTERM, 0, "", ""
+    busy, idle, front, measures = 64, 1000, "", None
 
     def __init__(self, name, packages, start, **options):
         self.name, self.packages, self.start = name, packages, start
@@ -117,6 +125,7 @@ class Run:
         self.port, self.more = next(free), next(free)
         self.values = dict(dir=directory, port=self.port, more=self.more, web=web,
                            tests=TESTS, here=HERE)
+        self.environment = {**os.environ, "TMPDIR": directory}
         self.process = None
 
     def fill(self, text):
@@ -129,9 +138,9 @@ class Run:
     def shell(self, command, what):
         done = subprocess.run(self.fill(command), shell=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=10 * PATIENCE, cwd=self.dir,
-                              stdin=subprocess.DEVNULL, errors="replace")
+                              stdin=subprocess.DEVNULL, errors="replace", env=self.environment)
         if done.returncode:
-            raise Failed(f"{what}: status {done.returncode}: {done.stdout[-1000:]}")
+            raise Failed(f"{what}: status {done.returncode}: {done.stdout[:1000]} ... {done.stdout[-1000:]}")
         return done.stdout
 
     def said(self):
@@ -150,7 +159,7 @@ class Run:
             self.process = subprocess.Popen(
                 [*COLUMNS[self.column], *shlex.split(self.fill(program.start))],
                 stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=self.dir,
-                start_new_session=True, env={**os.environ, "UPOSIX_LOG": f"{self.dir}/log"})
+                start_new_session=True, env={**self.environment, "UPOSIX_LOG": f"{self.dir}/log"})
         end = time.monotonic() + PATIENCE
         while program.stop and not self.is_ready():
             if self.process.poll() is not None:
@@ -192,6 +201,13 @@ class Run:
             if time.monotonic() > end:
                 raise Failed(f"processes are left: {self.others()}")
             time.sleep(0.05)
+
+    def whole(self):
+        """us of CPU, up to its end."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.process.wait()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return 1e6 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
 
     def others(self):
         """Processes of its session."""
@@ -238,6 +254,98 @@ def attempt(program, column, web):
             run.kill()
 
 
+def load(run, *options):
+    """Names and values of bench/load.c, with what the program's connections say."""
+    program = run.program
+    talk = program.talk._replace(ask=run.fill(program.talk.ask))
+    with Connection(run.port, talk) as connection:
+        said = [*connection.said, (talk.ask, connection.ask(talk.ask, talk.answer))]
+    with open(f"{run.dir}/pairs", "wb") as file:
+        for ask, got in said:
+            end = b"" if talk.udp else got[-5:]
+            file.write(bytes([len(ask)]) + ask + bytes([len(end)]) + end)
+    command = [f"{B}/bench/load", "run", "-p", "udp" if talk.udp else "file",
+               "-x", f"{run.dir}/pairs", "-t", str(PATIENCE), *map(str, options)]
+    for pid in run.others():
+        command += ["-w", str(pid)]
+    done = subprocess.run([*command, str(run.more if program.front else run.port)],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Failed(f"load: status {done.returncode}: {done.stdout} {done.stderr}")
+    words = done.stdout.split()
+    return {name: float(value) for name, value in zip(words[::2], words[1::2])}
+
+
+def measure_talk(run):
+    """CPU of a message, us; p99, ms; memory of an idle connection, KiB: the program's, and
+    the kernel's for native threads."""
+    program = run.program
+    found = {}
+    if program.idle and not program.talk.udp and not program.talk.each:
+        idle = load(run, "-n", program.idle, "-i", 3)
+        found = dict(user=idle["user"], kernel=idle["kb"] - idle["user"])
+    if program.talk.each:
+        busy = load(run, "-n", program.busy, "-k", 1, "-r", 5000 // program.busy)
+        return dict(cpu=busy["open_us"], p99=busy["p99_us"] / 1000)
+    busy = load(run, "-n", program.busy, "-s", 3)
+    return dict(found, cpu=busy["cpu_us"], p99=busy["p99_us"] / 1000)
+
+
+def measure_program(program, web, runs):
+    """Rows of doc/servers.md: medians of runs in turns."""
+    values, mode = collections.defaultdict(list), ""
+    measures = {**({"": measure_talk} if program.talk else {}), **(program.measures or {})}
+    for column in list(COLUMNS) * runs:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+            run = Run(program, column, directory, web)
+            front = None
+            try:
+                run.begin()
+                if program.stop:
+                    run.clients(2, 2)
+                if program.front:
+                    front = subprocess.Popen(shlex.split(run.fill(program.front)),
+                                             stderr=subprocess.DEVNULL)
+                    serverlib.until(lambda run=run: serverlib.listens(run.more))
+                for what, measure in measures.items():
+                    for name, value in measure(run).items():
+                        values[what, name, column].append(value)
+                run.end()
+                mode = run.mode()
+            except (Failed, OSError) as error:
+                print(f"{program.name}, {column}: {error}", file=sys.stderr)
+                return
+            finally:
+                if front:
+                    front.kill()
+                    front.wait()
+                run.kill()
+    for what in measures:
+        cells = [f"{program.name}{what and ', '}{what}", version(program), program.about, mode]
+        cells += [" / ".join(f"{statistics.median(values[what, name, column]):.{digits}f}"
+                             for column in COLUMNS)
+                  if values[what, name, "native"] else "" for name, digits in MEASURES.items()]
+        print("| " + " | ".join(cells) + " |")
+
+
+MEASURES = {"cpu": 0, "p99": 1, "user": 1, "kernel": 1}         # and digits
+
+
+def processor_time(run):
+    """us, of all processes."""
+    ticks = 0
+    for pid in run.others():
+        fields = content(f"/proc/{pid}/stat", "r").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks * 1e6 / os.sysconf("SC_CLK_TCK")
+
+
+def version(program):
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", program.packages.split()[0]],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return re.sub(r"^[0-9]+:|[-+~].*", "", done.stdout)
+
+
 def missing(program):
     needs = [shlex.split(program.start)[0], *program.needs.split()]
     return not all("{" in each or shutil.which(each) or os.path.isfile(each) for each in needs)
@@ -264,7 +372,8 @@ def main(table, few):
     sys.stdout.reconfigure(line_buffering=True)
     serverlib.more_descriptors()
     os.environ["PATH"] += ":/usr/sbin"
-    names = few if sys.argv[1:] == ["few"] else sys.argv[1:]
+    runs = int(sys.argv.pop(2)) if sys.argv[1:2] == ["--measure"] else 0
+    names = sys.argv[2:] if runs else few if sys.argv[1:] == ["few"] else sys.argv[1:]
     failed = passed = 0
     left_out = []
     chosen = [each for each in table if not names or each.name in names]
@@ -272,6 +381,9 @@ def main(table, few):
         for program in chosen:
             if missing(program):
                 left_out.append(program.name)
+                continue
+            if runs:
+                measure_program(program, web, runs)
                 continue
             for column in COLUMNS:
                 began = time.monotonic()
@@ -282,6 +394,8 @@ def main(table, few):
                 else:
                     print(f"{program.name:20} {column:10} {time.monotonic() - began:5.1f} s  {mode}")
                     passed += 1
+    if runs:
+        return 0
     print(f"{passed} passed, {failed} failed" +
           (f"; without {' '.join(left_out)}" if left_out else ""))
     return failed != 0 or (77 if not passed else 0)

@@ -5,13 +5,16 @@ with its default options. A real client asks each, then many connections at a ti
 program must end as it should, and leave no process.
 
   servers.py [NAME]...     default: all; "few": those of FEW
+  servers.py --measure RUNS [NAME]...   rows of doc/servers.md
 
 Environment: that of serverlib.
 """
 
+import functools
+import re
 import sys
 
-from run import Program, Talk, dns, http, main
+from run import Program, Talk, dns, http, main, processor_time
 
 FEW = "memcached apache2 mariadbd slapd haproxy python"
 GET = "curl -sS --noproxy '*' http://{here}:{port}/small"
@@ -32,10 +35,20 @@ SEARCH = (b"0\x29\2\1\2\x63\x24\4\4dc=a\x0a\1\0\x0a\1\0\2\1\0\2\1\0\1\1\0"
           b"\x87\x0bobjectClass\x30\0")
 
 
-def sysbench(kind, what, threads):
+def sysbench(kind, what, threads, limit="--events={0} --time=0"):
     return (f"sysbench oltp_{kind} --db-driver=mysql --mysql-host={{here}} --mysql-port={{port}}"
-            f" --mysql-user=root --mysql-db=test --table-size=100000 --threads={threads}"
-            f" --events={2 * threads} --time=0 {what}")
+            " --mysql-user=root --mysql-db=test --tables=4 --table-size=25000"
+            f" --db-ps-mode=disable --percentile=99 --threads={threads}"
+            f" {limit.format(2 * threads)} {what}")
+
+
+def transactions(kind, threads, run):
+    before = processor_time(run)
+    said = run.shell(sysbench(kind, "run", threads, "--time=4"), "sysbench")
+    took = processor_time(run) - before
+    return dict(cpu=took / int(re.search(r"transactions: +(\d+)", said).group(1)),
+                p99=float(re.search(r"99th percentile: +([\d.]+)", said).group(1)))
+
 
 
 TABLE = [
@@ -61,7 +74,15 @@ LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
 User nobody
 Group nogroup
 MaxKeepAliveRequests 0
-"""}, client=GET, says="hello", talk=http()),
+KeepAliveTimeout 600
+ServerLimit 2
+StartServers 2
+ThreadLimit 200
+ThreadsPerChild 200
+MaxRequestWorkers 400
+MinSpareThreads 1
+MaxSpareThreads 400
+"""}, client=GET, says="hello", talk=http(), idle=300),
     Program("mariadbd", "mariadb-server-core mariadb-client-core sysbench", "mariadbd --no-defaults --user=root"
             " --datadir={dir}/data --socket={dir}/socket --port={port} --bind-address={here}"
             " --max-connections=11000", about="database",
@@ -70,7 +91,9 @@ MaxKeepAliveRequests 0
             client=" && ".join(sysbench(*each) for each in (
                 ("read_only", "prepare", 8), ("read_only", "run", 8), ("read_write", "run", 8),
                 ("read_write", "run", 64), ("read_write", "run", 512))),
-            says="transactions:",
+            says="transactions:", idle=10000, measures={
+                f"{kind}, {threads}": functools.partial(transactions, kind, threads)
+                for threads in (8, 64, 512) for kind in ("read_only", "read_write")},
             talk=Talk(b"\x09\0\0\0\x03SELECT 1", rb"(?s)\x01\x00\x00\x01\x01.*\xfe\x00\x00\x02\x00",
                       hello=((b"", rb"(?s).*mysql_native_password\0"),
                              (b"\x26\0\0\x01\5\xa2\0\0\0\0\0\1\x21" + bytes(23) + b"root\0\0",
@@ -146,7 +169,14 @@ accept = {here}:{port}
 connect = {here}:{web}
 cert = {dir}/cert
 key = {dir}/key
-"""}, before=CERTIFICATE, client="curl -sS -k --noproxy '*' https://{here}:{port}/small",
+""", "front": """
+foreground = yes
+pid =
+[a]
+client = yes
+accept = {here}:{more}
+connect = {here}:{port}
+"""}, front="stunnel4 {dir}/front", before=CERTIFICATE, client="curl -sS -k --noproxy '*' https://{here}:{port}/small",
             says="hello", talk=http(tls=True)),
     Program("tinyproxy", "tinyproxy-bin", "tinyproxy -d -c {dir}/conf", about="HTTP proxy",
             files={"conf": """
@@ -160,7 +190,7 @@ LogLevel Error
     Program("microsocks", "microsocks", "microsocks -i {here} -p {port}", status=-15,
             about="SOCKS server", says="hello",
             client="curl -sS --noproxy '' --proxy socks5://{here}:{port} http://{here}:{web}/small"),
-    Program("dovecot", "dovecot-imapd", "dovecot -F -c {dir}/conf", about="IMAP server",
+    Program("dovecot", "dovecot-imapd", "dovecot -F -c {dir}/conf", about="IMAP server", busy=8, idle=0,
             files={"conf": """
 protocols = imap
 listen = {here}
@@ -247,20 +277,22 @@ http {
             about="a thread a connection", files=SMALL, client=GET, says="hello", talk=http()),
     Program("civetweb", "civetweb", "civetweb -listening_ports {here}:{port} -document_root {dir}/web"
             " -num_threads 50 -enable_keep_alive yes -access_log_file {dir}/access"
-            " -error_log_file {dir}/error", about="web server, 50 threads", files=SMALL,
+            " -error_log_file {dir}/error", about="web server, 50 threads", busy=40, idle=0, files=SMALL,
             client=GET, says="hello", talk=http()),
     Program("zeromq", "libzmq3-dev", "{dir}/zmq 10000", stop=None, needs="/usr/include/zmq.h",
-            before="cc -O2 {tests}/zmq.c -lzmq -pthread -o {dir}/zmq", about="ROUTER and DEALER"),
+            before="cc -O2 {tests}/zmq.c -lzmq -pthread -o {dir}/zmq", about="ROUTER and DEALER",
+            measures={"": lambda run: dict(cpu=run.whole() / 80000)}),
     Program("python", "python3-minimal", "python3 {tests}/web.py {port} {dir}/web", status=-15,
             about="http.server, a thread a connection", files=SMALL, client=GET, says="hello",
             talk=http()),
     Program("puma", "puma", "puma -q -t 16:16 -b tcp://{here}:{port} {dir}/config.ru", files={
         "config.ru": "run lambda { |env| [200, {'Content-Length' => '5'}, ['hello']] }"},
-            about="Ruby, 16 threads", status=-15, client=GET, says="hello", talk=http(each=1)),
+            about="Ruby, 16 threads", status=-15, client=GET, says="hello",
+            talk=http(each=1), busy=16),
     Program("ocaml", "ocaml-nox", "{dir}/echo {port}", needs="ocamlopt",
             about="a thread a connection", before="cp {tests}/echo.ml {dir} && ocamlopt -I +threads unix.cmxa threads.cmxa"
             " {dir}/echo.ml -o {dir}/echo", status=-15, **ECHO),
-    Program("perl", "perl", "perl {tests}/echo.pl {port}", about="ithreads", status=-15, **ECHO),
+    Program("perl", "perl", "perl {tests}/echo.pl {port}", about="ithreads", idle=200, status=-15, **ECHO),
     Program("rust", "rustc", "{dir}/echo {port}", about="std::thread", needs="rustc",
             before="rustc -O {tests}/echo.rs -o {dir}/echo", status=-15, **ECHO),
     Program("named", "bind9 bind9-dnsutils", "named -f -c {dir}/conf -p {port}", ready="udp",
