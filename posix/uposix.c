@@ -74,6 +74,7 @@ static int make_scheduler(void)
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
 		.c_slice  = c->c_slice * INT64_C(1000000),
+		.c_stall  = c->c_slice ? UPOSIX_STALL : 0,
 	};
 	struct uprocs *rr;
 	sigset_t set, old;
@@ -84,6 +85,8 @@ static int make_scheduler(void)
 		sigdelset(&set, faults[i]);
 	pthread_sigmask(SIG_SETMASK, &set, &old);
 	begin_records(&conf);
+	if (c->c_slice)
+		uposix__watch_calls();
 	rc = rr_create(&conf, &rr);
 	if (rc == 0) {
 		if (!SIMULATED)         /* a simulation has only one native thread */

@@ -624,6 +624,10 @@ void uposix__loaded(void);
  */
 bool uposix__in_allocator(const void *where);
 
+/* Returns whether threads may give way at `where', an address of code: not in libc, in
+   usched, or in an allocator. */
+bool uposix__may_stop_at(uintptr_t where);
+
 /*
  * Yields, unless `where', an address in the caller, is code of an allocator. Signal
  * handlers may run.
@@ -645,6 +649,14 @@ __attribute__((always_inline)) static inline void uposix__pace_lock(void)
 	if (budget_lock())
 		uposix__let_run(__builtin_return_address(0));
 }
+
+/* ---- uposix_stall.c ---- */
+
+enum { UPOSIX_STALL = 20000000 };       /* ns: longer system calls are told of */
+
+/* Makes schedulers with c_stall tell of system calls that keep a processor. Called before
+   the first one is made. */
+void uposix__watch_calls(void);
 
 /* ---- uposix_shared.c ---- */
 

@@ -316,13 +316,18 @@ static int find_loads(struct dl_phdr_info *info, size_t size, void *global)
 	return 1;
 }
 
+bool uposix__may_stop_at(uintptr_t where)
+{
+	return ranges_used < RANGES && !range_of(where);
+}
+
 /* The function ob_may_stop, called in a signal handler. */
 static bool may_stop(const void *context)
 {
 	const struct uposix_thread *me;
 	pid_t here = gettid();
 
-	if (ranges_used == RANGES || range_of(usched__interrupted(context)))
+	if (!uposix__may_stop_at(usched__interrupted(context)))
 		return false;
 	me = uposix__record_of(usched__current->s_current);     /* uposix__me() may
 								   allocate */

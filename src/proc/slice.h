@@ -126,7 +126,7 @@ struct upreempt_stalls {
 };
 
 /* Registers the table, before processors are made. */
-UPREEMPT_PRIVATE void upreempt__report(const struct upreempt_stalls *table);
+void upreempt__report(const struct upreempt_stalls *table);
 
 /*
  * Returns the native thread of `s', and stores the clock of that thread's CPU time.

@@ -88,7 +88,7 @@ for symbol in $exported; do
 	upreempt) ;;
 	uco_[a-z]* | uco__[a-z]*) ;;
 	# For posix/:
-	*__forked | uevents__hold | uevents__*own | upreempt__hold) ;;
+	*__forked | uevents__hold | uevents__*own | upreempt__hold | upreempt__report) ;;
 	unet__adopt_fd | unet__connect | unet__hold | unet__let_go | unet__is_shut) ;;
 	unet__renewed | unet__doubt) ;;
 	usync__key_of | usync__mutex_try | uoffload__name | uwait__uncancel) ;;

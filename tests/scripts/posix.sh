@@ -29,8 +29,8 @@ run=posix/usched-run
 
 # The layers, from below: a file calls only those before it. Symbols are weak only where
 # another version of libc or of the program may lack them.
-layers='conf fork record catch signal cancel time key stats block exchange tls attr shared lock sync
-	uposix c11 table way file fd io queue net poll stdio proc sigwait call futex load'
+layers='conf fork record catch signal cancel time key stats block exchange tls stall attr shared lock
+	sync uposix c11 table way file fd io queue net poll stdio proc sigwait call futex load'
 weak=' fork:uinspect__forked fork:upreempt__hold stdio:__isoc23_vfscanf stdio:__isoc23_vfwscanf '
 ls posix/uposix*.c | sed 's|posix/uposix_\{0,1\}||; s|\.c$||; s|^$|uposix|' | sort >"$dir/files"
 echo "$layers" | xargs -n 1 | sort | cmp -s - "$dir/files" ||
@@ -715,6 +715,38 @@ elif [ "$machine" = x86_64 ] && grep -qw fsgsbase /proc/cpuinfo; then
 	fail "no TLS blocks here: $(cat "$dir/out")"
 else
 	has '^usched: UPOSIX_TLS=own: threads cannot have .* of their own: ' "$dir/out"
+fi
+
+# With slices, a call that keeps its processor is told of, once for each place.
+if [ "$blocks" ] && [ "$machine" = x86_64 ]; then
+	build naps <<'END'
+#include <sys/syscall.h>
+#include <time.h>
+
+static void nap_below(void)
+{
+	struct timespec t = { 0, 100000000 };
+	long rc = SYS_nanosleep;
+
+	__asm__ volatile("syscall" : "+a"(rc) : "D"(&t), "S"(0) : "rcx", "r11", "memory");
+}
+
+static void *run(void *unused)
+{
+	for (int i = 0; i < 4; i++)
+		nap_below();
+	return unused;
+}
+
+int main(void)
+{
+	return join(start(run, NULL)) != NULL;
+}
+END
+	limited $run --slice 5 "$dir/naps" >"$dir/out" 2>&1 || fail 'naps fails'
+	same 'a call that keeps its processor' 1 "$(grep -c \
+		'^usched: processor .* has been in system call 35 for 20 ms, at .*naps' \
+		"$dir/out")"
 fi
 
 # Programs are to find no io_uring and no libaio: each wait there would be a system call.
