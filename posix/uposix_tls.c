@@ -322,12 +322,12 @@ bool uposix__may_stop_at(uintptr_t where)
 }
 
 /* The function ob_may_stop, called in a signal handler. */
-static bool may_stop(const void *context)
+static bool may_stop(uintptr_t at)
 {
 	const struct uposix_thread *me;
 	pid_t here = gettid();
 
-	if (!uposix__may_stop_at(usched__interrupted(context)))
+	if (!uposix__may_stop_at(at))
 		return false;
 	me = uposix__record_of(usched__current->s_current);     /* uposix__me() may
 								   allocate */

@@ -51,11 +51,11 @@ struct usched_observer {
 
 	/*
 	 * Called in the handler of a signal that interrupts the running thread outside of
-	 * a region. Returns whether the thread may give way there; `context' is the
-	 * handler's third argument. While the member is NULL, threads give way in regions
-	 * only. The function is in posix/uposix_tls.c.
+	 * a region, at the instruction `at'. Returns whether the thread may give way
+	 * there. While the member is NULL, threads give way in regions only. The function
+	 * is in posix/uposix_tls.c.
 	 */
-	bool (*ob_may_stop)(const void *context);
+	bool (*ob_may_stop)(uintptr_t at);
 };
 
 extern struct usched_observer usched__observer;

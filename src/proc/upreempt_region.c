@@ -99,14 +99,14 @@ static bool may_give_way(struct slice *l, const ucontext_t *context)
    words of other threads. A thread with tokens below 0 is about to wait. */
 static bool may_stop(struct slice *l, const ucontext_t *context)
 {
-	bool (*may)(const void *context) = OBSERVER(ob_may_stop);
+	bool (*may)(uintptr_t at) = OBSERVER(ob_may_stop);
 	const struct usched *s = usched__current;
 
 	if (!may || !l || !l->sl_monitored || !s->s_current
 	    || GET(s->s_current->u_tokens) < 0
 	    || memcmp(&context->uc_sigmask, &l->sl_mask, MASK_BYTES) != 0
 	    || !usched__fits(s, (char *)__builtin_frame_address(0) - STOPPED_ROOM)
-	    || !may(context))
+	    || !may(usched__interrupted(context)))
 		return false;
 	l->sl_words = s->s_first;
 	return true;
