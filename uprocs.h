@@ -81,6 +81,14 @@ struct uprocs_conf {
 	   is. Threads of ll never move. */
 	unsigned c_stay;
 
+	/* 1: each thread has thread-local variables of its own, as a native thread has:
+	   errno, those of C and C++ with their constructors and destructors, and what
+	   libc keeps for a thread. A thread keeps them when it moves. Each takes 4 KiB or
+	   more, and a switch some 15 ns more. Load libraries that have variables with
+	   initial values before. With glibc, on x86-64 (where user code may set the FS
+	   base) and AArch64; elsewhere the scheduler is not made: -ENOTSUP. */
+	unsigned c_tls;
+
 	/* ns, from 1000000 to 2^62: if a thread keeps its processor for longer, it is
 	   reported, with its name, its calls and its CPU time; and again after twice the
 	   time. A thread in a native call that blocks keeps its processor, too. The

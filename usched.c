@@ -262,6 +262,7 @@ void usched__check_control(const struct usched *s)
 APART static void begin_blocks(struct usched *s)
 {
 	s->s_block = usched__block();
+	s->s_current_at = (char *)&usched__current - s->s_block;
 	if (!(s->s_owns & USCHED_OWNS))
 		s->s_caught = usched__look_at(s);
 }
@@ -270,15 +271,14 @@ APART static void begin_blocks(struct usched *s)
 static inline void set_block(struct usched *s, char *block)
 {
 	char *now = usched__block();
-	ptrdiff_t away = block - now;
-	int *error = (int *)(void *)((char *)s->s_errno + away);
+	int *error = (int *)(void *)(block + ((char *)s->s_errno - now));
 
 	if (!s->s_block)
 		begin_blocks(s);
 	if (block == now)
 		return;
 	*error = *s->s_errno;
-	*(struct usched **)(void *)((char *)&usched__current + away) = s;
+	*(struct usched **)(void *)(block + s->s_current_at) = s;
 	s->s_errno = error;
 	usched__use_block(block);
 }
@@ -668,6 +668,8 @@ APART static struct arch_jump launch(struct usched *s, struct ustack *u)
 		place_alone(s, u);
 	else
 		place(s, u, usched__vacant_stack(s));
+	if (s->s_block)                 /* until the thread sets its own */
+		set_block(s, s->s_block);
 	DISPATCH_ADD(s->s_stats.st_launches, 1);
 	s->s_func = u->u_func;
 	s->s_arg = u->u_begin.be_arg;
@@ -859,22 +861,24 @@ static inline bool has_first_words(const struct usched *s)
 		&& !(c && (c->cg_caught || c->cg_uncaught));
 }
 
-/* Hands over for a thread with a TLS block. Exceptions in flight are in the block. */
+/* Hands over where threads have TLS blocks. Exceptions in flight are in the block. A
+   thread without a block, as at its end, uses that of its native thread. */
 APART static int handover_block(struct ustack *u, struct ustack *self, struct usched *s)
 {
-	char *block = usched__block();
+	char *block = usched__block() == s->s_block ? NULL : usched__block();
 	uint64_t words = usched__control();
 	bool is_short = s->s_caught == &own_blocks
 		&& (words == s->s_first || !(s->s_owns & USCHED_EACH));
 	int rc = is_short ? usched__handover_plain(u, self, s)
 		: switch_caught(hand_over, u, s);
-	struct usched *now = usched__current;
+	struct usched *now = usched__here();
 
-	if (now != s)
-		adopt(now, block);
 	if (now != s && is_short && now->s_owns & USCHED_EACH)
 		usched__own_control(now, words);
-	set_block(now, block);
+	if (now != s && block)
+		adopt(now, block);
+	if (block || now->s_block)
+		set_block(now, block ? block : now->s_block);
 	return rc;
 }
 
@@ -1078,6 +1082,8 @@ struct arch_jump usched__finish(void)
 
 void usched__quit(void)
 {
+	if (OBSERVER(ob_leave))
+		OBSERVER(ob_leave)();
 	if (usched__caught())
 		*usched__caught() = none_caught; /* its catch blocks are never left */
 	usched__commit();

@@ -122,10 +122,14 @@ ARCH_PRIVATE void usched__commit(void);
 
 /*
  * Get and set the thread pointer, which names the block of thread-local variables. With
- * ARCH_BLOCK user code may set it: on x86-64 if the kernel says so (HWCAP2_FSGSBASE).
+ * ARCH_BLOCK user code may set it: on x86-64 if the kernel says so (ARCH_MAY_SET, a bit
+ * of AT_HWCAP2). With ARCH_TLS_ABOVE static TLS is above the thread pointer, and libc's
+ * struct for a thread below; else the other way round.
  */
 #if defined(__x86_64__) && defined(__LP64__)
 #define ARCH_BLOCK 1
+enum { ARCH_TLS_ABOVE = 0, ARCH_MAY_SET = 2 };
+
 static inline char *usched__block(void)
 {
 	char *block;
@@ -140,6 +144,8 @@ static inline void usched__use_block(char *block)
 }
 #elif defined(__aarch64__)
 #define ARCH_BLOCK 1
+enum { ARCH_TLS_ABOVE = 1, ARCH_MAY_SET = 0 };
+
 static inline char *usched__block(void)
 {
 	char *block;

@@ -206,6 +206,9 @@ struct usched {
 
 	char                *s_block;   /* the native thread's TLS block; NULL: threads
 					   have no blocks of their own. See core.h */
+	ptrdiff_t            s_current_at; /* bytes from a block to usched__current. A
+					   compiler may keep the address of that in a
+					   register while the block changes */
 
 	struct uco          *s_spare;   /* memory of a closed coroutine; or NULL */
 

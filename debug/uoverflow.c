@@ -66,6 +66,16 @@ static struct sigaction old_actions[2]; /* constant after install_handlers() */
 
 /* ---- Stacks of handlers ---- */
 
+/* Returns own_stack of the native thread, also if a thread with a TLS block runs. */
+static struct native **native_here(void)
+{
+	char *native = usched__current->s_block;
+
+	return native ? (struct native **)(void *)((char *)&own_stack
+						   + (native - usched__block()))
+		: &own_stack;
+}
+
 static void leave_stack(void)
 {
 	stack_t stack;
@@ -167,7 +177,7 @@ static void adopt_stack(void *native)
 	struct native *n = (struct native *)native;
 	stack_t stack;
 
-	own_stack = n;
+	*native_here() = n;
 	find_end(n);
 	if (sigaltstack(NULL, &stack) == 0 && stack.ss_flags & SS_DISABLE) {
 		size_t guard = (size_t)sysconf(_SC_PAGESIZE);
@@ -188,7 +198,7 @@ static int install_stack(void)
 	pthread_once(&made_key, make_stack_key);
 	if (key_rc)
 		return -key_rc;
-	if (own_stack)
+	if (*native_here())
 		return 0;
 	native = map_stack();
 	if (!native)
@@ -223,7 +233,7 @@ static void die(int signo)
 static void report_overflow(const struct ustack *u, const struct usched_stack *k)
 {
 	bool native = k == &k->k_sched->s_native, own = k->k_stays & USCHED_ALONE;
-	const struct native *n = own_stack;
+	const struct native *n = *native_here();
 	const char *end = native ? n->nt_end : stack_deeper(k->k_bottom, k->k_size);
 	char line[LINE_SIZE];
 	struct text t = TEXT(line, STDERR_FILENO);
@@ -299,7 +309,7 @@ static bool is_around(const char *end, size_t below, size_t above, const void *a
 /* Returns whether `address' is at the end of `k', the stack of the running thread. */
 static bool is_overflow(const struct usched_stack *k, const void *address)
 {
-	const struct native *n = own_stack;
+	const struct native *n = *native_here();
 
 	if (k == &k->k_sched->s_new)            /* the thread is being launched */
 		return false;

@@ -226,7 +226,7 @@ static void end(struct uposix_thread *p)
 	uposix__destroy_values(p);
 	if (p == uposix__forked.f_me) {
 		end_main(NULL);
-		uposix__end_native();
+		uproc__end_forked();
 	}
 	uposix__end_signals(p);
 	uposix__end_held(p, true);
@@ -324,7 +324,8 @@ static void give_up(struct uposix_thread *p)
 	uposix__counts.c_started--;
 	uposix__counts.c_refused++;
 	uwait_unlock(&uposix__lock);
-	uposix__drop_block(p);
+	if (p->p_block)
+		uproc__drop_block(p->p_block);
 	uposix__free_record(p);
 }
 

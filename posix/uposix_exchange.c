@@ -29,6 +29,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+bool uposix__is_loaded, uposix__blocks; /* see uposix_set.h */
+
 /* A function of the dynamic linker: returns the address for a module and an offset. */
 extern void *__tls_get_addr(size_t *index);
 
@@ -160,8 +162,10 @@ void uposix__keep_chosen(void)
 
 int uposix__make_values(struct uposix_thread *p)
 {
-	if (uposix__blocks)
-		return uposix__new_block(p);
+	if (uposix__blocks) {
+		p->p_block = uproc__new_block(NULL);
+		return p->p_block ? 0 : -ENOMEM;
+	}
 	p->p_tls = bytes ? malloc(bytes) : NULL;
 	return bytes && !p->p_tls ? -ENOMEM : 0;
 }
@@ -296,7 +300,7 @@ void uposix__destroy_variables(struct uposix_thread *me)
 	struct uposix_destructor *d;
 
 	if (uposix__blocks)
-		uposix__end_variables();
+		uproc__destroy_variables();
 	while ((d = me->p_destructors)) {
 		void (*func)(void *) = d->d_func;
 		void *object = d->d_object;
@@ -361,7 +365,7 @@ void uposix__own(struct uposix_thread *me)
 	struct blocks *b;
 
 	if (uposix__blocks) {
-		uposix__enter_block(me);
+		uproc__enter_block(me->p_block);
 		return;
 	}
 	b = blocks_here();
@@ -416,7 +420,8 @@ void uposix__disown(void)
 	if (!me)
 		return;
 	if (me->p_block) {
-		uposix__leave_block(me);
+		uproc__leave_block();
+		me->p_block = NULL;
 		return;
 	}
 	b = blocks_here();

@@ -53,6 +53,7 @@ static struct part {
 	void (*p_forked)(void);
 } parts[UPOSIX_PARTS] = {
 	[UPOSIX_LIBRARY] = { hold_library, library_forked },
+	[UPOSIX_BLOCKS] = { uproc__hold_blocks, uproc__blocks_forked },
 };
 
 void uposix__at_fork(enum uposix_part part, void (*hold)(int on), void (*forked)(void))

@@ -19,6 +19,7 @@
 #include <unwind.h>
 
 #include "../src/core/core.h"
+#include "../src/proc/block.h"
 #include "../src/wait/budget.h"
 #include "../rr.h"
 #include "../usync.h"
@@ -506,7 +507,7 @@ void uposix__destroy_values(struct uposix_thread *me);
 /* Makes this library write the statistics of `rr' if c_stats is set. */
 void uposix__watch(struct uprocs *rr);
 
-/* ---- uposix_block.c ---- */
+/* ---- uposix_exchange.c ---- */
 
 /*
  * This is true in libusched-posix.so, whose functions replace libc's in the program, and
@@ -516,50 +517,6 @@ extern bool uposix__is_loaded;
 
 /* True if each thread has a TLS block of its own. Constant after the first thread. */
 extern bool uposix__blocks;
-
-/* Returns why threads cannot have blocks here, or NULL if they can. Called once, by the
-   first pthread_create(). */
-const char *uposix__probe_blocks(void);
-
-/* Whose TLS segment an object has. Only variables of UPOSIX_OTHER get initial values when
-   another thread takes a block over. */
-enum uposix_owner { UPOSIX_OURS, UPOSIX_LIBC, UPOSIX_LINKER, UPOSIX_OTHER };
-
-/* Notes the TLS segment of an object, after uposix__probe_blocks(). `late' is true if the
-   object was not loaded at the start. */
-void uposix__note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
-			  enum uposix_owner owner, bool late);
-
-/* Keeps the objects from being unloaded whose variables get initial values. Called once,
-   after the first look. */
-void uposix__keep_segments(void);
-
-/* Gives the variables of an object that was loaded late initial values in all blocks.
-   Called before the object's constructors run. */
-void uposix__fill_blocks(const struct dl_phdr_info *info, const ElfW(Phdr) *h);
-
-/*
- * The first gives `p', which has not begun, a block if uposix__blocks, and returns 0 or
- * -ENOMEM. The second takes the block back. The thread must not run on the block.
- */
-int uposix__new_block(struct uposix_thread *p);
-void uposix__drop_block(struct uposix_thread *p);
-
-/* The calling thread `me' begins to run on its block; leaves it, and gives it back. */
-void uposix__enter_block(struct uposix_thread *me);
-void uposix__leave_block(struct uposix_thread *me);
-
-/* Calls the destructors of the variables in the caller's block. */
-void uposix__end_variables(void);
-
-/* Returns call(mutex), made on the block of the caller's native thread, which the kernel
-   knows as the owner of robust mutexes. */
-int uposix__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mutex);
-
-/* Ends the native thread that goes on as a thread in the child of a fork. */
-void uposix__end_native(void) __attribute__((noreturn));
-
-/* ---- uposix_exchange.c ---- */
 
 /*
  * Returns why the variables of an object cannot be exchanged, or NULL if they can. `late'

@@ -134,7 +134,7 @@ int uposix__poll(int (*try)(void *object), void *object, clockid_t clock,
 
 static int try_other(void *mutex)
 {
-	return uposix__on_native(pthread_mutex_trylock, mutex);
+	return uproc__on_native(pthread_mutex_trylock, mutex);
 }
 
 /*
@@ -223,7 +223,7 @@ int uposix__shared_trylock(pthread_mutex_t *mutex)
 static void release(pthread_mutex_t *mutex)
 {
 	if (is_robust(mutex)) {
-		uposix__on_native(pthread_mutex_unlock, mutex);
+		uproc__on_native(pthread_mutex_unlock, mutex);
 		return;
 	}
 	mutex->__data.__owner = 0;
@@ -239,7 +239,7 @@ int uposix__shared_unlock(pthread_mutex_t *mutex)
 	struct uposix_held **at;
 
 	if (!me || !is_listed(mutex))
-		return uposix__on_native(pthread_mutex_unlock, mutex);
+		return uproc__on_native(pthread_mutex_unlock, mutex);
 	at = find(me, mutex);
 	if (!*at)
 		return EPERM;
@@ -261,7 +261,7 @@ static int let_go(struct uposix_thread *me, pthread_mutex_t *mutex,
 
 	*h = NULL;
 	if (!me || !is_listed(mutex))
-		return uposix__on_native(pthread_mutex_unlock, mutex);
+		return uproc__on_native(pthread_mutex_unlock, mutex);
 	at = find(me, mutex);
 	if (!*at)
 		return EPERM;

@@ -292,7 +292,7 @@ int uposix_pthread_mutex_unlock(pthread_mutex_t *mutex)
 int uposix_pthread_mutex_consistent(pthread_mutex_t *mutex)
 {
 	return mutex_of(mutex) ? EINVAL
-		: uposix__on_native(pthread_mutex_consistent, mutex);
+		: uproc__on_native(pthread_mutex_consistent, mutex);
 }
 
 int uposix_pthread_mutex_getprioceiling(const pthread_mutex_t *mutex, int *ceiling)

@@ -16,7 +16,7 @@
  *
  * The first look decides who has the variables. By default each thread gets a block of
  * its own if some object has variables that are not known to be harmless:
- * uposix_block.c. With UPOSIX_TLS=exchange such variables are exchanged.
+ * uproc_block.c. With UPOSIX_TLS=exchange such variables are exchanged.
  */
 #include "uposix_set.h"
 
@@ -240,18 +240,6 @@ static void add_wanting(const char *name)
 	memcpy(wanting + length, name, more + 1);
 }
 
-static enum uposix_owner owner_of(const struct dl_phdr_info *info, const char *name)
-{
-	static const char *const libc[] = { "libc.so", "libc-" };
-	static const char *const linker[] = { "ld-linux", "ld64.so" };
-
-	if (is_ours(info))
-		return UPOSIX_OURS;
-	if (BEGINS(name, libc))
-		return UPOSIX_LIBC;
-	return BEGINS(name, linker) ? UPOSIX_LINKER : UPOSIX_OTHER;
-}
-
 static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) *h,
 			      const char *name, bool late)
 {
@@ -261,13 +249,7 @@ static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) 
 		    || !(BEGINS(name, native) || BEGINS(name, harmless)));
 	const char *why = "usched is in it";
 
-	if (!no_blocks && (!seen || uposix__blocks))
-		uposix__note_segment(info, h, owner_of(info, name), late && seen);
-	if (seen && uposix__blocks) {
-		uposix__fill_blocks(info, h);
-		return;
-	}
-	if (!shares)
+	if (!shares || (seen && uposix__blocks))
 		return;
 	if (!seen && !no_blocks) {
 		add_wanting(name);
@@ -362,7 +344,7 @@ static void decide(void)
 	uposix__blocks = !no_blocks
 			 && (mode == UPOSIX_OWN || wants || uposix__conf.c_slice);
 	if (uposix__blocks)
-		uposix__keep_segments();
+		uproc__use_blocks();
 	if (uposix__blocks && wants)
 		uposix__tell("threads have thread-local variables of their own: %s",
 			     wanting);
@@ -417,8 +399,10 @@ static void look(void)
 	dl_iterate_phdr(count, &adds);
 	if (adds == seen)
 		return;
+	if (seen && uposix__blocks)
+		uproc__look_at_loads();
 	if (!seen)
-		no_blocks = may_have_blocks() ? uposix__probe_blocks() : "";
+		no_blocks = may_have_blocks() ? uproc__probe_blocks() : "";
 	dl_iterate_phdr(look_at, &number);
 	if (!seen) {
 		decide();

@@ -47,7 +47,11 @@ struct usched_observer {
 
 	/* Called when a thread with a TLS block has come from another dispatcher, to the
 	   native thread with the block `native'. */
-	void (*ob_adopt)(char *block, const char *native);
+	void (*ob_adopt)(char *block, char *native);
+
+	/* Called when the running thread ends by itself. Destroys variables in its TLS
+	   block, which may switch, and puts the native thread's block in place. */
+	void (*ob_leave)(void);
 
 	/*
 	 * Called in the handler of a signal that interrupts the running thread outside of

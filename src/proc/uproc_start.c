@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../base/check.h"
+#include "block.h"
 #include "policy.h"
 #include "proc.h"
 #include "../base/sim.h"
@@ -221,6 +222,17 @@ static int check_how(const struct uproc *p, const struct ustack_how *how,
 	return 0;
 }
 
+/* Makes `u' a new thread. `func' is NULL if the thread is to serve a descriptor. */
+static inline void init_thread(struct usched *s, struct ustack *u,
+			       const struct ustack_how *how, void (*func)(void *),
+			       void *arg)
+{
+	if (func)
+		ustack_init(s, u, func, arg);
+	else
+		ustack_init_fd(s, u, how->h_serve, how->h_fd, arg);
+}
+
 __attribute__((noinline))
 int uproc_start(struct uproc_place place, const struct ustack_how *how,
 		void (*func)(void *), void *arg, struct ustack **thread)
@@ -228,7 +240,8 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 	static const struct ustack_how plain = { .h_processor = 0 };
 	struct usched_stack *stack = NULL;
 	struct uproc *p = place.pp_proc;
-	struct uproc_thread *t;
+	struct uproc_thread *t = NULL;
+	char *block = NULL;
 	int rc;
 
 	CALLED("rr_start(), ll_start(), or one with a how,");
@@ -241,17 +254,22 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 		rc = uproc__take_alone(p, how->h_stack, &stack);
 	if (rc)
 		return rc;
-	t = new_thread(p, how->h_name);
+	if (p->p_procs->r_conf.c_tls)
+		block = uproc__new_block(p->p_procs);
+	if (block || !p->p_procs->r_conf.c_tls)
+		t = new_thread(p, how->h_name);
 	if (!t) {
 		if (stack)
 			uproc__put_alone(p, stack);
+		if (block)
+			uproc__drop_block(block);
 		return -ENOMEM;
 	}
-	if (how->h_serve)
-		ustack_init_fd(first_owner(p), &t->th_stack, how->h_serve, how->h_fd,
-			       arg);
-	else
-		ustack_init(first_owner(p), &t->th_stack, func, arg);
+	if (block) {
+		arg = uproc__begin_on(block, how, func, arg, __builtin_return_address(0));
+		func = usched__wrapped;
+	}
+	init_thread(first_owner(p), &t->th_stack, how, func, arg);
 	if (stack)
 		usched__place_alone(&t->th_stack, stack);
 	tell_created(t, __builtin_return_address(0));

@@ -17,6 +17,7 @@
 #include "../../arch/arch.h"
 #include "layout.h"
 #include "policy.h"
+#include "block.h"
 #include "proc.h"
 #include "../base/when.h"
 
@@ -142,6 +143,10 @@ static int complete(struct uprocs_conf *conf, const struct uprocs_conf *given,
 		return -EINVAL;
 	if (ONE_NATIVE || conf->c_embed)
 		conf->c_processors = 1;
+	if (conf->c_tls && uproc__probe_blocks())
+		return -ENOTSUP;
+	if (conf->c_tls)
+		uproc__use_blocks();
 	return 0;
 }
 
@@ -401,6 +406,8 @@ int uprocs_destroy(struct uprocs *r, int64_t deadline)
 	uproc__stop_natives(r);
 	if (rc)
 		uimage_pool_walk(&r->r_images, abort_left, NULL);
+	if (r->r_conf.c_tls)
+		uproc__drop_blocks(r);
 	uproc__unmap_alones(r);
 	free_procs(r, r->r_conf.c_processors);
 	uimage_pool_fini(&r->r_images);

@@ -160,9 +160,11 @@ BY_THREADS int ustack_exit(void *value)
 	CALLED(__func__);
 	if (!u)
 		return -EPERM;
+	if (OBSERVER(ob_leave))
+		OBSERVER(ob_leave)();
 	if (u->u_attached)
 		u->u_attachment->a_ops->ao_end(u->u_attachment);
-	s = usched__current;                    /* ao_end may have switched */
+	s = usched__current;                    /* these may have switched */
 	if (usched__runs(s) != u)
 		s->s_coroutines->cc_settle(s, 0);
 	usched__drop_image(s, u, u);

@@ -144,6 +144,7 @@ for file in $(of_make modules | sed 's/[^ ]*/&.c/g') arch/setjmp.c; do
 		uoverflow.c:made_key | uoverflow.c:stack_key | uoverflow.c:key_rc) ;;
 		uoverflow.c:own_stack | uoverflow.c:installed | uoverflow.c:old_actions) ;;
 		upreempt.c:previous | upreempt.c:installing | upreempt.c:stalls | uinspect_snap.c:inspector | utrace.c:utrace__control) ;;
+		uproc_block.c:*) ;;     # libc's, once in a process
 		*) fail "$file has a global that can be written to: $symbol" ;;
 		esac
 	done
@@ -156,10 +157,10 @@ for file in *.[ch] src/*/* arch/* debug/*.* tls/u*.[ch] posix/uposix* sim/*.[ch]
 		fail "$file reads the environment: $(cat "$dir/reads")"
 done
 
-# Weak symbols. The first eight may stay: what C++, libgcc, sanitizers and the dynamic linker
+# Weak symbols. The first nine may stay: what C++, libgcc, sanitizers and the dynamic linker
 # have, if they are linked, and what some machines need.
 weak='__cxa_get_globals __splitstack_getcontext __lsan_register_root_region
-	__lsan_unregister_root_region __msan_unpoison dladdr _Unwind_Find_FDE current get_name
+	__lsan_unregister_root_region __msan_unpoison dladdr dlsym _Unwind_Find_FDE current get_name
 	usched__observer'
 # The name of each declaration that has this attribute.
 cat ./*.[ch] src/*/* debug/*.* arch/*.h | sed 's:/\*.*\*/::' | tr '\n\t' '  ' | tr ';{}' '\n\n\n' |

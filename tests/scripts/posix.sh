@@ -29,7 +29,7 @@ run=posix/usched-run
 
 # The layers, from below: a file calls only those before it. Symbols are weak only where
 # another version of libc or of the program may lack them.
-layers='conf fork record catch signal cancel time key stats block exchange tls stall attr shared lock
+layers='conf fork record catch signal cancel time key stats exchange tls stall attr shared lock
 	sync uposix c11 table way file fd io queue net poll stdio proc sigwait call futex load'
 weak=' fork:uinspect__forked fork:upreempt__hold stall:dladdr stdio:__isoc23_vfscanf stdio:__isoc23_vfwscanf '
 ls posix/uposix*.c | sed 's|posix/uposix_\{0,1\}||; s|\.c$||; s|^$|uposix|' | sort >"$dir/files"
@@ -271,22 +271,18 @@ spin   looking
 usync  making
 mutex  names_lock
 mutex  offload
+mutex  pool_lock
 usync  once_lock
 spin   once_over
 mutex  pollers_lock
-spin   pool_lock
 spin   rooms 16
 mutex  streams_lock
 mutex  table_lock
 spin   uposix__lock
 spin   writing
 END
-# Those of builds that check are not here, and TLS blocks are for one machine.
+# Those of builds that check are not here.
 absent=held_lock
-if [ "$machine" != x86_64 ]; then
-	absent='held_lock\|pool_lock'
-	sed -i '/pool_lock/d' "$dir/kinds"
-fi
 grep -v "^\($absent\)\$" "$dir/locks" >"$dir/found"
 awk '{ print $2 }' "$dir/kinds" | sort | cmp -s - "$dir/found" ||
 	fail "locks: $(awk '{ print $2 }' "$dir/kinds" | sort | diff - "$dir/found")"
