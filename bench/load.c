@@ -333,13 +333,17 @@ static void message(struct connection *c)
 		say(c, pool + (c->random >> 4) % LONGEST, length, length);
 }
 
+static void has_ended(struct connection *c);
+
 static void end(struct connection *c)
 {
 	c->phase = ENDS;
 	if (by_server)
 		say(c, ".", 1, 1);
+	else if (by_datagrams)
+		has_ended(c);
 	else
-		shutdown(c->fd, by_datagrams ? SHUT_RDWR : SHUT_WR);
+		shutdown(c->fd, SHUT_WR);
 }
 
 /* One message has come back. */

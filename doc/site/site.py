@@ -30,7 +30,7 @@ HERE = "doc/site"
 RESULTS = "bench/results"
 GUIDE = ["doc/README.md", "doc/tutorial.md", "doc/recipes.md", "doc/porting.md",
          "doc/testing.md", "doc/debugging.md", "examples/README.md"]
-NUMBERS = ["doc/benchmarks.md", "doc/comparison.md"]
+NUMBERS = ["doc/benchmarks.md", "doc/comparison.md", "doc/servers.md"]
 BACKGROUND = ["doc/guarantees.md", "doc/lineage.md", "doc/design.md", "doc/tried.md",
               "doc/map.md"]
 PROJECT = ["CONTRIBUTING.md", "CHANGES.md", "SECURITY.md"]

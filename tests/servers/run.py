@@ -97,7 +97,7 @@ class Program:
     talk      a Talk: many connections
     ready     tcp, udp, or a file that is there then
     needs     a program, or a file, without which there is no test; `start' is one
-    busy      connections of a measurement that send messages
+    busy      connections of a measurement that send messages; 0: it has none
     idle      those that send none after the first; 0: it has no room for many
     measures  functions of a Run, by what they measure, that return values of MEASURES; a
               measurement with the Talk is not among these
@@ -280,15 +280,17 @@ def measure_talk(run):
     """CPU of a message, us; p99, ms; memory of an idle connection, KiB: the program's, and
     the kernel's for native threads."""
     program = run.program
-    found = {}
-    if program.idle and not program.talk.udp and not program.talk.each:
-        idle = load(run, "-n", program.idle, "-i", 3)
-        found = dict(user=idle["user"], kernel=idle["kb"] - idle["user"])
+    if not program.busy:
+        return {}
     if program.talk.each:
         busy = load(run, "-n", program.busy, "-k", 1, "-r", 5000 // program.busy)
         return dict(cpu=busy["open_us"], p99=busy["p99_us"] / 1000)
     busy = load(run, "-n", program.busy, "-s", 3)
-    return dict(found, cpu=busy["cpu_us"], p99=busy["p99_us"] / 1000)
+    found = dict(cpu=busy["cpu_us"], p99=busy["p99_us"] / 1000)
+    if program.idle and not program.talk.udp:
+        idle = load(run, "-n", program.idle, "-i", 3)
+        found.update(user=idle["user"], kernel=idle["kb"] - idle["user"])
+    return found
 
 
 def measure_program(program, web, runs):
