@@ -55,7 +55,7 @@ enum {
 	READ_IN = 1 << 14,              /* ticks that a read of the clock may take */
 	RECORD_LOG = 18,                /* log2 of the events of a ring for records */
 	RECORD_BYTES = 64 << 10,        /* bytes written at a time */
-	KEPT    = 4096,                 /* addresses that are written once */
+	NAMED   = 4096,                 /* addresses that are written once */
 	MARGIN  = 8,                    /* events that may be half written: trace.h */
 };
 
@@ -482,14 +482,14 @@ static const struct usched__trace_layout layout = {
 
 struct record {
 	struct text rc_text;
-	uintptr_t   rc_threads[KEPT], rc_functions[KEPT];       /* those written last */
+	uintptr_t   rc_threads[NAMED], rc_functions[NAMED];       /* those written last */
 	char        rc_bytes[RECORD_BYTES];
 };
 
 /* Puts an address among those kept. Returns whether it was not there. */
 static bool is_news(uintptr_t *kept, uintptr_t address)
 {
-	uintptr_t *at = &kept[address / 16 % KEPT];
+	uintptr_t *at = &kept[address / 16 % NAMED];
 	bool news = *at != address;
 
 	*at = address;
@@ -506,7 +506,7 @@ static void put_function(struct record *c, uintptr_t function)
 }
 
 /* If `u' has ended, the line may be about the next thread of that record. */
-static void put_thread(struct record *c, const struct ustack *u)
+static void record_thread(struct record *c, const struct ustack *u)
 {
 	uintptr_t function = function_of(u);
 	char text[USTACK_NAME_MAX];
@@ -522,12 +522,13 @@ static void put_line(struct record *c, const struct utrace_event *v)
 	uint32_t number = (uint32_t)(v->v_what >> UTRACE_NUMBER_AT);
 	unsigned kind = v->v_what & 0xff, why = v->v_what >> UTRACE_WHY_AT & 0xff;
 	const struct uwait_kind *k = why == UTRACE_GRANT && number
-		? (const void *)((uintptr_t)&usched__layout + (uintptr_t)(int32_t)number)
+		? (const struct uwait_kind *)((uintptr_t)&usched__layout
+					      + (uintptr_t)(int32_t)number)
 		: NULL;
 
 	/* Other kinds may name a thread of a scheduler that is gone. */
 	if (kind == UTRACE_SWITCH && is_news(c->rc_threads, (uintptr_t)v->v_thread))
-		put_thread(c, (const struct ustack *)(uintptr_t)v->v_thread);
+		record_thread(c, (const struct ustack *)(uintptr_t)v->v_thread);
 	if (kind == UTRACE_START)
 		put_function(c, (uintptr_t)v->v_other);
 	text_number(&c->rc_text, v->v_time);

@@ -12,6 +12,8 @@
 struct uprocs;
 struct ustack_how;
 
+#pragma GCC visibility push(hidden)
+
 /* Finds out whether threads can have blocks here. Returns NULL, or why they cannot. */
 const char *uproc__probe_blocks(void);
 
@@ -63,5 +65,7 @@ int uproc__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mutex
 void uproc__hold_blocks(int on);
 void uproc__blocks_forked(void);
 _Noreturn void uproc__end_forked(void);
+
+#pragma GCC visibility pop
 
 #endif /* USCHED_BLOCK_H */

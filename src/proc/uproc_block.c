@@ -98,7 +98,7 @@ static struct segment {
 	size_t      sg_filled, sg_size;
 } segments[SEGMENTS], libc;
 static size_t segments_used;
-static unsigned long long seen;         /* count of loaded objects at the last look */
+static unsigned long long loads_seen;   /* count of loaded objects at the last look */
 static bool once;                       /* no block is used again, since some object has
 					   other TLS; atomic */
 
@@ -118,7 +118,7 @@ struct own {
 /* The lock protects all of the variables above and the pool: blocks that ended threads
    have left. */
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct own all = { .ow_next = &all, .ow_prev = &all }, *pool;
+static struct own all_blocks = { .ow_next = &all_blocks, .ow_prev = &all_blocks }, *pool;
 static size_t pooled;
 
 /* The native block of the thread that forked last; NULL: it had no block of its own. */
@@ -243,7 +243,7 @@ static const char *probe(void)
 
 	if (WATCHED)
 		return "a sanitizer follows native threads only";
-	if (ARCH_MAY_SET && !(getauxval(AT_HWCAP2) & ARCH_MAY_SET))
+	if ((getauxval(AT_HWCAP2) & ARCH_MAY_SET) != ARCH_MAY_SET)
 		return "the processor or the kernel has no FSGSBASE";
 	if (!dlsym)
 		return untold;
@@ -295,8 +295,9 @@ static bool is_linker(const char *name)
    all blocks, and no block is used again. */
 static void note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h, bool late)
 {
-	const char *data = late ? __tls_get_addr((size_t[]){ info->dlpi_tls_modid, 0 })
-		: info->dlpi_tls_data;
+	size_t index[] = { info->dlpi_tls_modid, 0 };
+	const char *data = (const char *)(late ? __tls_get_addr(index)
+					       : info->dlpi_tls_data);
 	struct segment *s = &segments[segments_used++];
 
 	*s = (struct segment){
@@ -308,7 +309,7 @@ static void note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h, b
 	if (late || !is_static(data))
 		SET(once, true);
 	if (late && is_static(data))
-		for (struct own *o = all.ow_next; o != &all; o = o->ow_next)
+		for (struct own *o = all_blocks.ow_next; o != &all_blocks; o = o->ow_next)
 			give_values(block_of(o), s);
 	if ((size_t)((char *)&errno - data) < s->sg_size)
 		libc = *s;
@@ -327,7 +328,7 @@ static bool is_seen(const void *object)
 	return segments_used == SEGMENTS;
 }
 
-static int look_at(struct dl_phdr_info *info, size_t size, void *late)
+static int note_object(struct dl_phdr_info *info, size_t size, void *late)
 {
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -339,7 +340,7 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *late)
 	return 0;
 }
 
-static int count(struct dl_phdr_info *info, size_t size, void *adds)
+static int count_loads(struct dl_phdr_info *info, size_t size, void *adds)
 {
 	(void)size;
 	*(unsigned long long *)adds = info->dlpi_adds;
@@ -349,19 +350,19 @@ static int count(struct dl_phdr_info *info, size_t size, void *adds)
 void uproc__look_at_loads(void)
 {
 	unsigned long long adds = 0;
-	bool late = seen != 0;
+	bool late = loads_seen != 0;
 
-	dl_iterate_phdr(count, &adds);
+	dl_iterate_phdr(count_loads, &adds);
 	lock(&pool_lock);
-	if (adds != seen)
-		dl_iterate_phdr(look_at, &late);
-	seen = adds;
+	if (adds != loads_seen)
+		dl_iterate_phdr(note_object, &late);
+	loads_seen = adds;
 	unlock(&pool_lock);
 }
 
 void uproc__use_blocks(void)
 {
-	if (seen)
+	if (loads_seen)
 		return;
 	uproc__look_at_loads();
 	for (size_t i = 0; i < segments_used; i++)
@@ -418,7 +419,7 @@ static void fill(char *block, char *native)
 }
 
 /* The function of ob_adopt: the block is about to be set on this native thread. */
-static void adopt(char *block, char *native)
+static void adopt_block(char *block, char *native)
 {
 	memcpy(pthread_of(block) + facts.f_tid, pthread_of(native) + facts.f_tid,
 	       sizeof(pid_t));
@@ -470,9 +471,9 @@ static struct own *take_locked(struct own *made)
 	struct own *o = made ? made : pool;
 
 	if (made) {
-		o->ow_next = all.ow_next;
-		o->ow_prev = &all;
-		all.ow_next = o->ow_next->ow_prev = o;
+		o->ow_next = all_blocks.ow_next;
+		o->ow_prev = &all_blocks;
+		all_blocks.ow_next = o->ow_next->ow_prev = o;
 	} else if (o) {
 		pool = o->ow_pooled;
 		pooled--;
@@ -487,8 +488,8 @@ char *uproc__new_block(const struct uprocs *r)
 
 	for (;;) {
 		lock(&pool_lock);
-		o = !made || then == seen ? take_locked(made) : NULL;
-		then = seen;
+		o = !made || then == loads_seen ? take_locked(made) : NULL;
+		then = loads_seen;
 		if (o)
 			o->ow_procs = r;
 		unlock(&pool_lock);
@@ -515,13 +516,13 @@ void uproc__drop_blocks(const struct uprocs *r)
 
 	do {
 		lock(&pool_lock);
-		o = all.ow_next;
-		while (o != &all && o->ow_procs != r)
+		o = all_blocks.ow_next;
+		while (o != &all_blocks && o->ow_procs != r)
 			o = o->ow_next;
 		unlock(&pool_lock);
-		if (o != &all)
+		if (o != &all_blocks)
 			uproc__drop_block(block_of(o));
-	} while (o != &all);
+	} while (o != &all_blocks);
 }
 
 /* ---- libc's internal signals ---- */
@@ -564,7 +565,7 @@ static void catch_internal(void)
 /* ---- Threads ---- */
 
 /* The function of ob_leave. Threads of posix/, where each load tells, have left. */
-static void leave(void)
+static void leave_own(void)
 {
 	const struct usched *s = usched__current;
 
@@ -583,8 +584,8 @@ void uproc__enter_block(char *block)
 		native = usched__block();
 		find_resolver(native);
 		catch_internal();
-		SET(usched__observer.ob_adopt, adopt);
-		SET(usched__observer.ob_leave, leave);
+		SET(usched__observer.ob_adopt, &adopt_block);
+		SET(usched__observer.ob_leave, &leave_own);
 	}
 	fill(block, native);
 	usched__set_block(s, block);
@@ -620,7 +621,7 @@ static void begin_on_block(struct usched__wrap *w)
 		o->ow_serve(o->ow_fd, o->ow_arg);
 	else
 		o->ow_func(o->ow_arg);
-	leave();
+	leave_own();
 }
 
 void *uproc__begin_on(char *block, const struct ustack_how *how, void (*func)(void *),
@@ -683,7 +684,7 @@ void uproc__blocks_forked(void)
 {
 	pool = NULL;
 	pooled = 0;
-	all.ow_next = all.ow_prev = &all;
+	all_blocks.ow_next = all_blocks.ow_prev = &all_blocks;
 	if (!forking)
 		return;
 	take_locked(own_of(usched__block()));

@@ -337,10 +337,10 @@ static struct uprocs *new_procs(const struct uprocs_conf *conf,
 		.r_room    = policy->y_room,
 		.r_unused  = UNUSED,
 		.r_deadline = INT64_MAX,
+		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
 		.r_limit   = limit,
 		.r_due     = INT64_MAX,
 		.r_follow  = follow_limit,
-		.r_lock    = PTHREAD_MUTEX_INITIALIZER,
 	};
 	when_init_cond(&r->r_changed);
 	if (limit > 1 && limit <= processors_allowed(NULL))
