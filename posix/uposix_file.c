@@ -9,6 +9,7 @@
 #endif
 #undef _FORTIFY_SOURCE
 #include "uposix_io.h"
+#include "../src/base/sim.h"
 
 #include "../src/base/sim.h"
 
@@ -151,7 +152,7 @@ static int waits(int dir, const char *path, int flags)
 		return 0;
 	if (fstatat(dir, path, &s, 0) == 0)
 		return S_ISFIFO(s.st_mode);
-	if (errno == ENOENT && !(flags & (O_CREAT | O_NOFOLLOW)))
+	if (errno == ENOENT && !(flags & (O_CREAT | O_NOFOLLOW)) && !SIMULATED)
 		return -1;
 	errno = error;
 	return 0;

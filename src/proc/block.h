@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * block.h: TLS blocks for threads, see uproc_block.c. Private. A block is named by its
- * thread pointer.
+ * block.h: TLS blocks for threads, see uproc_block.c. Private, and for posix/. A block is
+ * named by its thread pointer.
  */
 #ifndef USCHED_BLOCK_H
 #define USCHED_BLOCK_H
@@ -11,8 +11,6 @@
 
 struct uprocs;
 struct ustack_how;
-
-#pragma GCC visibility push(hidden)
 
 /* Finds out whether threads can have blocks here. Returns NULL, or why they cannot. */
 const char *uproc__probe_blocks(void);
@@ -38,7 +36,7 @@ char *uproc__new_block(const struct uprocs *r);
 void uproc__drop_block(char *block);
 
 /* Frees all blocks of threads of `r', which never run again. */
-void uproc__drop_blocks(const struct uprocs *r);
+__attribute__((visibility("hidden"))) void uproc__drop_blocks(const struct uprocs *r);
 
 /*
  * The first makes the calling thread run on the block. The second calls the destructors
@@ -50,6 +48,7 @@ void uproc__destroy_variables(void);
 void uproc__leave_block(void);
 
 /* Makes the start of a thread on a block: returns the argument for usched__wrapped(). */
+__attribute__((visibility("hidden")))
 void *uproc__begin_on(char *block, const struct ustack_how *how, void (*func)(void *),
 		      void *arg, const void *where);
 
@@ -65,7 +64,5 @@ int uproc__on_native(int (*call)(pthread_mutex_t *mutex), pthread_mutex_t *mutex
 void uproc__hold_blocks(int on);
 void uproc__blocks_forked(void);
 _Noreturn void uproc__end_forked(void);
-
-#pragma GCC visibility pop
 
 #endif /* USCHED_BLOCK_H */

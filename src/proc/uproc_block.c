@@ -64,10 +64,8 @@ enum {
 	INTERNALS = 2,
 };
 
-/* A function of the dynamic linker: returns the address for a module and an offset. */
-extern void *__tls_get_addr(size_t *index);
-
-/* Programs that are linked with an old libc may lack it. */
+/* Programs that are linked with an old libc may lack it. The other functions are found by
+   it, since static programs have no dynamic linker. */
 extern __typeof__(dlsym) dlsym __attribute__((weak));
 
 /* Offsets in struct pthread, and others. Constant after uproc__probe_blocks(). */
@@ -84,6 +82,10 @@ static struct {
 	size_t    f_align;
 } facts;
 
+/* libc's and the dynamic linker's. The second returns the address for a module and an
+   offset. */
+static void *(*open_object)(const char *name, int how);
+static void *(*address_of)(size_t *index);
 static void *(*allocate)(void *block);
 static void (*deallocate)(void *block, bool all);
 static void (*init_ctype)(void);
@@ -189,7 +191,9 @@ static bool find_functions(void)
 {
 	void (*tell_static)(size_t *size, size_t *align);
 
-	if (!find_function("_dl_allocate_tls", &allocate)
+	if (!find_function("dlopen", &open_object)
+	    || !find_function("__tls_get_addr", &address_of)
+	    || !find_function("_dl_allocate_tls", &allocate)
 	    || !find_function("_dl_deallocate_tls", &deallocate)
 	    || !find_function("__ctype_init", &init_ctype)
 	    || !find_function("__call_tls_dtors", &call_destructors)
@@ -296,7 +300,7 @@ static bool is_linker(const char *name)
 static void note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h, bool late)
 {
 	size_t index[] = { info->dlpi_tls_modid, 0 };
-	const char *data = (const char *)(late ? __tls_get_addr(index)
+	const char *data = (const char *)(late ? address_of(index)
 					       : info->dlpi_tls_data);
 	struct segment *s = &segments[segments_used++];
 
@@ -367,8 +371,8 @@ void uproc__use_blocks(void)
 	uproc__look_at_loads();
 	for (size_t i = 0; i < segments_used; i++)
 		if (segments[i].sg_image && *segments[i].sg_name)
-			dlopen(segments[i].sg_name,
-			       RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+			open_object(segments[i].sg_name,
+				    RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* ---- Blocks ---- */
