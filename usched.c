@@ -112,7 +112,7 @@ enum {
 #else
 	RESERVE_LESS = 512,
 #endif
-	CAUGHT_FRAME = WATCHED ? 1024 : 256,    /* bytes: frames of the long way */
+	CAUGHT_FRAME = WATCHED ? 1536 : 384,    /* bytes: frames of the long way */
 	VACATED      = 0xdb,            /* with s_stress: overwrites vacated frames */
 
 	/* Bytes of an image from s_alloc beyond u_deep. The flags in the low bits of
@@ -818,12 +818,14 @@ static struct arch_jump visit(char *top, void *arg)
 
 /*
  * Switches the long way. Until the caller runs again, this frame keeps what belongs to
- * the native thread. The caller may then be on another native thread. If `next' is NULL,
- * the caller is usched_run(), and this calls enter_threads().
+ * the native thread. The caller may then be on another native thread, so no address of
+ * what belongs to a native thread is kept. If `next' is NULL, the caller is usched_run(),
+ * and this calls enter_threads().
  */
 APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 {
-	struct usched_caught *all_caught = s->s_block ? NULL : usched__caught();
+	bool blocks = s->s_block;       /* which have exceptions */
+	struct usched_caught *all_caught = blocks ? NULL : usched__caught();
 	struct usched_caught mine = none_caught;
 	bool owns = next && s->s_owns & (USCHED_OWNS | USCHED_EACH);
 	uint64_t words = 0;
@@ -846,8 +848,9 @@ APART static int switch_caught(arch_next_fn *next, void *arg, struct usched *s)
 	rc = next ? usched__switch(next, arg) : enter_threads(s);
 	if (owns)
 		usched__own_control(usched__current, words);
+	all_caught = blocks ? NULL : usched__caught();
 	if (all_caught)
-		*usched__caught() = mine;
+		*all_caught = mine;
 	return rc;
 }
 
