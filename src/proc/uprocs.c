@@ -29,7 +29,7 @@ enum {
 					   limits the mappings of a process */
 	DEFAULT_STACK_SIZE = 256 << 10, /* bytes */
 	UIMAGE_MAX         = 64 << 10,  /* the most bytes of frames in a record */
-	PATIENCE           = 50000,     /* ns: the cost of a sleep and a wake */
+	PATIENCE           = 10000,     /* ns: about the cost of a sleep and a wake */
 	PINNED             = 200000,    /* ns between looks at r_pins */
 	FOLLOW             = 1000000000,        /* ns between looks at the CPUs allowed */
 	FOLLOW_UP          = 16,        /* processors to make when more CPUs are allowed,
