@@ -48,6 +48,10 @@
  * exceptions in flight are two words, most often zero. Floating point control words
  * matter only if a thread has some of its own.
  *
+ * A thread may have a TLS block of its own, which then has its errno and exceptions. Its
+ * frames keep the address of the block, so the thread sets the block when it goes on.
+ * Until then the code here runs on the block of the thread that ran before.
+ *
  * A switch looks at the two words to which s_caught points. Unless both are zero, the
  * switch goes the long way: switch_caught() keeps exceptions and control words in its
  * frame meanwhile. In most cases s_caught points to the exceptions. It points to
