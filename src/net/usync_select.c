@@ -109,11 +109,17 @@ static bool is_descriptor(const struct usync_case *k)
 	return k->cs_op >= USYNC_READABLE && k->cs_fd >= 0;
 }
 
-/* Returns the number of the case to try first, below n. It is taken at random from the
-   clock, or chosen by the simulation. */
+/*
+ * Returns the number of the case to try first, below n. It is taken at random from the
+ * clock, or chosen by the simulation. A loop may take the same time each round, so the
+ * time is multiplied, by 2^64 divided by the golden ratio: Knuth, "The Art of Computer
+ * Programming", volume 3, section 6.4.
+ */
 static inline size_t any(size_t n)
 {
-	return SIMULATED ? sim__choose("the first case", n) : (size_t)uevents_now() % n;
+	if (SIMULATED)
+		return sim__choose("the first case", n);
+	return (uint32_t)((uint64_t)uevents_now() * 0x9e3779b97f4a7c15 >> 32) % n;
 }
 
 /*
