@@ -38,7 +38,7 @@ extern "C" {
  * 0; -EINVAL: a stack below 8 KiB or above 1 GiB, an image above 64 KiB, more than
  * INT_MAX processors, or c_slice or c_stall below its least value;
  * -ENOMEM: no memory, address space or mappings; -EAGAIN: no more native threads;
- * -ENOTSUP: see usched_init(); -EMFILE, -ENFILE, -ENOSPC: with c_embed, no descriptors
+ * -ENOTSUP: see usched_init(), c_tls; -EMFILE, -ENFILE, -ENOSPC: c_embed, no descriptors
  * or epoll interests are left.
  * From any native thread. Does not switch.
  */

@@ -214,8 +214,9 @@ static void exchange(struct usched_hook *h, enum usched_event event, struct usta
 	struct blocks *b = (struct blocks *)h;
 	struct uposix_thread *p;
 
-	u = uposix__next_of(event, u, other);
-	if (!u)
+	if (event == USCHED_HANDS_OVER)
+		u = other;
+	else if (event != USCHED_RUNS)
 		return;
 	p = uposix__record_of(u);
 	if (p && p == b->b_owner)
@@ -232,7 +233,11 @@ static void exchange(struct usched_hook *h, enum usched_event event, struct usta
 
 static struct blocks *blocks_here(void)
 {
-	return (struct blocks *)uposix__hook_here(exchange);
+	struct usched_hook *h = usched__current->s_hook;
+
+	while (h && h->ho_event != exchange)
+		h = h->ho_next;
+	return (struct blocks *)h;
 }
 
 /* Returns true if the object lies in an exchanged variable. */

@@ -9,7 +9,6 @@
 #endif
 #undef _FORTIFY_SOURCE
 #include "uposix_io.h"
-#include "../src/base/sim.h"
 
 #include "../src/base/sim.h"
 

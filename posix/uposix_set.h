@@ -215,29 +215,6 @@ static inline struct uposix_thread *uposix__thread_now(void)
 struct uposix_thread *uposix__record_of(const struct ustack *u);
 
 /*
- * For hooks of switches. The first returns the thread that is about to run, or NULL if
- * the event is another. The second returns the hook that has this function, or NULL.
- */
-static inline struct ustack *uposix__next_of(enum usched_event event, struct ustack *u,
-					     struct ustack *other)
-{
-	if (event == USCHED_HANDS_OVER)
-		return other;
-	return event == USCHED_RUNS ? u : NULL;
-}
-
-static inline struct usched_hook *
-uposix__hook_here(void (*event)(struct usched_hook *h, enum usched_event event,
-				struct ustack *u, struct ustack *other))
-{
-	struct usched_hook *h = usched__current->s_hook;
-
-	while (h && h->ho_event != event)
-		h = h->ho_next;
-	return h;
-}
-
-/*
  * Returns the record of a pthread_t, or NULL if that is a native thread. The thread of
  * the record may be gone: see uposix__is_gone().
  */

@@ -205,8 +205,8 @@ static inline struct usched_stack **usched__left(struct usched *s)
  * A thread may have a TLS block of its own, in place of the native thread's. A block is
  * named by its thread pointer. usched__set_block() gives the running thread of `s' the
  * block, or with s_block the native thread's block back. While a thread with a block is
- * blocked, its frames keep the block. So a thread must not end with a block of its own,
- * and all threads that block must have one once a thread of `s' has. errno goes along.
+ * blocked, its frames keep the block. A new thread begins on the native thread's, and
+ * must end there. errno goes along.
  * From the dispatcher's native thread. Does not switch.
  */
 void usched__set_block(struct usched *s, char *block);

@@ -64,8 +64,8 @@ enum {
 	INTERNALS = 2,
 };
 
-/* Programs that are linked with an old libc may lack it. The other functions are found by
-   it, since static programs have no dynamic linker. */
+/* An old libc has dlsym() in a library that programs may lack. dlsym() finds the other
+   functions, since static programs have no dynamic linker. */
 extern __typeof__(dlsym) dlsym __attribute__((weak));
 
 /* Offsets in struct pthread, and others. Constant after uproc__probe_blocks(). */
@@ -93,7 +93,7 @@ static void (*call_destructors)(void);  /* of the variables in the caller's bloc
 
 /* TLS of an object that was seen. */
 static struct segment {
-	const void *sg_object;          /* its dlpi_phdr */
+	const void *sg_object;          /* dlpi_phdr of the object */
 	const char *sg_name;            /* of the object's file */
 	ptrdiff_t   sg_at;              /* from the thread pointer */
 	const char *sg_image;           /* NULL: not renewed for the next thread */
@@ -123,7 +123,7 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct own all_blocks = { .ow_next = &all_blocks, .ow_prev = &all_blocks }, *pool;
 static size_t pooled;
 
-/* The native block of the thread that forked last; NULL: it had no block of its own. */
+/* The native block of the thread that forked last; NULL: it had no own block. */
 static char *forking;
 static bool on_block;                   /* this process began as such a child */
 
@@ -295,8 +295,8 @@ static bool is_linker(const char *name)
 	return strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld64.so", 7) == 0;
 }
 
-/* Notes the variables of an object. If it was loaded late, gives them initial values in
-   all blocks, and no block is used again. */
+/* Notes the variables of an object. If the object was loaded late, gives the variables
+   initial values in all blocks, and no block is used again. */
 static void note_segment(const struct dl_phdr_info *info, const ElfW(Phdr) *h, bool late)
 {
 	size_t index[] = { info->dlpi_tls_modid, 0 };
@@ -549,7 +549,7 @@ static void on_internal(int sig, siginfo_t *info, void *context)
 	usched__use_block(self);
 }
 
-/* Puts on_internal() before libc's handlers. libc installs each at its first use. */
+/* Puts on_internal() before libc's handlers. libc installs each at the first use. */
 static void catch_internal(void)
 {
 	struct action now;
