@@ -94,8 +94,8 @@ ssize_t ufile_pwrite(int fd, const void *buffer, size_t size, off_t offset,
 		     int64_t deadline);
 int     ufile_sync(int fd, int64_t deadline);
 
-/* Private: uoffload() in the class of names, without drop and deadline. */
-int uoffload__name(void (*func)(void *argument), void *argument, size_t size);
+/* Private: uoffload() in the class of files or of names, without drop and deadline. */
+int uoffload__apart(bool disk, void (*func)(void *argument), void *argument, size_t size);
 
 /* Private: see usched__forked(). */
 void uoffload__forked(void);

@@ -3055,6 +3055,56 @@ static void *lock_briefly(void *how)
 	return NULL;
 }
 
+__attribute__((noreturn))
+static void *count_turns(void *turns)
+{
+	for (;; ++*(int *)turns) {
+		pthread_testcancel();
+		sched_yield();
+	}
+}
+
+/* Calls that wait for a disk let other threads run meanwhile. */
+static void *in_disk(void *unused)
+{
+	enum { ROOM = 4096 };
+	_Alignas(ROOM) char data[ROOM] = "data", back[ROOM];
+	char path[] = "disk-XXXXXX";
+	int turns = 0, fd = mkstemp(path), direct = open(path, O_RDWR | O_DIRECT);
+	pthread_t t = go(count_turns, &turns);
+
+#define TEST_WAITS(call, result) do {						\
+	int before = turns;							\
+	TEST_EQUAL(call, result);						\
+	TEST_TRUE(turns > before || !really_threads() || getenv("UPOSIX_SHARED"));	\
+} while (0)
+	sched_yield();
+	TEST_EQUAL(pwrite(fd, data, ROOM, 0), ROOM);
+	TEST_EQUAL(pread(fd, back, ROOM, 0), ROOM);
+	TEST_EQUAL(memcmp(back, data, ROOM), 0);
+	TEST_EQUAL(pread(fd, back, ROOM, 1), ROOM - 1);
+	TEST_EQUAL(memcmp(back, data + 1, ROOM - 1), 0);
+	TEST_EQUAL(pread(fd, back, ROOM, ROOM), 0);
+	TEST_EQUAL(pread(fd, back, ROOM, -1), -1);
+	TEST_WAITS(fsync(fd), 0);
+	TEST_WAITS(fdatasync(fd), 0);
+	TEST_WAITS(fsync(-1), -1);
+	TEST_EQUAL(errno, EBADF);
+	if (direct >= 0) {                      /* tmpfs may lack O_DIRECT */
+		data[0] = 'D';
+		TEST_WAITS(pwrite(direct, data, ROOM, 0), ROOM);
+		TEST_WAITS(pread(direct, back, ROOM, 0), ROOM);
+		TEST_EQUAL(memcmp(back, data, ROOM), 0);
+		close(direct);
+	}
+#undef TEST_WAITS
+	pthread_cancel(t);
+	join(t);
+	close(fd);
+	unlink(path);
+	return unused;
+}
+
 static void *in_locks(void *unused)
 {
 	int fd;
@@ -3652,6 +3702,7 @@ CASE(rights)
 CASE(datagrams)
 CASE(shuts)
 CASE(files)
+CASE(disk)
 CASE(locks)
 CASE(names)
 CASE(locked_streams)
@@ -3691,7 +3742,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(wide_streams),
 	cmocka_unit_test(locked_streams),
 	cmocka_unit_test(processes), cmocka_unit_test(sigwaits),
-	cmocka_unit_test(locks), cmocka_unit_test(names),
+	cmocka_unit_test(disk), cmocka_unit_test(locks), cmocka_unit_test(names),
 	cmocka_unit_test(look_ups), cmocka_unit_test(cancelled_command),
 	cmocka_unit_test(cancelled_waits), cmocka_unit_test(interrupted_waits),
 	cmocka_unit_test(cancelled_flock), cmocka_unit_test(crowds),

@@ -152,6 +152,8 @@ int uposix___open64_2(const char *path, int flags);
 int uposix___openat_2(int dir, const char *path, int flags);
 int uposix___openat64_2(int dir, const char *path, int flags);
 ssize_t uposix___read_chk(int fd, void *buffer, size_t size, size_t room);
+ssize_t uposix___pread_chk(int fd, void *buffer, size_t size, off_t at, size_t room);
+ssize_t uposix___pread64_chk(int fd, void *buffer, size_t size, off64_t at, size_t room);
 ssize_t uposix___recv_chk(int fd, void *buffer, size_t size, size_t room, int flags);
 ssize_t uposix___recvfrom_chk(int fd, void *buffer, size_t size, size_t room, int flags,
 			      __SOCKADDR_ARG from, socklen_t *from_size);

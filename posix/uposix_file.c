@@ -2,7 +2,8 @@
 /*
  * uposix_file.c: calls of libc that native threads make for threads, and calls that may
  * wait for a file: open() of a FIFO waits for the other end, and a file lock waits for
- * its holder. A call that opens a file clears the old entry of the descriptor.
+ * its holder. A call that opens a file clears the old entry of the descriptor. Native
+ * threads of the pool wait for the disk.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -14,9 +15,11 @@
 
 #include <dirent.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 void uposix__run(void *job)
@@ -37,7 +40,7 @@ int uposix__offload(struct uposix_job *job, size_t size)
 
 	job->j_result = -1;
 	if (before >= 0) {
-		rc = uoffload__name(uposix__run, job, size);
+		rc = uoffload__apart(job->j_disk, uposix__run, job, size);
 		ustack_shield(before);
 	}
 	errno = rc ? -rc : job->j_errno;
@@ -319,3 +322,120 @@ int uposix_lockf(int fd, int command, off_t size)
 }
 
 int uposix_lockf64(int fd, int command, off64_t size) UPOSIX_ALIAS(lockf);
+
+/*
+ * Calls that wait for a disk. The pool makes them if the thread has its own stack, which
+ * nobody moves meanwhile: the buffer may be there. Other reads and writes use the page
+ * cache; a read whose data is not there would wait, too.
+ */
+#ifndef USCHED_SIM
+
+struct disk_call {
+	struct uposix_job d_job;
+	int               d_fd;
+	size_t            d_size;
+	off_t             d_at;
+	void             *d_buffer;
+};
+
+static long sync_apart(void *job)
+{
+	return fsync(((const struct disk_call *)job)->d_fd);
+}
+
+static long datasync_apart(void *job)
+{
+	return fdatasync(((const struct disk_call *)job)->d_fd);
+}
+
+static long read_apart(void *job)
+{
+	const struct disk_call *d = job;
+
+	return pread(d->d_fd, d->d_buffer, d->d_size, d->d_at);
+}
+
+static long write_apart(void *job)
+{
+	const struct disk_call *d = job;
+
+	return pwrite(d->d_fd, d->d_buffer, d->d_size, d->d_at);
+}
+
+static ssize_t on_disk(struct disk_call *d)
+{
+	int rc;
+
+	d->d_job.j_disk = true;
+	rc = uposix__offload(&d->d_job, sizeof *d);
+	return rc == -ENOMEM || rc == -EAGAIN ? d->d_job.j_call(d) : d->d_job.j_result;
+}
+
+static bool may_offload(void)
+{
+	uposix__pace();
+	return uposix__in_thread() && !uposix__conf.c_shared;
+}
+
+static bool has_flag(int fd, int flag)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && flags & flag;
+}
+
+int uposix_fsync(int fd)
+{
+	struct disk_call d = { .d_job.j_call = sync_apart, .d_fd = fd };
+
+	return may_offload() ? (int)on_disk(&d) : fsync(fd);
+}
+
+int uposix_fdatasync(int fd)
+{
+	struct disk_call d = { .d_job.j_call = datasync_apart, .d_fd = fd };
+
+	return may_offload() ? (int)on_disk(&d) : fdatasync(fd);
+}
+
+ssize_t uposix_pread(int fd, void *to, size_t size, off_t at)
+{
+	struct disk_call d = { { .j_call = read_apart }, fd, size, at, to };
+	struct iovec iov = { to, size };
+	ssize_t n;
+
+	if (!may_offload() || at < 0)
+		return pread(fd, to, size, at);
+	if (!has_flag(fd, O_DIRECT)) {
+		n = preadv2(fd, &iov, 1, at, RWF_NOWAIT);
+		if (n == 0 || n == (ssize_t)size)
+			return n;
+		if (n < 0 && errno != EAGAIN)   /* some file systems lack RWF_NOWAIT */
+			return pread(fd, to, size, at);
+	}
+	return on_disk(&d);
+}
+
+ssize_t uposix_pread64(int fd, void *to, size_t size, off64_t at) UPOSIX_ALIAS(pread);
+
+ssize_t uposix___pread_chk(int fd, void *to, size_t size, off_t at, size_t room)
+{
+	return room < size ? (abort(), -1) : uposix_pread(fd, to, size, at);
+}
+
+ssize_t uposix___pread64_chk(int fd, void *to, size_t size, off64_t at, size_t room)
+	UPOSIX_ALIAS(__pread_chk);
+
+ssize_t uposix_pwrite(int fd, const void *from, size_t size, off_t at)
+{
+	struct disk_call d = { { .j_call = write_apart }, fd, size, at,
+			       (void *)(uintptr_t)from };
+
+	return may_offload() && has_flag(fd, O_DIRECT | O_DSYNC)
+		? on_disk(&d) : pwrite(fd, from, size, at);
+}
+
+ssize_t uposix_pwrite64(int fd, const void *from, size_t size, off64_t at)
+	UPOSIX_ALIAS(pwrite);
+
+#endif

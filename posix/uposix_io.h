@@ -242,15 +242,16 @@ struct uposix_job {
 	long (*j_call)(void *job);
 	long   j_result;
 	int    j_errno;
+	bool   j_disk;                  /* the call waits for a disk, not for a name */
 };
 
 /* Makes the call of a uposix_job, and stores the result and errno. */
 void uposix__run(void *job) HIDDEN;
 
 /*
- * Makes a native thread of the pool for names call j_call with a copy of the `size' bytes
- * at `job'. Sets errno as the call does. This is no cancellation point, since a result
- * must not be lost. Returns 0 or a negative errno value. After an error j_result is -1.
+ * Makes a native thread of the pool call j_call with a copy of the `size' bytes at `job'.
+ * Sets errno as the call does. This is no cancellation point, since a result must not be
+ * lost. Returns 0 or a negative errno value. After an error j_result is -1.
  */
 int uposix__offload(struct uposix_job *job, size_t size) HIDDEN;
 

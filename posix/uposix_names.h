@@ -414,6 +414,17 @@ NAME(__fwprintf_chk)
 NAME(__vwprintf_chk)
 NAME(__wprintf_chk)
 
+#ifndef USCHED_SIM
+NAME(pread)
+NAME(pread64)
+NAME(__pread_chk)
+NAME(__pread64_chk)
+NAME(pwrite)
+NAME(pwrite64)
+NAME(fsync)
+NAME(fdatasync)
+#endif
+
 /* Functions that look at files and values. In glibc before 2.33 stat() is __xstat(). */
 #ifndef USCHED_SIM
 SEES(stat) SEES(stat64) SEES(lstat) SEES(lstat64) SEES(fstat) SEES(fstat64)
@@ -424,8 +435,7 @@ LOOKS(__fxstat64) LOOKS(__fxstatat) LOOKS(__fxstatat64)
 LOOKS(access) LOOKS(faccessat) LOOKS(euidaccess) LOOKS(eaccess) LOOKS(readlink)
 LOOKS(fopen) LOOKS(fopen64) LOOKS(opendir) LOOKS(mkdir) LOOKS(rmdir) LOOKS(link)
 LOOKS(symlink) LOOKS(unlink) LOOKS(remove) LOOKS(rename)
-LOOKS(pread) LOOKS(pread64) LOOKS(__pread_chk) LOOKS(__pread64_chk) LOOKS(pwrite)
-LOOKS(pwrite64) LOOKS(lseek) LOOKS(lseek64)
+LOOKS(lseek) LOOKS(lseek64)
 LOOKS(getsockopt) LOOKS(getsockname) LOOKS(getpeername) LOOKS(kill)
 #endif
 

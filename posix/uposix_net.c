@@ -524,7 +524,7 @@ static int offload_query(struct query *q, const char *name, unsigned char *answe
 {
 	int n;
 
-	q->q_job = (struct uposix_job){ ask, -1, 0 };
+	q->q_job = (struct uposix_job){ .j_call = ask, .j_result = -1 };
 	q->q_error = NETDB_INTERNAL;
 	q->q_name = strdup(name);
 	if (q->q_name)

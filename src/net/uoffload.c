@@ -268,9 +268,12 @@ int uoffload(void (*func)(void *argument), void (*drop)(void *argument), void *a
 	return offload_as(OFFLOAD_CALLS, func, drop, argument, size, deadline);
 }
 
-int uoffload__name(void (*func)(void *argument), void *argument, size_t size)
+int uoffload__apart(bool disk, void (*func)(void *argument), void *argument,
+		    size_t size)
 {
-	return offload_as(OFFLOAD_NAMES, func, NULL, argument, size, USCHED_NEVER);
+	enum job_kind kind = disk ? OFFLOAD_FILES : OFFLOAD_NAMES;
+
+	return offload_as(kind, func, NULL, argument, size, USCHED_NEVER);
 }
 
 /* Wakes idle native threads, which then check if they must end. Called under o_lock. */

@@ -91,7 +91,7 @@ for symbol in $exported; do
 	*__forked | uevents__hold | uevents__*own | upreempt__hold | upreempt__report) ;;
 	unet__adopt_fd | unet__connect | unet__hold | unet__let_go | unet__is_shut) ;;
 	unet__renewed | unet__doubt) ;;
-	usync__key_of | usync__mutex_try | uoffload__name | uwait__uncancel) ;;
+	usync__key_of | usync__mutex_try | uoffload__apart | uwait__uncancel) ;;
 	uproc__*_block | uproc__*_blocks | uproc__blocks_forked | uproc__destroy_variables) ;;
 	uproc__look_at_loads | uproc__on_native | uproc__end_forked) ;;
 	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
