@@ -29,7 +29,8 @@ enum {
 	STACKS     = 16384,             /* usual c_stacks; each stack needs two of the
 					   65,530 mappings of a process */
 	STACK_SIZE = 1 << 19,           /* usual c_stack_size, in bytes */
-	SLICE_MAX  = 1000,              /* the greatest c_slice, in ms */
+	SLICE      = 5,                 /* usual c_slice, in ms */
+	SLICE_MAX  = 1000,              /* the greatest c_slice */
 	LINE       = 512,
 };
 
@@ -142,7 +143,7 @@ void uposix__settings(void)
 	c->c_processors = (unsigned)number("UPOSIX_PROCESSORS", 0, 1 << 16);
 	c->c_stack_size = number("UPOSIX_STACK_SIZE", STACK_SIZE, USCHED_STACK_MAX);
 	c->c_native = number("UPOSIX_NATIVE", 0, 1);
-	c->c_slice = (unsigned)number("UPOSIX_SLICE", 0, SLICE_MAX);
+	c->c_slice = (unsigned)number("UPOSIX_SLICE", SIMULATED ? 0 : SLICE, SLICE_MAX);
 	c->c_stay = number("UPOSIX_STAY", 0, 1);
 	c->c_stats = outside_setting("UPOSIX_STATS");
 	c->c_record = outside_setting("USCHED_RECORD") != NULL;

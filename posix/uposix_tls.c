@@ -22,6 +22,7 @@
 
 #include "../arch/arch.h"
 #include "../src/base/lock.h"
+#include "../src/core/outside.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -317,7 +318,8 @@ static bool may_stop(uintptr_t at)
 		&& !holds(loads, here) && !holds(loads + 1, here);
 }
 
-/* Lets threads be interrupted, if they have blocks. */
+/* Lets threads be interrupted, if they have blocks. Complains only if slices were asked
+   for. */
 static void begin_slices(void)
 {
 	void *global = dlsym(RTLD_DEFAULT, "_rtld_global");
@@ -327,7 +329,8 @@ static void begin_slices(void)
 		SET(usched__observer.ob_may_stop, may_stop);
 		return;
 	}
-	uposix__tell("UPOSIX_SLICE: threads cannot be interrupted");
+	if (outside_setting("UPOSIX_SLICE"))
+		uposix__tell("UPOSIX_SLICE: threads cannot be interrupted");
 	uposix__conf.c_slice = 0;
 }
 

@@ -93,10 +93,10 @@ MaxSpareThreads 400
             " --auth-root-authentication-method=normal --skip-test-db && mkdir {dir}/data/test",
             client=" && ".join(sysbench(*each) for each in (
                 ("read_only", "prepare", 8), ("read_only", "run", 8), ("read_write", "run", 8),
-                ("read_write", "run", 64))),
+                ("read_write", "run", 64), ("read_write", "run", 512))),
             says="transactions:", idle=10000, measures={
                 f"{kind}, {threads}": functools.partial(transactions, kind, threads)
-                for threads in (8, 64) for kind in ("read_only", "read_write")},
+                for threads in (8, 64, 512) for kind in ("read_only", "read_write")},
             talk=Talk(b"\x09\0\0\0\x03SELECT 1", rb"(?s)\x01\x00\x00\x01\x01.*\xfe\x00\x00\x02\x00",
                       hello=((b"", rb"(?s).*mysql_native_password\0"),
                              (b"\x26\0\0\x01\5\xa2\0\0\0\0\0\1\x21" + bytes(23) + b"root\0\0",
