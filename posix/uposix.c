@@ -71,6 +71,7 @@ static int make_scheduler(void)
 		.c_stay       = c->c_stay || !uposix__blocks,   /* addresses of native
 					   thread-local variables may be kept */
 		.c_control    = 1,
+		.c_tls        = uposix__blocks,
 		.c_processors = c->c_processors, .c_stack_size = c->c_stack_size,
 		.c_stacks = c->c_shared, .c_alone = c->c_stacks,
 		.c_slice  = c->c_slice * INT64_C(1000000),
@@ -324,8 +325,6 @@ static void give_up(struct uposix_thread *p)
 	uposix__counts.c_started--;
 	uposix__counts.c_refused++;
 	uwait_unlock(&uposix__lock);
-	if (p->p_block)
-		uproc__drop_block(p->p_block);
 	uposix__free_record(p);
 }
 

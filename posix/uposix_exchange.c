@@ -24,6 +24,7 @@
  */
 #include "uposix_set.h"
 
+#include "../arch/arch.h"
 #include "../src/base/sim.h"
 
 #include <dlfcn.h>
@@ -162,10 +163,8 @@ void uposix__keep_chosen(void)
 
 int uposix__make_values(struct uposix_thread *p)
 {
-	if (uposix__blocks) {
-		p->p_block = uproc__new_block(NULL);
-		return p->p_block ? 0 : -ENOMEM;
-	}
+	if (uposix__blocks)
+		return 0;
 	p->p_tls = bytes ? malloc(bytes) : NULL;
 	return bytes && !p->p_tls ? -ENOMEM : 0;
 }
@@ -370,7 +369,7 @@ void uposix__own(struct uposix_thread *me)
 	struct blocks *b;
 
 	if (uposix__blocks) {
-		uproc__enter_block(me->p_block);
+		me->p_block = usched__block();
 		return;
 	}
 	b = blocks_here();

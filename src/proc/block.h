@@ -29,25 +29,31 @@ void uproc__use_blocks(void);
 void uproc__look_at_loads(void);
 
 /*
- * The first returns a block for a new thread of `r' (NULL: not known), or NULL. The
- * second frees the block of a thread that never began. After uproc__use_blocks().
+ * The first returns a block for a new thread of `r', or NULL. If `at' is not NULL, the
+ * block is in the uproc__block_room() bytes behind *at, which reach to the end of a page.
+ * Then *at is NULL, or the block that the last thread has left there. The second takes
+ * back the block of a thread that never began. The third frees the block that a vacant
+ * stack has. After uproc__use_blocks().
  */
-char *uproc__new_block(const struct uprocs *r);
-void uproc__drop_block(char *block);
+__attribute__((visibility("hidden")))
+char *uproc__new_block(const struct uprocs *r, char **at);
+__attribute__((visibility("hidden"))) void uproc__drop_block(char *block);
+__attribute__((visibility("hidden"))) void uproc__free_block(char *block);
+__attribute__((visibility("hidden"))) size_t uproc__block_room(void);
 
 /* Frees all blocks of threads of `r', which never run again. */
 __attribute__((visibility("hidden"))) void uproc__drop_blocks(const struct uprocs *r);
 
 /*
- * The first makes the calling thread run on the block. The second calls the destructors
- * of the variables in the thread's block. The third does that, makes the thread run on
- * the native thread's block, and takes the other back. The latter two may switch.
+ * The first calls the destructors of the variables in the thread's block. The second does
+ * that, makes the thread run on the native thread's block, and takes the other back. Both
+ * may switch.
  */
-void uproc__enter_block(char *block);
 void uproc__destroy_variables(void);
 void uproc__leave_block(void);
 
-/* Makes the start of a thread on a block: returns the argument for usched__wrapped(). */
+/* Makes the start of a thread, which will run on the block: returns the argument for
+   usched__wrapped(). */
 __attribute__((visibility("hidden")))
 void *uproc__begin_on(char *block, const struct ustack_how *how, void (*func)(void *),
 		      void *arg, const void *where);

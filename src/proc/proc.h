@@ -102,6 +102,9 @@ int uproc__find_stack(const struct usched *s, const void *address);
  */
 int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack);
 
+/* Returns where an own stack of a scheduler with c_tls refers to its block. */
+char **uproc__place_of_block(const struct usched_stack *stack);
+
 /* Gives back an own stack whose thread was not started. */
 void uproc__put_alone(struct uproc *p, struct usched_stack *stack);
 

@@ -21,6 +21,9 @@
  *
  * Handlers of libc's internal signals expect the native thread's block, s_block.
  *
+ * A block lies at the top of the thread's own stack, so that both share pages; without an
+ * own stack, in memory of malloc().
+ *
  * The blocks of ended threads keep libc's state, such as a cache of malloc(), for later
  * threads. All other variables get their initial values again. To give a block back, a
  * native thread takes libc's state over and ends, so libc frees the state.
@@ -109,7 +112,9 @@ struct own {
 	struct own          *ow_next;   /* neighbours in the list of all */
 	struct own          *ow_prev;
 	struct own          *ow_pooled; /* next in the pool */
-	const struct uprocs *ow_procs;  /* scheduler of the thread; NULL: not known */
+	const struct uprocs *ow_procs;  /* scheduler of the thread; NULL: no thread */
+	char               **ow_at;     /* of a block on a stack: what refers to it; NULL:
+					   the block is from malloc() */
 	struct usched__wrap  ow_wrap;
 	void               (*ow_serve)(int fd, void *arg);      /* or NULL: ow_func */
 	int                  ow_fd;
@@ -377,19 +382,28 @@ void uproc__use_blocks(void)
 
 /* ---- Blocks ---- */
 
+size_t uproc__block_room(void)
+{
+	return align(before() + behind()) + facts.f_align - LINE;
+}
+
 /* Makes a block. Static TLS that is not used yet is zeros: objects that are loaded later
    may get it. */
-static struct own *make_block(void)
+static struct own *make_block(char **at)
 {
 	size_t size = before() + behind();
-	void *memory = NULL;
+	void *memory = at ? (void *)align((uintptr_t)(at + 1)) : NULL;
+	struct own *o;
 
-	if (posix_memalign(&memory, facts.f_align, size))
+	if (!at && posix_memalign(&memory, facts.f_align, size))
 		return NULL;
-	memset(memory, 0, size);
-	if (allocate(block_of((struct own *)memory)))
-		return (struct own *)memory;
-	free(memory);
+	o = (struct own *)memset(memory, 0, size);
+	if (allocate(block_of(o))) {
+		o->ow_at = at;
+		return o;
+	}
+	if (!at)
+		free(memory);
 	return NULL;
 }
 
@@ -444,23 +458,27 @@ static void free_block(char *block, bool ended)
 	if (ended && pthread_create(&t, NULL, take_over, block) == 0)
 		pthread_join(t, NULL);
 	deallocate(block, false);
-	free(own_of(block));
+	if (own_of(block)->ow_at)
+		*own_of(block)->ow_at = NULL;
+	else
+		free(own_of(block));
 }
 
-/* Puts the block into the pool if `ended', and if there is room. Otherwise frees it. */
-static void put_block(char *block, bool ended)
+/* If `keep', leaves the block on its stack, or puts the block into the pool if there is
+   room. Otherwise frees it. */
+static void put_block(char *block, bool ended, bool keep)
 {
 	struct own *o = own_of(block);
 	bool kept;
 
 	lock(&pool_lock);
-	kept = ended && pooled < POOLED && !GET(once);
+	kept = keep && (o->ow_at || pooled < POOLED) && !GET(once);
 	o->ow_procs = NULL;
-	if (kept) {
+	if (kept && !o->ow_at) {
 		o->ow_pooled = pool;
 		pool = o;
 		pooled++;
-	} else {
+	} else if (!kept) {
 		o->ow_prev->ow_next = o->ow_next;
 		o->ow_next->ow_prev = o->ow_prev;
 	}
@@ -485,35 +503,44 @@ static struct own *take_locked(struct own *made)
 	return o;
 }
 
-char *uproc__new_block(const struct uprocs *r)
+char *uproc__new_block(const struct uprocs *r, char **at)
 {
-	struct own *o, *made = NULL;
-	unsigned long long then;
+	struct own *o = at && *at ? own_of(*at) : NULL, *made = NULL;
+	unsigned long long then = 0;
 
 	for (;;) {
 		lock(&pool_lock);
-		o = !made || then == loads_seen ? take_locked(made) : NULL;
+		if (!o && (made ? then == loads_seen : !at))
+			o = take_locked(made);
 		then = loads_seen;
 		if (o)
 			o->ow_procs = r;
 		unlock(&pool_lock);
 		if (o)
-			return block_of(o);
+			break;
 		if (made)               /* an object was loaded meanwhile */
 			free_block(block_of(made), false);
-		made = make_block();
+		made = make_block(at);
 		if (!made)
 			return NULL;
 	}
+	if (at)
+		*at = block_of(o);
+	return block_of(o);
+}
+
+void uproc__drop_block(char *block)
+{
+	put_block(block, true, true);
+}
+
+void uproc__free_block(char *block)
+{
+	put_block(block, true, false);
 }
 
 /* Variables of a thread that has not ended may have destructors, which libc would call
-   for the next thread. */
-void uproc__drop_block(char *block)
-{
-	put_block(block, false);
-}
-
+   for the next thread. So these blocks are freed. */
 void uproc__drop_blocks(const struct uprocs *r)
 {
 	struct own *o;
@@ -525,7 +552,7 @@ void uproc__drop_blocks(const struct uprocs *r)
 			o = o->ow_next;
 		unlock(&pool_lock);
 		if (o != &all_blocks)
-			uproc__drop_block(block_of(o));
+			put_block(block_of(o), false, false);
 	} while (o != &all_blocks);
 }
 
@@ -579,7 +606,8 @@ static void leave_own(void)
 	uproc__leave_block();
 }
 
-void uproc__enter_block(char *block)
+/* Makes the calling thread run on the block. */
+static void enter_block(char *block)
 {
 	struct usched *s = usched__current;
 	char *native = s->s_block;
@@ -613,14 +641,14 @@ void uproc__leave_block(void)
 	for (size_t i = 0; i < segments_used; i++)
 		if (segments[i].sg_image)
 			give_values(block, &segments[i]);
-	put_block(block, true);
+	put_block(block, true, true);
 }
 
 static void begin_on_block(struct usched__wrap *w)
 {
 	struct own *o = (struct own *)(void *)((char *)w - offsetof(struct own, ow_wrap));
 
-	uproc__enter_block(block_of(o));
+	enter_block(block_of(o));
 	if (o->ow_serve)
 		o->ow_serve(o->ow_fd, o->ow_arg);
 	else
@@ -718,14 +746,20 @@ void uproc__end_forked(void)
 
 void uproc__use_blocks(void)                            { }
 void uproc__look_at_loads(void)                         { }
-char *uproc__new_block(const struct uprocs *r)          { (void)r; return NULL; }
+size_t uproc__block_room(void)                          { return 0; }
 void uproc__drop_block(char *block)                     { (void)block; }
+void uproc__free_block(char *block)                     { (void)block; }
 void uproc__drop_blocks(const struct uprocs *r)         { (void)r; }
-void uproc__enter_block(char *block)                    { (void)block; }
 void uproc__leave_block(void)                           { }
 void uproc__destroy_variables(void)                     { }
 void uproc__hold_blocks(int on)                         { (void)on; }
 void uproc__blocks_forked(void)                         { }
+
+char *uproc__new_block(const struct uprocs *r, char **at)
+{
+	(void)r, (void)at;
+	return NULL;
+}
 
 void *uproc__begin_on(char *block, const struct ustack_how *how, void (*func)(void *),
 		      void *arg, const void *where)

@@ -19,9 +19,9 @@
  * are unmapped, in steps.
  */
 #include <limits.h>
-#include <stdlib.h>
 
 #include "../core/direction.h"
+#include "block.h"
 #include "proc.h"
 #include "../watch/watch.h"
 
@@ -117,11 +117,16 @@ int uproc__find_stack(const struct usched *s, const void *address)
 
 /* ---- Own stacks ---- */
 
-/* Describes an own stack, and is allocated on the heap. */
+/*
+ * Describes an own stack, and lies in the stack's memory:
+ *
+ *	| frames grow down ...  bottom | usched_stack | colour | uproc_alone | block |
+ */
 struct uproc_alone {
 	struct usched_stack *al_stack;
 	struct uimage_stacks al_map;
 	struct uproc_alone  *al_vacant;  /* the next vacant stack */
+	char                *al_block;   /* the block, or NULL; the last member */
 };
 
 /* Adds n to as_vacants, under as_lock; has_spares() reads as_vacants without the lock. */
@@ -186,6 +191,7 @@ static struct uproc_alone *take_vacant(struct uproc_alones *o, size_t size)
 static void drop_vacant(struct uproc_alones *o, unsigned n)
 {
 	struct uproc_alone *a;
+	struct uimage_stacks map;
 
 	do {
 		lock(&o->as_lock);
@@ -200,26 +206,30 @@ static void drop_vacant(struct uproc_alones *o, unsigned n)
 		unlock(&o->as_lock);
 		if (!a)
 			break;
+		if (a->al_block)
+			uproc__free_block(a->al_block);
 		watch_stack_end(a->al_stack);
-		uimage_stacks_unmap(&a->al_map);
-		free(a);
+		map = a->al_map;
+		uimage_stacks_unmap(&map);
 	} while (--n > 0);
 }
 
-static struct uproc_alone *map_alone(struct uproc *p, size_t size)
+/* The last `room' of the `size' bytes are for a block. */
+static struct uproc_alone *map_alone(struct uproc *p, size_t size, size_t room)
 {
 	struct uproc_alones *o = &p->p_procs->r_alones;
-	struct uproc_alone *a = (struct uproc_alone *)malloc(sizeof *a);
+	struct uimage_stacks map;
+	struct uproc_alone *a;
+	char *base;
 
-	if (!a)
+	if (uimage_stacks_map(&map, 1, size))
 		return NULL;
-	if (uimage_stacks_map(&a->al_map, 1, size)) {
-		free(a);
-		return NULL;
-	}
+	base = (char *)uimage_stacks_base(&map, 0);
+	a = (struct uproc_alone *)(void *)(base + map.is_size - room) - 1;
+	a->al_map = map;
 	lock(&o->as_lock);
-	a->al_stack = usched__make_stack(&p->p_sched, uimage_stacks_base(&a->al_map, 0),
-					a->al_map.is_size, &o->as_colour);
+	a->al_stack = usched__make_stack(&p->p_sched, base, (size_t)((char *)a - base),
+					 &o->as_colour);
 	a->al_stack->k_owner = a;
 	o->as_count++;
 	unlock(&o->as_lock);
@@ -231,10 +241,10 @@ int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack)
 	const struct uprocs_conf *conf = &p->p_procs->r_conf;
 	struct uproc_alones *o = &p->p_procs->r_alones;
 	struct uproc_alone *a = NULL;
+	size_t room = conf->c_tls ? uproc__block_room() : 0;
 	bool full, many;
 
-	if (size == USTACK_OWN)
-		size = conf->c_stack_size;
+	size = (size == USTACK_OWN ? conf->c_stack_size : size) + room;
 	lock(&o->as_lock);
 	full = o->as_threads >= conf->c_alone;
 	many = o->as_count >= conf->c_alone + (uint64_t)2 * conf->c_processors;
@@ -248,7 +258,7 @@ int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack)
 	if (!a && many)
 		drop_vacant(o, 1);
 	if (!a)
-		a = map_alone(p, size);
+		a = map_alone(p, size, room);
 	if (a) {
 		*stack = a->al_stack;
 		return 0;
@@ -257,6 +267,11 @@ int uproc__take_alone(struct uproc *p, size_t size, struct usched_stack **stack)
 	o->as_threads--;
 	unlock(&o->as_lock);
 	return -ENOMEM;
+}
+
+char **uproc__place_of_block(const struct usched_stack *stack)
+{
+	return &((struct uproc_alone *)stack->k_owner)->al_block;
 }
 
 void uproc__put_alone(struct uproc *p, struct usched_stack *stack)

@@ -255,14 +255,15 @@ int uproc_start(struct uproc_place place, const struct ustack_how *how,
 	if (rc)
 		return rc;
 	if (p->p_procs->r_conf.c_tls)
-		block = uproc__new_block(p->p_procs);
+		block = uproc__new_block(p->p_procs,
+					 stack ? uproc__place_of_block(stack) : NULL);
 	if (block || !p->p_procs->r_conf.c_tls)
 		t = new_thread(p, how->h_name);
 	if (!t) {
-		if (stack)
-			uproc__put_alone(p, stack);
 		if (block)
 			uproc__drop_block(block);
+		if (stack)
+			uproc__put_alone(p, stack);
 		return -ENOMEM;
 	}
 	if (block) {

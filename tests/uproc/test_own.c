@@ -27,6 +27,7 @@ static __thread struct large large = { .la_text = "first" };
 static struct uprocs *rr;
 static int destroyed, wrong;            /* atomic */
 static bool stop;                       /* atomic */
+static bool alone;                      /* some threads have own stacks */
 
 /* Functions of libc: the first registers a destructor of a thread-local variable. */
 extern int __cxa_thread_atexit_impl(void (*func)(void *), void *object, void *dso)
@@ -72,6 +73,8 @@ static void run(void *arg)
 
 	check(own == FIRST && large.la_value == 0 && strcmp(large.la_text, "first") == 0);
 	check((uintptr_t)&large % 64 == 0);
+	if (n % 5 == 0 && alone)                /* the block is on the thread's stack */
+		check((uintptr_t)&own - (uintptr_t)&n < 5 * sizeof large);
 	if (__cxa_thread_atexit_impl)
 		__cxa_thread_atexit_impl(destroy, &own, &__dso_handle);
 	own = large.la_value = n;
@@ -104,10 +107,10 @@ static void run_serve(int fd, void *arg)
 static void run_all(struct uprocs_conf conf)
 {
 	begin(conf);
+	alone = test_has_stacks() && conf.c_stacks != USCHED_NATIVE;
 	for (intptr_t n = 0; n < THREADS; n++) {
 		struct ustack_how how = {
-			.h_stack = n % 5 == 0 && test_has_stacks()
-				&& conf.c_stacks != USCHED_NATIVE ? USTACK_OWN : 0,
+			.h_stack = n % 5 == 0 && alone ? USTACK_OWN : 0,
 			.h_serve = n % 7 == 0 ? run_serve : NULL, .h_fd = 5,
 		};
 
