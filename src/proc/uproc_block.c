@@ -222,9 +222,10 @@ static bool is_static(const char *data)
 /* Returns whether what was found is so in the calling native thread. */
 static bool is_right(char *block, char *robust)
 {
-	char *self = pthread_of(block);
+	char *self = pthread_of(block), *modules = words(block)[!ARCH_TLS_ABOVE];
 
 	return is_static((char *)&usched__current)
+	    && is_static(words(modules)[2])             /* of the first module */
 	    && (ARCH_TLS_ABOVE || (*words(self) == self && *words(self + 16) == self))
 	    && *(pid_t *)(void *)(self + facts.f_tid) == (pid_t)syscall(SYS_gettid)
 	    && (!robust || (facts.f_robust + 24 <= facts.f_pthread
@@ -387,6 +388,24 @@ size_t uproc__block_room(void)
 	return align(before() + behind()) + facts.f_align - LINE;
 }
 
+/* The dynamic linker's table of modules, which is the block's own, has room for 14 more.
+   Reduces the table to the last module. The linker lets the table grow. */
+static void trim_modules(char *block)
+{
+	size_t **table = (size_t **)(void *)&words(block)[!ARCH_TLS_ABOVE];
+	size_t *old = *table - 2, n = *old, *smaller;   /* two words for each module */
+
+	while (n > 0 && !(*table)[2 * n])
+		n--;
+	smaller = (size_t *)malloc((n + 2) * 2 * sizeof *smaller);
+	if (!smaller)
+		return;
+	memcpy(smaller, old, (n + 2) * 2 * sizeof *smaller);
+	*smaller = n;
+	*table = smaller + 2;
+	free(old);
+}
+
 /* Makes a block. Static TLS that is not used yet is zeros: objects that are loaded later
    may get it. */
 static struct own *make_block(char **at)
@@ -399,6 +418,7 @@ static struct own *make_block(char **at)
 		return NULL;
 	o = (struct own *)memset(memory, 0, size);
 	if (allocate(block_of(o))) {
+		trim_modules(block_of(o));
 		o->ow_at = at;
 		return o;
 	}
