@@ -24,7 +24,6 @@
  */
 #include "uposix_set.h"
 
-#include "../arch/arch.h"
 #include "../src/base/sim.h"
 
 #include <dlfcn.h>
@@ -368,10 +367,8 @@ void uposix__own(struct uposix_thread *me)
 {
 	struct blocks *b;
 
-	if (uposix__blocks) {
-		me->p_block = usched__block();
+	if (uposix__blocks)
 		return;
-	}
 	b = blocks_here();
 	if (!b)         /* so that <ctype.h> uses the locale of setlocale() */
 		uselocale(LC_GLOBAL_LOCALE);
@@ -423,9 +420,8 @@ void uposix__disown(void)
 
 	if (!me)
 		return;
-	if (me->p_block) {
+	if (uposix__blocks) {
 		uproc__leave_block();
-		me->p_block = NULL;
 		return;
 	}
 	b = blocks_here();

@@ -24,19 +24,26 @@ struct uposix_forked uposix__forked;
 
 static struct uposix_thread *vacant;    /* list of free records; under uposix__lock */
 static const struct usync_key self_key;
+static __thread struct uposix_thread *self_record USCHED_TLS_MODEL;    /* in place of
+						   self_key, if threads have blocks */
 
 struct uposix_thread *uposix__me(void)
 {
 	if (__builtin_expect(ustack_self() != NULL, 1))
-		return usync_key_get(&self_key);
+		return uposix__blocks ? self_record : usync_key_get(&self_key);
 	if (__builtin_expect(uposix__forked.f_me != NULL, 0)
 	    && pthread_equal(pthread_self(), uposix__forked.f_native))
 		return uposix__forked.f_me;
 	return NULL;
 }
 
+/* The record of a thread with a block has ended with the block. */
 int uposix__set_me(struct uposix_thread *me)
 {
+	if (uposix__blocks && me)
+		self_record = me;
+	if (uposix__blocks)
+		return 0;
 	return usync_key_set(&self_key, me);
 }
 

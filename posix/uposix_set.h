@@ -181,7 +181,6 @@ struct uposix_thread {
 	struct uposix_destructor *p_destructors;        /* a list, the latest first */
 	char                *p_tls;     /* values of the exchanged variables while
 					   another thread runs; NULL: none */
-	char                *p_block;   /* the thread's TLS block, or NULL */
 
 	struct uwait_lock    p_lock;
 	char                 p_name[16];
@@ -210,7 +209,7 @@ static inline struct uposix_thread *uposix__thread_now(void)
 
 /*
  * Returns the record of `u', or NULL if `u' has not begun or is ending. The caller is the
- * native thread that runs `u'.
+ * native thread that runs `u'. Not if threads have blocks.
  */
 struct uposix_thread *uposix__record_of(const struct ustack *u);
 

@@ -312,9 +312,8 @@ static bool may_stop(uintptr_t at)
 
 	if (!uposix__may_stop_at(at))
 		return false;
-	me = uposix__record_of(usched__current->s_current);     /* uposix__me() may
-								   allocate */
-	return me && me->p_block == usched__block() && !me->p_exiting
+	me = uposix__me();              /* with blocks this call allocates nothing */
+	return me && me->p_thread == usched__current->s_current && !me->p_exiting
 		&& !holds(loads, here) && !holds(loads + 1, here);
 }
 
