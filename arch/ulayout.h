@@ -41,10 +41,9 @@ struct usched_caught {
 enum usched_event {
 	USCHED_HANDS_OVER,      /* `u' blocks and hands over to `other' */
 	USCHED_BLOCKS,          /* `u' blocks, and s_next may be called */
-	USCHED_RUNS,            /* `u' runs next; `u' may have just blocked */
-	USCHED_EVICTS,          /* the frames of `u' are about to go to the image */
-	USCHED_LOADS,           /* the frames of `u' are about to come back */
-	USCHED_STARTS,          /* `u' runs for the first time */
+	USCHED_RUNS,            /* `u' runs next, and may have just blocked; `other', or
+				   NULL, will be evicted before, and `u' is not loaded
+				   or started yet */
 	USCHED_ENDS,            /* `u' has ended, or is aborted */
 	USCHED_CREATES,         /* `other', or NULL, has created `u' */
 	USCHED_BY_MAIL,         /* another native thread has woken `u' */

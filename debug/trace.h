@@ -26,12 +26,11 @@
 /* Kinds of events. The thread is v_thread, `other' is v_other; v_what has `number'. */
 enum utrace_kind {
 	UTRACE_OFF = 1,         /* the trace of the processor ends */
-	UTRACE_SWITCH,          /* the thread runs; `other' ran before, or 0 */
+	UTRACE_SWITCH,          /* the thread runs, after `number' bytes of frames were
+				   loaded; `other' was evicted before that, or is 0 */
 	UTRACE_BLOCK,           /* the thread blocks: see enum utrace_why */
 	UTRACE_WAKE,            /* the thread can run; `other' is the waker, or 0 */
 	UTRACE_POST,            /* `other', a thread or native thread, sends mail */
-	UTRACE_EVICT,           /* `number' bytes of frames go to the image `other' */
-	UTRACE_LOAD,            /* frames come from the image `other' */
 	UTRACE_CREATE,          /* the thread `other' has made the thread */
 	UTRACE_START,           /* the thread begins to run the function `other' */
 	UTRACE_END,
@@ -90,11 +89,11 @@ struct utrace_ring {
 	uint64_t             rg_read;   /* ns: when a clock was read last */
 	uint64_t             rg_ticks;  /* usched__ticks() at that time */
 	uint64_t             rg_pace;   /* ns a tick, times PACE; 0: unknown */
+	uint64_t             rg_parked; /* p_parked when rg_time was set; or UINT64_MAX */
 	uint64_t             rg_began;  /* ns: the time when the trace began */
 	uint64_t             rg_preempted;
 	uint8_t              rg_slots;  /* p_slot as it is without a trace */
 	bool                 rg_open;   /* the slot is open: see utrace.c */
-	uint8_t              rg_last;   /* the event before: see utrace.c */
 	bool                 rg_known;  /* the ring shows which thread runs */
 	struct usched_calls  rg_calls;  /* the scheduler's own calls, as is rg_linger */
 	int (*rg_linger)(struct usched *s, const uint8_t *word, uint8_t value);

@@ -36,6 +36,7 @@
 
 #include "../arch/arch.h"
 #include "../src/core/core.h"
+#include "../src/core/direction.h"
 #include "../src/proc/layout.h"
 #include "../src/base/code.h"
 #include "../src/base/lock.h"
@@ -58,9 +59,6 @@ enum {
 	NAMED   = 4096,                 /* addresses that are written once */
 	MARGIN  = 8,                    /* events that may be half written: trace.h */
 };
-
-/* What the event before was, for which the time of the next one may be the same. */
-enum { OTHER, WAKES, CHANGES };         /* a wake by a poll; a change before a run */
 
 #define LOOK_AT(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 
@@ -135,6 +133,18 @@ static void note_time(struct utrace_ring *g)
 		g->rg_time = now;
 }
 
+/* Sets rg_time, unless neither a call of s_next nor a sleep has begun since that was set
+   here. If a thread has run since, `again' must be true. */
+static void note_once(struct utrace_ring *g, bool again)
+{
+	uint64_t parked = GET(g->rg_proc->p_parked);
+
+	if (!again && g->rg_parked == parked)
+		return;
+	note_time(g);
+	g->rg_parked = parked;
+}
+
 static inline void put_event(struct utrace_ring *g, enum utrace_kind kind,
 			     unsigned why, uintptr_t thread, uintptr_t other,
 			     uint32_t number)
@@ -151,13 +161,6 @@ static inline void put_event(struct utrace_ring *g, enum utrace_kind kind,
 
 /* ---- Events ---- */
 
-static void trace_switch(struct utrace_ring *g, const struct ustack *u,
-			 const struct ustack *last)
-{
-	g->rg_known = true;
-	put_event(g, UTRACE_SWITCH, 0, (uintptr_t)u, (uintptr_t)last, 0);
-}
-
 /* Writes that `u' runs, if no event says so yet. That is so if the trace has begun in the
    very call of s_next that chose `u'. */
 static void know(struct utrace_ring *g, const struct ustack *u)
@@ -167,7 +170,8 @@ static void know(struct utrace_ring *g, const struct ustack *u)
 	if (g->rg_known)
 		return;
 	g->rg_time = g->rg_began;
-	trace_switch(g, u, NULL);
+	g->rg_known = true;
+	put_event(g, UTRACE_SWITCH, 0, (uintptr_t)u, 0, 0);
 	g->rg_time = now;
 }
 
@@ -210,13 +214,19 @@ static void trace_block(struct utrace_ring *g, const struct ustack *u)
 	put_event(g, UTRACE_BLOCK, why, (uintptr_t)u, object, (uint32_t)kind);
 }
 
-static void trace_copy(struct utrace_ring *g, enum utrace_kind kind,
-		       const struct ustack *u)
+static void trace_run(struct utrace_ring *g, const struct ustack *u,
+		      const struct ustack *evicted)
 {
-	size_t depth = (uintptr_t)u->u_stack->k_bottom - (uintptr_t)usched__top(u);
+	const struct usched_stack *k = u->u_stack;
+	size_t loaded = 0;
 
-	put_event(g, kind, 0, (uintptr_t)u, (uintptr_t)usched__image(u),
-		  (uint32_t)depth);
+	if (k == &g->rg_proc->p_sched.s_new)
+		put_event(g, UTRACE_START, 0, (uintptr_t)u, (uintptr_t)ustack_func(u), 0);
+	else if (k->k_resident != u)
+		loaded = stack_depth(k->k_bottom, usched__top(u));
+	g->rg_known = true;
+	put_event(g, UTRACE_SWITCH, 0, (uintptr_t)u, (uintptr_t)evicted,
+		  (uint32_t)loaded);
 }
 
 /* Writes that mail is about to be sent to `t'. */
@@ -279,6 +289,7 @@ static struct ustack *next_traced(struct usched *s)
 	struct utrace_ring *g = ring_of(s);
 	struct ustack *u;
 
+	g->rg_parked = UINT64_MAX;
 	open_slot(g);
 	u = g->rg_calls.s_next(s);
 	if (g->rg_on && g->rg_open)
@@ -303,9 +314,7 @@ static void ready_traced(struct usched *s, struct ustack *u)
 	struct uproc *p = g->rg_proc;
 	bool polls = p->p_polls;
 
-	if (!polls || g->rg_last != WAKES)      /* the wakes of a poll have one time */
-		note_time(g);
-	g->rg_last = polls ? WAKES : OTHER;
+	note_once(g, !g->rg_open);
 	trace_wake(g, u, polls ? NULL : s->s_current,
 		   polls ? UTRACE_BY_EVENT : UTRACE_BY_THREAD);
 	if (g->rg_open) {
@@ -333,27 +342,18 @@ static void trace_told(struct usched_hook *h, enum usched_event event, struct us
 {
 	struct utrace_ring *g = (struct utrace_ring *)(void *)h;
 
-	if (event != USCHED_RUNS || g->rg_last != CHANGES)
-		note_time(g);
-	g->rg_last = event == USCHED_EVICTS || event == USCHED_LOADS
-		|| event == USCHED_STARTS ? CHANGES : OTHER;
+	note_once(g, event <= USCHED_BLOCKS || event == USCHED_ENDS
+		     || event == USCHED_CREATES);
 	switch (event) {
 	case USCHED_HANDS_OVER:
 		trace_block(g, u);
-		trace_switch(g, other, u);
+		trace_run(g, other, NULL);
 		break;
 	case USCHED_BLOCKS:
 		trace_block(g, u);
 		break;
 	case USCHED_RUNS:
-		trace_switch(g, u, other);
-		break;
-	case USCHED_EVICTS:
-	case USCHED_LOADS:
-		trace_copy(g, event == USCHED_EVICTS ? UTRACE_EVICT : UTRACE_LOAD, u);
-		break;
-	case USCHED_STARTS:
-		put_event(g, UTRACE_START, 0, (uintptr_t)u, (uintptr_t)ustack_func(u), 0);
+		trace_run(g, u, other);
 		break;
 	case USCHED_ENDS:
 		if (u == g->rg_proc->p_sched.s_current)
@@ -395,7 +395,8 @@ static void begin_ring(struct utrace_ring *g)
 	s->s_slot = USCHED_CLOSED;
 	p->p_slot = 0;
 	s->s_calls.s_next = next_traced;
-	SET(s->s_calls.s_pick, &pick_traced);   /* ustack_init() reads s_pick */
+	if (g->rg_slots)
+		SET(s->s_calls.s_pick, &pick_traced);   /* ustack_init() reads s_pick */
 	s->s_calls.s_ready = ready_traced;
 	if (s->s_linger)
 		s->s_linger = linger_traced;

@@ -2,16 +2,18 @@
 /*
  * usched_hook.c: hooks, which are told of each switch. While a dispatcher has a hook,
  * s_caught makes all switches go the long way. The long way then calls go_told() instead
- * of usched__go(). Hooks are told of evictions and loads before usched__run() does these.
+ * of usched__go().
  */
 #include "dispatch.h"
 
-/* Tells the hooks which threads usched__run(s, u) will evict, load or launch. */
-static void tell_changes(struct usched *s, struct ustack *u)
+/* Returns a thread that usched__run(s, u) will evict, or NULL. */
+static struct ustack *evicted_for(struct usched *s, const struct ustack *u)
 {
-	struct usched_stack *k = u ? u->u_stack : &s->s_native;
-	struct ustack *self = s->s_current, *out;
+	struct usched_stack *k = u->u_stack;
+	struct ustack *self = s->s_current;
 
+	if (DISPATCH_STRESS(s) && self && self != u && self->u_stack->k_shared)
+		return self;
 	if (k == &s->s_new && usched__brought(u)) {
 		k = usched__brought(u);
 	} else if (k == &s->s_new) {
@@ -19,17 +21,7 @@ static void tell_changes(struct usched *s, struct ustack *u)
 		if (k == &s->s_vacant)
 			k = s->s_victim;
 	}
-	out = k->k_resident;
-	if (DISPATCH_STRESS(s) && self && self != u && self->u_stack->k_shared) {
-		usched__tell_all(s, USCHED_EVICTS, self, NULL);
-		out = out == self ? NULL : out;
-	}
-	if (out && out != u)
-		usched__tell_all(s, USCHED_EVICTS, out, NULL);
-	if (u && u->u_stack == &s->s_new)
-		usched__tell_all(s, USCHED_STARTS, u, NULL);
-	else if (u && k->k_resident != u)
-		usched__tell_all(s, USCHED_LOADS, u, NULL);
+	return k->k_resident == u ? NULL : k->k_resident;
 }
 
 static struct arch_jump go_told(struct usched *s, struct ustack *u)
@@ -44,9 +36,8 @@ static struct arch_jump go_told(struct usched *s, struct ustack *u)
 		usched__tell_all(s, USCHED_BLOCKS, self, NULL);
 	if (!u)
 		u = s->s_calls.s_next(s);
-	tell_changes(s, u);
 	if (u)
-		usched__tell_all(s, USCHED_RUNS, u, self);
+		usched__tell_all(s, USCHED_RUNS, u, evicted_for(s, u));
 	return usched__run(s, u);
 }
 

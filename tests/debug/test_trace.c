@@ -142,26 +142,21 @@ static void play(void *unused)
 		const struct {
 			unsigned  gk_kind, e_why;
 			uintptr_t e_thread, e_other;
+			bool      e_loads;
 		} expected[] = {
-			{ UTRACE_SWITCH, 0, m, 0 },     /* it ran already */
-			{ UTRACE_CREATE, 0, t, m },
-			{ UTRACE_BLOCK, UTRACE_YIELDS, m, 0 },
-			{ UTRACE_EVICT, 0, m, 1 },
-			{ UTRACE_START, 0, t, f },
-			{ UTRACE_SWITCH, 0, t, m },
-			{ UTRACE_BLOCK, UTRACE_WAITS, t, 0 },
-			{ UTRACE_EVICT, 0, t, 1 },
-			{ UTRACE_LOAD, 0, m, 1 },
-			{ UTRACE_SWITCH, 0, m, t },
-			{ UTRACE_WAKE, UTRACE_BY_THREAD, t, m },
-			{ UTRACE_BLOCK, UTRACE_JOINS, m, 0 },
-			{ UTRACE_EVICT, 0, m, 1 },
-			{ UTRACE_LOAD, 0, t, 1 },
-			{ UTRACE_SWITCH, 0, t, m },
-			{ UTRACE_END, 0, t, 0 },
-			{ UTRACE_WAKE, UTRACE_BY_JOIN, m, 0 },
-			{ UTRACE_LOAD, 0, m, 1 },
-			{ UTRACE_SWITCH, 0, m, 0 },
+			{ UTRACE_SWITCH, 0, m, 0, false },      /* it ran already */
+			{ UTRACE_CREATE, 0, t, m, false },
+			{ UTRACE_BLOCK, UTRACE_YIELDS, m, 0, false },
+			{ UTRACE_START, 0, t, f, false },
+			{ UTRACE_SWITCH, 0, t, m, false },
+			{ UTRACE_BLOCK, UTRACE_WAITS, t, 0, false },
+			{ UTRACE_SWITCH, 0, m, t, true },
+			{ UTRACE_WAKE, UTRACE_BY_THREAD, t, m, false },
+			{ UTRACE_BLOCK, UTRACE_JOINS, m, 0, false },
+			{ UTRACE_SWITCH, 0, t, m, true },
+			{ UTRACE_END, 0, t, 0, false },
+			{ UTRACE_WAKE, UTRACE_BY_JOIN, m, 0, false },
+			{ UTRACE_SWITCH, 0, m, 0, true },
 		};
 		size_t i, count = sizeof expected / sizeof *expected;
 
@@ -173,10 +168,8 @@ static void play(void *unused)
 			TEST_EQUAL(kind(v), expected[i].gk_kind);
 			TEST_EQUAL(why(v), expected[i].e_why);
 			TEST_EQUAL(v->v_thread, expected[i].e_thread);
-			if (expected[i].e_other == 1)   /* an image, and bytes */
-				TEST_TRUE(v->v_other && v->v_what >> 32 > 0);
-			else
-				TEST_EQUAL(v->v_other, expected[i].e_other);
+			TEST_EQUAL(v->v_other, expected[i].e_other);
+			TEST_EQUAL(v->v_what >> 32 > 0, expected[i].e_loads);
 			TEST_TRUE(v->v_time >= events[n - count].v_time);
 		}
 	}

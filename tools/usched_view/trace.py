@@ -26,12 +26,11 @@ from types import SimpleNamespace
 from . import Problem, plain
 from .threads import Kind
 
-(OFF, SWITCH, BLOCK, WAKE, POST, EVICT, LOAD, CREATE, START, END, MOVE) = range(1, 12)
+(OFF, SWITCH, BLOCK, WAKE, POST, CREATE, START, END, MOVE) = range(1, 10)
 GAP = 255                       # not of trace.h: events before this one are missing
 WAITS, GRANT, JOINS, YIELDS, PREEMPTED = range(1, 6)
 WHYS = {WAITS: "waits for a wake", JOINS: "joins", GRANT: "waits for a grant",
         YIELDS: "yields", PREEMPTED: "preempted"}
-INSTANTS = {EVICT: "evict", LOAD: "load", MOVE: "move"}
 RECORD = "usched record 1\n"
 MARGIN = 8                      # events at the end of a ring that may be half written
 EVENT = struct.Struct("<4Q")
@@ -405,6 +404,10 @@ class Writer:
         track = self._track(ring.name) if ring.name is not None else None
         e = self._see(thread) if thread else None
         if kind == SWITCH:
+            if other:
+                self._instant(self._see(other), "evict", track, now)
+            if what >> 32:
+                self._instant(e, "load", track, now, what >> 32)
             self._run(e, thread, track, now)
         elif kind == BLOCK:
             self._end(e, now)
@@ -420,16 +423,17 @@ class Writer:
         elif kind == START:
             self.tracer.started(thread, other)
             e.name = self.tracer.name(thread)
-        elif kind in INSTANTS:
-            if kind == MOVE:
-                e.on = track
-            self.emit(f'{{"ph":"i","s":"t","pid":1,"tid":{e.number},"ts":{self.us(now):.3f},'
-                      f'"name":"{INSTANTS[kind]}","args":{{"processor":{track},'
-                      f'"bytes":{what >> 32}}}}}')
+        elif kind == MOVE:
+            e.on = track
+            self._instant(e, "move", track, now)
         elif kind == OFF and track in self.running:
             self._end(self.seen[self.running[track]], now)
         elif kind == GAP:
             self._forget(track)
+
+    def _instant(self, e, name, track, now, size=0):
+        self.emit(f'{{"ph":"i","s":"t","pid":1,"tid":{e.number},"ts":{self.us(now):.3f},'
+                  f'"name":"{name}","args":{{"processor":{track},"bytes":{size}}}}}')
 
     def _forget(self, track):
         """What threads of this processor did meanwhile is not known."""
