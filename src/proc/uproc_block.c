@@ -222,10 +222,10 @@ static bool is_static(const char *data)
 /* Returns whether what was found is so in the calling native thread. */
 static bool is_right(char *block, char *robust)
 {
-	char *self = pthread_of(block), *modules = words(block)[!ARCH_TLS_ABOVE];
+	char *self = pthread_of(block), *modules = (char *)words(block)[!ARCH_TLS_ABOVE];
 
 	return is_static((char *)&usched__current)
-	    && is_static(words(modules)[2])             /* of the first module */
+	    && is_static((char *)words(modules)[2])     /* of the first module */
 	    && (ARCH_TLS_ABOVE || (*words(self) == self && *words(self + 16) == self))
 	    && *(pid_t *)(void *)(self + facts.f_tid) == (pid_t)syscall(SYS_gettid)
 	    && (!robust || (facts.f_robust + 24 <= facts.f_pthread
