@@ -3073,6 +3073,7 @@ static void *in_disk(void *unused)
 	int turns = 0, fd = mkstemp(path), direct = open(path, O_RDWR | O_DIRECT);
 	pthread_t t = go(count_turns, &turns);
 
+	TEST_EQUAL(unlink(path), 0);
 #define TEST_WAITS(call, result) do {						\
 	int before = turns;							\
 	TEST_EQUAL(call, result);						\
@@ -3101,7 +3102,6 @@ static void *in_disk(void *unused)
 	pthread_cancel(t);
 	join(t);
 	close(fd);
-	unlink(path);
 	return unused;
 }
 
