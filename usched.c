@@ -869,17 +869,24 @@ static inline bool has_first_words(const struct usched *s)
 }
 
 /* Hands over where threads have TLS blocks. Exceptions in flight are in the block. A
-   thread without a block, as at its end, uses that of its native thread. */
+   thread without a block, as at its end, uses that of its native thread. While `self' is
+   blocked its frames must not lead to `u': `uthreads --lost' would take that for a way to
+   wake `u'. So no register has `u' across the switch. */
 APART static int handover_block(struct ustack *u, struct ustack *self, struct usched *s)
 {
+	struct ustack *volatile next = u;
 	char *block = usched__block() == s->s_block ? NULL : usched__block();
 	uint64_t words = usched__control();
 	bool is_short = s->s_caught == &own_blocks
 		&& (words == s->s_first || !(s->s_owns & USCHED_EACH));
-	int rc = is_short ? usched__handover_plain(u, self, s)
-		: switch_caught(hand_over, u, s);
-	struct usched *now = usched__here();
+	struct usched *now;
+	int rc;
 
+	u = next;
+	next = NULL;
+	rc = is_short ? usched__handover_plain(u, self, s)
+		: switch_caught(hand_over, u, s);
+	now = usched__here();
 	if (now != s && is_short && now->s_owns & USCHED_EACH)
 		usched__own_control(now, words);
 	if (now != s && block)

@@ -30,8 +30,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unwind.h>
 
 #include "../src/base/cancel.h"
@@ -42,6 +46,7 @@
 #include "../src/base/when.h"
 #include "../src/base/where.h"
 #include "../src/core/direction.h"
+#include "../src/core/outside.h"
 #include "../uproc.h"
 #include "../usync.h"
 #include "snap.h"
@@ -602,9 +607,64 @@ static int dump_threads(int fd, unsigned how)
 	return rc;
 }
 
+/* Starts `tool' on this process, with `fd' as its output. Returns 0 or -errno. */
+static int start_tool(const char *tool, int fd, pid_t *child)
+{
+	char process[16], *none[] = { NULL };
+	const char *words[] = { tool, "bt", "--lost", "--group", process, NULL };
+	struct text number = TEXT(process, -1);
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t set;
+	int rc;
+
+	text_add(&number, "%u", (unsigned)getpid());
+	process[number.t_used] = '\0';
+	sigemptyset(&set);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &set);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+	posix_spawn_file_actions_init(&files);
+	rc = posix_spawn_file_actions_adddup2(&files, fd, STDOUT_FILENO);
+	rc = rc ? rc : posix_spawn_file_actions_adddup2(&files, fd, STDERR_FILENO);
+	rc = rc ? rc : posix_spawn(child, tool, &files, &attr, (char **)words, none);
+	posix_spawn_file_actions_destroy(&files);
+	posix_spawnattr_destroy(&attr);
+	return -rc;
+}
+
+/*
+ * Another process looks for lost threads, since all native threads must stand still, and
+ * their registers are needed: of one that blocks signals only ptrace(2) tells them. The
+ * code, in tools/usched_view/lost.py, is the same as for core files.
+ */
+static int show_lost(int fd)
+{
+	const char *tool = outside_setting("USCHED_LOST");
+	int before = defer_cancel(), status = 0, rc = -ENOTSUP;
+	char line[64];
+	struct text t = TEXT(line, fd);
+	pid_t child;
+
+	if (tool) {
+		text_put(&t, "\nthreads that nothing can wake:\n\n");
+		text_flush(&t);
+		prctl(PR_SET_PTRACER, getpid());        /* allows the child */
+		rc = t.t_rc ? t.t_rc : start_tool(tool, fd, &child);
+	}
+	if (rc == 0) {
+		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+			;
+		rc = status ? -EIO : 0;
+	}
+	allow_cancel(before);
+	return rc;
+}
+
 static int dump_here(int fd, unsigned how)
 {
-	return how & UINSPECT_RECORD ? record_here(fd) : dump_threads(fd, how);
+	return how & UINSPECT_RECORD ? record_here(fd)
+		: how & UINSPECT_LOST ? show_lost(fd) : dump_threads(fd, how);
 }
 
 /* A dump that a thread asks for. Another native thread makes the dump, so that the

@@ -52,6 +52,7 @@ extern "C" {
 enum {
 	UINSPECT_BRIEF = 1,     /* shows names and states, but no calls */
 	UINSPECT_RECORD = 2,    /* writes a record: see uinspect_dump() */
+	UINSPECT_LOST = 4,      /* shows threads that nothing can wake: likewise */
 };
 
 /*
@@ -62,11 +63,18 @@ enum {
  * at the start and utrace.c in the program. Then a stall (ustall.h) and each dump by
  * uinspect_install() write a record, too, to the file that USCHED_RECORD names, with "."
  * and the process ID at the end. `uthreads trace FILE' shows a record.
+ * With UINSPECT_LOST shows the threads that nothing can wake any more, grouped by the
+ * function that they were started with and by their calls. USCHED_LOST in the environment
+ * names the file of uthreads(1), which the call runs as `uthreads bt --lost --group', as
+ * a child of the process, and awaits. All native threads stand still while uthreads
+ * copies the memory of the process. Each dump by uinspect_install() then ends with these
+ * threads, too. PR_SET_PTRACER of prctl(2) allows the process's own children afterwards.
  * The threads of a scheduler with c_embed are shown only if the loop of the scheduler
  * runs meanwhile. uprocs_destroy() waits while its scheduler is read.
  * 0, or an error of write(2); -ENOMEM: no memory, or some threads were left out, which
- * the text counts; -ENOTSUP: UINSPECT_RECORD, and nothing is recorded; -EAGAIN: no native
- * thread could be started.
+ * the text counts; -ENOTSUP: UINSPECT_RECORD, and nothing is recorded, or UINSPECT_LOST
+ * without USCHED_LOST; -EIO: uthreads failed, and has said why to `fd'; -EAGAIN: no
+ * native thread could be started; with UINSPECT_LOST also an error of posix_spawn(3).
  * From a thread: switches, and a cancel does not end the call. From a native thread:
  * blocks the native thread.
  */

@@ -168,6 +168,7 @@ static void *dump_when_posted(void *unused)
 		if (sem_wait(&inspector.i_posted) == 0) {
 			uinspect_dump(STDERR_FILENO, 0);
 			uinspect_dump(-1, UINSPECT_RECORD);
+			uinspect_dump(STDERR_FILENO, UINSPECT_LOST);
 		}
 	return NULL;
 }

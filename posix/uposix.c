@@ -42,18 +42,18 @@ enum {
 static struct usync_mutex making;
 static struct uprocs *scheduler;                    /* atomic */
 
-/* With USCHED_RECORD: has stalls and SIGQUIT write a record. A handler of the program's
-   stays. */
-static void begin_records(struct uprocs_conf *conf)
+/* With USCHED_RECORD: has stalls write a record. With that or USCHED_LOST: has SIGQUIT
+   dump. A handler of the program's stays. */
+static void begin_dumps(struct uprocs_conf *conf)
 {
 	struct sigaction a;
 
-	if (!uposix__conf.c_record)
-		return;
-	ustall_install();
-	conf->c_stall = STALL;
-	if (sigaction(SIGQUIT, NULL, &a) == 0 && !(a.sa_flags & SA_SIGINFO)
-	    && a.sa_handler == SIG_DFL)
+	if (uposix__conf.c_record) {
+		ustall_install();
+		conf->c_stall = STALL;
+	}
+	if (uposix__conf.c_dumps && sigaction(SIGQUIT, NULL, &a) == 0
+	    && !(a.sa_flags & SA_SIGINFO) && a.sa_handler == SIG_DFL)
 		uinspect_install(SIGQUIT);
 }
 
@@ -85,7 +85,7 @@ static int make_scheduler(void)
 	for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
 		sigdelset(&set, faults[i]);
 	pthread_sigmask(SIG_SETMASK, &set, &old);
-	begin_records(&conf);
+	begin_dumps(&conf);
 	if (c->c_slice)
 		uposix__watch_calls();
 	rc = rr_create(&conf, &rr);

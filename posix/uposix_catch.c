@@ -146,7 +146,7 @@ static int offer_locked(int sig, bool all)
 	struct uposix_thread *p, *first = NULL;
 	struct sigaction action;
 
-	for (p = uposix__all; p && (!first || may_wait); p = p->p_next) {
+	for (p = uposix__records.r_all; p && (!first || may_wait); p = p->p_next) {
 		if (load(&p->p_waits) & BIT(sig))
 			return OFFERED;
 		if (!first && !(load(&p->p_mask) & BIT(sig)))

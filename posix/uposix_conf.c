@@ -147,5 +147,6 @@ void uposix__settings(void)
 	c->c_stay = number("UPOSIX_STAY", 0, 1);
 	c->c_stats = outside_setting("UPOSIX_STATS");
 	c->c_record = outside_setting("USCHED_RECORD") != NULL;
+	c->c_dumps = c->c_record || outside_setting("USCHED_LOST");
 	c->c_tls = tls_of(outside_setting("UPOSIX_TLS"));
 }

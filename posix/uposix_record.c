@@ -5,24 +5,23 @@
  *
  * A record is in the list from uposix__new_record() to uposix__free_record(). A native
  * thread has no record, with one exception: if a thread calls fork(), the native thread
- * of the child has the record of that thread.
+ * of the child has the record of that thread. `uthreads --lost' does not follow the list:
+ * src/proc/layout.h.
  */
 #include "uposix_set.h"
 
+#include "../src/proc/layout.h"
 #include "../uproc.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-enum { RECORDS = 32 };                  /* number of records allocated at once */
-
 struct uwait_lock uposix__lock;
-struct uposix_thread *uposix__all;
+struct uposix_records uposix__records;
 struct uposix_counts uposix__counts;
 struct uposix_forked uposix__forked;
 
-static struct uposix_thread *vacant;    /* list of free records; under uposix__lock */
 static const struct usync_key self_key;
 static __thread struct uposix_thread *self_record USCHED_TLS_MODEL;    /* in place of
 						   self_key, if threads have blocks */
@@ -72,34 +71,29 @@ struct uposix_thread *uposix__thread(pthread_t thread)
 /* Returns a new record in the list of all records, or NULL if there is no memory. */
 struct uposix_thread *uposix__new_record(void)
 {
-	struct uposix_thread *p = NULL, *more;
+	struct uposix_thread *p;
+	struct uposix_records *r = &uposix__records;
 	struct uposix_counts *c = &uposix__counts;
 
 	uwait_lock(&uposix__lock);
-	if (!vacant) {
+	p = r->r_vacant;
+	if (p) {
+		r->r_vacant = p->p_next;
+	} else {
 		uwait_unlock(&uposix__lock);
-		more = calloc(RECORDS, sizeof *more);
+		p = malloc(sizeof *p);
 		uwait_lock(&uposix__lock);
-		for (int i = 0; more && i < RECORDS; i++) {
-			more[i].p_next = vacant;
-			vacant = &more[i];
-		}
 	}
-	p = vacant;
-	if (!p)
-		goto out;
-	vacant = p->p_next;
-	memset(p, 0, sizeof *p);
-	p->p_mask = ~(uint64_t)0;
-	p->p_next = uposix__all;
-	if (uposix__all)
-		uposix__all->p_prev = p;
-	uposix__all = p;
-	p->p_magic = UPOSIX_MAGIC;
-	c->c_started++;
-	if (++c->c_now > c->c_most)
-		c->c_most = c->c_now;
-out:
+	if (p) {
+		*p = (struct uposix_thread){ .p_next = r->r_all, .p_mask = ~(uint64_t)0,
+					     .p_magic = UPOSIX_MAGIC };
+		if (p->p_next)
+			p->p_next->p_prev = p;
+		r->r_all = p;
+		c->c_started++;
+		if (++c->c_now > c->c_most)
+			c->c_most = c->c_now;
+	}
 	c->c_refused += !p;
 	uwait_unlock(&uposix__lock);
 	return p;
@@ -110,12 +104,12 @@ void uposix__free_record(struct uposix_thread *p)
 	free(p->p_tls);
 	p->p_tls = NULL;
 	uwait_lock(&uposix__lock);
-	*(p->p_prev ? &p->p_prev->p_next : &uposix__all) = p->p_next;
+	*(p->p_prev ? &p->p_prev->p_next : &uposix__records.r_all) = p->p_next;
 	if (p->p_next)
 		p->p_next->p_prev = p->p_prev;
 	p->p_magic = UPOSIX_GONE;
-	p->p_next = vacant;
-	vacant = p;
+	p->p_next = uposix__records.r_vacant;
+	uposix__records.r_vacant = p;
 	uwait_unlock(&uposix__lock);
 }
 
@@ -207,10 +201,10 @@ static void threads_forked(void)
 	struct uposix_thread *me = uposix__me();
 	struct ustack *u = ustack_self();
 
-	for (struct uposix_thread *p = uposix__all; p; p = p->p_next)
+	for (struct uposix_thread *p = uposix__records.r_all; p; p = p->p_next)
 		if (p != me)
 			forget(p);
-	uposix__all = NULL;
+	uposix__records.r_all = NULL;
 	uposix__counts = (struct uposix_counts){ 0 };
 	uposix__forked.f_count++;
 	if (!u)
@@ -228,3 +222,12 @@ static void threads_forked(void)
 }
 
 UPOSIX_AT_FORK(UPOSIX_THREADS, hold_threads, threads_forked)
+
+__attribute__((constructor)) static void show_records(void)
+{
+	uproc__lists[1].ll_head = &uposix__records;
+	uproc__lists[1].ll_links = sizeof uposix__records;
+}
+
+_Static_assert(sizeof uposix__records == offsetof(struct uposix_thread, p_magic),
+	       "a record begins with the links");

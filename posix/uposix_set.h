@@ -53,6 +53,7 @@ struct uposix_conf {
 	bool        c_stay;             /* true: threads never move between processors */
 	const char *c_stats;            /* file of statistics, or NULL */
 	bool        c_record;           /* records are written: see utrace.c */
+	bool        c_dumps;            /* SIGQUIT dumps: see uinspect.h */
 	enum uposix_tls c_tls;
 };
 
@@ -137,10 +138,10 @@ enum { UPOSIX_DETACHED = 1, UPOSIX_ENDED = 2 };
  * so that p_magic shows whether the thread of a pthread_t is gone.
  */
 struct uposix_thread {
-	uintptr_t            p_magic;   /* UPOSIX_MAGIC or UPOSIX_GONE; atomic */
 	struct uposix_thread *p_next;   /* next of all records, or of the free records;
 					   under uposix__lock */
 	struct uposix_thread *p_prev;
+	uintptr_t            p_magic;   /* UPOSIX_MAGIC or UPOSIX_GONE; atomic */
 	struct ustack       *p_thread;  /* NULL before the thread begins; under p_lock */
 	struct uwaiter      *p_waiter;  /* uwait_self(), by which the child of a fork
 					   ends the wait of this thread */
@@ -234,8 +235,10 @@ struct uposix_counts {
 };
 
 extern struct uwait_lock uposix__lock;
-extern struct uposix_thread *uposix__all;       /* first in the list of p_next;
-						   protected by uposix__lock */
+extern struct uposix_records {                  /* protected by uposix__lock */
+	struct uposix_thread *r_all;    /* first in the list of p_next */
+	struct uposix_thread *r_vacant; /* first of the free records */
+} uposix__records;
 extern struct uposix_counts uposix__counts;
 
 /* Makes and counts a record for a new thread. Returns NULL if there is no memory. */

@@ -37,6 +37,10 @@
  * w_thread is that thread. Names are linked by nm_next, in UPROC_NAME_LISTS lists, whose
  * first pointers are at l_names.
  *
+ * l_lists points to UPROC_LISTS structs layout_list: TLS blocks, and records of posix/.
+ * Their links do not show that the program can reach a thread. A TLS block on a stack is
+ * behind the frames of its thread.
+ *
  * l_trace points to a pointer. In programs without debug/utrace.c that pointer is NULL;
  * otherwise it points to a struct usched__trace_layout: 8 bytes for a pointer to the
  * control word, 8 unused ones, and names like those above. debug/trace.h has the rules.
@@ -58,6 +62,19 @@ union layout_pointer {
 	uint64_t    room;
 };
 
+/* A list of what belongs to threads. ll_head and each element begin with ll_links bytes
+   of pointers. The first pointer leads to the next element, or at the end to ll_head or
+   nowhere. ll_size is the size of elements that are on stacks if the word behind the
+   links is not 0; otherwise 0. */
+struct layout_list {
+	const void *ll_head;
+	uintptr_t   ll_links, ll_size;
+};
+
+/* ll_head is NULL if there is no such list. posix/ sets the second at the start. */
+enum { UPROC_LISTS = 2 };
+extern struct layout_list uproc__lists[UPROC_LISTS];
+
 struct layout_name {
 	char     ln_name[24];
 	uint32_t ln_offset;
@@ -69,7 +86,7 @@ struct usched__layout {
 	uint32_t             l_version;
 	uint32_t             l_unused[3];
 	union layout_pointer l_self, l_list, l_names, l_parked, l_resumed, l_return_at,
-			     l_trace, l_spare[1];
+			     l_trace, l_lists;
 	struct layout_name   l_name[LAYOUT_NAMES];
 };
 

@@ -35,6 +35,7 @@
 #define _GNU_SOURCE             /* dl_iterate_phdr(), RTLD_DEFAULT */
 #endif
 #include "block.h"
+#include "layout.h"
 #include "proc.h"
 
 #include "../../arch/arch.h"
@@ -111,10 +112,11 @@ static bool once;                       /* no block is used again, since some ob
 struct own {
 	struct own          *ow_next;   /* neighbours in the list of all */
 	struct own          *ow_prev;
-	struct own          *ow_pooled; /* next in the pool */
-	const struct uprocs *ow_procs;  /* scheduler of the thread; NULL: no thread */
+	struct own          *ow_pooled; /* next in the pool: the blocks that ended threads
+					   have left */
 	char               **ow_at;     /* of a block on a stack: what refers to it; NULL:
 					   the block is from malloc() */
+	const struct uprocs *ow_procs;  /* scheduler of the thread; NULL: no thread */
 	struct usched__wrap  ow_wrap;
 	void               (*ow_serve)(int fd, void *arg);      /* or NULL: ow_func */
 	int                  ow_fd;
@@ -122,11 +124,12 @@ struct own {
 	void                *ow_arg;
 };
 
-/* The lock protects all of the variables above and the pool: blocks that ended threads
-   have left. */
+/* The lock protects all of the variables above and both lists. */
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct own all_blocks = { .ow_next = &all_blocks, .ow_prev = &all_blocks }, *pool;
+static struct own all_blocks = { .ow_next = &all_blocks, .ow_prev = &all_blocks };
 static size_t pooled;
+struct layout_list uproc__lists[] = { { &all_blocks, offsetof(struct own, ow_at), 0 },
+				      { NULL, 0, 0 } };
 
 /* The native block of the thread that forked last; NULL: it had no own block. */
 static char *forking;
@@ -374,6 +377,7 @@ void uproc__use_blocks(void)
 {
 	if (loads_seen)
 		return;
+	uproc__lists[0].ll_size = before() + behind();
 	uproc__look_at_loads();
 	for (size_t i = 0; i < segments_used; i++)
 		if (segments[i].sg_image && *segments[i].sg_name)
@@ -495,8 +499,8 @@ static void put_block(char *block, bool ended, bool keep)
 	kept = keep && (o->ow_at || pooled < POOLED) && !GET(once);
 	o->ow_procs = NULL;
 	if (kept && !o->ow_at) {
-		o->ow_pooled = pool;
-		pool = o;
+		o->ow_pooled = all_blocks.ow_pooled;
+		all_blocks.ow_pooled = o;
 		pooled++;
 	} else if (!kept) {
 		o->ow_prev->ow_next = o->ow_next;
@@ -510,14 +514,14 @@ static void put_block(char *block, bool ended, bool keep)
 /* Takes a block from the pool, or returns NULL. Adds `made', unless it is NULL. */
 static struct own *take_locked(struct own *made)
 {
-	struct own *o = made ? made : pool;
+	struct own *o = made ? made : all_blocks.ow_pooled;
 
 	if (made) {
 		o->ow_next = all_blocks.ow_next;
 		o->ow_prev = &all_blocks;
 		all_blocks.ow_next = o->ow_next->ow_prev = o;
 	} else if (o) {
-		pool = o->ow_pooled;
+		all_blocks.ow_pooled = o->ow_pooled;
 		pooled--;
 	}
 	return o;
@@ -734,9 +738,8 @@ void uproc__hold_blocks(int on)
    fork(). libc has made the tid in this block right. */
 void uproc__blocks_forked(void)
 {
-	pool = NULL;
 	pooled = 0;
-	all_blocks.ow_next = all_blocks.ow_prev = &all_blocks;
+	all_blocks = (struct own){ .ow_next = &all_blocks, .ow_prev = &all_blocks };
 	if (!forking)
 		return;
 	take_locked(own_of(usched__block()));
@@ -748,6 +751,8 @@ void uproc__blocks_forked(void)
 }
 
 #else
+
+struct layout_list uproc__lists[UPROC_LISTS];
 
 const char *uproc__probe_blocks(void)
 {

@@ -26,6 +26,7 @@ const struct usched__layout usched__layout = {
 	.l_resumed   = { .function = usched__resumed },
 	.l_return_at = { &usched__return_at },
 	.l_trace     = { &uproc__observer.po_layout },
+	.l_lists     = { uproc__lists },
 	.l_name = {
 		MEMBER(uprocs, r_other), MEMBER(uprocs, r_proc), MEMBER(uprocs, r_stride),
 		MEMBER(uprocs, r_moving),
@@ -66,6 +67,7 @@ const struct usched__layout usched__layout = {
 		MEMBER(uwaiter, w_thread), MEMBER(uwaiter, w_deadline),
 		MEMBER(uwaiter, w_kind), MEMBER(uwaiter, w_object),
 		MEMBER(uwaiter, w_where), MEMBER(uwaiter, w_state),
+		MEMBER(uwaiter, w_joins),
 		NUMBER(UWAITER_IDLE), NUMBER(UWAITER_WAKING), NUMBER(UWAITER_SCOPED),
 		MEMBER(uwait_kind, kd_name), MEMBER(uwait_kind, kd_how),
 		MEMBER(uwait_kind, kd_number), MEMBER(uwait_kind, kd_held),

@@ -332,6 +332,18 @@ static void show_each(const struct uprocs_conf *conf)
 
 TEST_CASE(test_each_wait, each_conf, show_each)
 
+/* test_uthreads.py has what is shown. */
+TEST_ONCE(test_lost_refused)
+{
+	unsetenv("USCHED_LOST");
+	TEST_EQUAL(uinspect_dump(STDERR_FILENO, UINSPECT_LOST), -ENOTSUP);
+	setenv("USCHED_LOST", "/nowhere", 1);
+	TEST_EQUAL(uinspect_dump(STDERR_FILENO, UINSPECT_LOST), -ENOENT);
+	setenv("USCHED_LOST", "/bin/false", 1);
+	TEST_EQUAL(uinspect_dump(STDERR_FILENO, UINSPECT_LOST), -EIO);
+	TEST_EQUAL(uinspect_dump(-1, UINSPECT_LOST), -EBADF);
+}
+
 int main(void)
 {
 	return over_all(OVER_PROCS);

@@ -81,6 +81,94 @@ int main(int argc, char **argv)
 """
 
 
+BOXES = """
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BOXES = 40 };
+
+static struct box { char head[40]; sem_t sem; } *volatile boxes[BOXES];
+static __thread struct box *volatile mine;
+static volatile pthread_t handles[BOXES];
+static int begun;
+
+static void say(const char *how)
+{
+	pthread_setname_np(pthread_self(), how);
+	__atomic_add_fetch(&begun, 1, __ATOMIC_SEQ_CST);
+}
+
+static void start(void *(*func)(void *), void *arg, int detached)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, func, arg);
+	if (detached)
+		pthread_detach(t);
+}
+
+static void *hold(void *box)
+{
+	say("kept");
+	sleep(1000);
+	sem_post(&((struct box *)box)->sem);
+	return NULL;
+}
+
+static void *join(void *thread)
+{
+	say("lost");
+	pthread_join((pthread_t)thread, NULL);
+	return NULL;
+}
+
+static void *await(void *number)
+{
+	struct box *b = calloc(1, sizeof *b);
+	long n = (long)number;
+
+	sem_init(&b->sem, 0, 0);
+	mine = b;
+	if (n % 8 == 0)
+		boxes[n] = b;
+	if (n % 8 == 4)
+		handles[n] = pthread_self();
+	if (n % 4 == 1)
+		start(hold, b, 1);
+	if (n % 4 == 3)
+		start(join, (void *)pthread_self(), 1);
+	say(n % 4 < 2 ? "kept" : "lost");
+	sem_wait(&b->sem);
+	return NULL;
+}
+
+static void *lose(void *unused)
+{
+	for (long n = 0; n < BOXES; n++)
+		start(await, (void *)n, n % 4 != 3);
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	start(lose, NULL, 1);
+	while (__atomic_load_n(&begun, __ATOMIC_SEQ_CST) < BOXES * 3 / 2)
+		usleep(1000);
+	usleep(200000);
+	puts("ready");
+	fflush(stdout);
+	if (strcmp(argv[argc - 1], "crash") == 0)
+		abort();
+	for (;;)
+		pause();
+}
+"""
+
+
 def patiently(check):
     """check(1), or with more time. A busy machine lets neither the tool nor the process do
     much in a moment."""
@@ -177,10 +265,9 @@ def parsed_gdb(text):
 
 
 @contextlib.contextmanager
-def running(*words):
+def running(*words, stderr=subprocess.DEVNULL):
     """A process that has said that it is ready, and what it printed before."""
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True,
-                               stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, stderr=stderr)
     try:
         text = ""
         while (line := process.stdout.readline()) != "ready\n":
@@ -389,6 +476,19 @@ class Commands(unittest.TestCase):
                 command(UTHREADS, *words, status=1, stderr=subprocess.DEVNULL)
 
 
+def posix(test, source, name):
+    """The command that runs a program's threads of POSIX."""
+    library, program = f"{B}/libusched-posix.so", f"{directory}/{name}"
+    if not os.path.exists(library):
+        test.skipTest(f"there is no {library}: run make posix first")
+    with open(f"{program}.c", "w") as file:
+        file.write(source)
+    command(*compiler, "-g", "-D_GNU_SOURCE", f"{program}.c", "-o", program, "-pthread")
+    os.environ["USCHED_POSIX"] = os.path.abspath(library)
+    test.addCleanup(os.environ.pop, "USCHED_POSIX")
+    return os.path.join(ROOT, "posix", "usched-run"), program
+
+
 class Lost(unittest.TestCase):
     """No thread that can be woken is lost. A word that is left somewhere may hide some that
     are."""
@@ -410,6 +510,47 @@ class Lost(unittest.TestCase):
                 text, core = crashed(*words, "lost-crash")
                 self.check(text, core)
                 os.unlink(core)
+
+
+    def check_names(self, look):
+        """The name of each tells how it should be. Words that a switch has left in frames
+        may lead from each thread to the next, which then hides all: another process may do."""
+        for _ in range(5):
+            said = look()
+            self.assertNotIn(" kept ", said)
+            if said.count(" lost ") > 15:
+                return
+        self.fail(said)
+
+    def test_posix(self):
+        """Threads of POSIX: in a semaphore on the heap, or joining such a thread."""
+        words = posix(self, BOXES, "boxes")
+
+        def look():
+            with running(words[0], *options, words[1], "stay") as (pid, _):
+                return command(UTHREADS, "ps", "--lost", str(pid))
+
+        for options in [], ["--processors", "1", "--tls", "none"]:
+            with self.subTest(options):
+                self.check_names(look)
+        self.check_names(lambda: command(UTHREADS, "ps", "--lost",
+                                         crashed(*words, "crash", name="*")[1]))
+
+    def test_dump(self):
+        """By the process itself, upon SIGQUIT."""
+        words, path = posix(self, BOXES, "boxes"), f"{directory}/dump"
+
+        def groups():
+            with open(path) as file:
+                said = file.read().partition("threads that nothing can wake:\n")[2]
+            return re.findall(r"^(\d+) threads?, .*'(\w+)'.* function (\w+)$", said, re.M)
+
+        os.environ["USCHED_LOST"] = UTHREADS
+        self.addCleanup(os.environ.pop, "USCHED_LOST")
+        with open(path, "w") as file, running(*words, "stay", stderr=file) as (pid, _):
+            os.kill(pid, signal.SIGQUIT)
+            until(groups, "the dump")
+        self.assertEqual({g[1] for g in groups()}, {"lost"})
 
 
 class Damaged(unittest.TestCase):
@@ -691,15 +832,7 @@ class Gdb(Traces):
 
     def test_variables(self):
         """Thread-local ones, in a process and in a core file, of threads of POSIX."""
-        library, mine = f"{B}/libusched-posix.so", f"{directory}/mine"
-        if not os.path.exists(library):
-            self.skipTest(f"there is no {library}: run make posix first")
-        with open(f"{mine}.c", "w") as file:
-            file.write(VARIABLES)
-        command(*compiler, "-g", "-D_DEFAULT_SOURCE", f"{mine}.c", "-o", mine, "-pthread")
-        os.environ["USCHED_POSIX"] = os.path.abspath(library)
-        self.addCleanup(os.environ.pop, "USCHED_POSIX")
-        words = os.path.join(ROOT, "posix", "usched-run"), mine
+        words = posix(self, VARIABLES, "mine")
         said = command(*words, "end", stderr=subprocess.STDOUT)
         if "variables of their own" not in said:
             self.skipTest(said)

@@ -10,10 +10,11 @@ around that; or if the thread that it joins is alive. All others are lost.
 
 Marks begin at registers of native threads and at all writable memory, except what is
 followed only from where it belongs: heaps of glibc, in blocks, and records, images and
-stacks of threads. A word that looks like a pointer is one. The memory is that of one
-moment. So what is lost stays so, unless the program hides pointers, for example with bits
-in them or as offsets, or has them in files or other processes. Objects in static memory
-are never lost, for code knows their addresses; nor are those of other allocators.
+stacks of threads. What links TLS blocks, or records of posix/, is not followed. A word
+that looks like a pointer is one. The memory is that of one moment. So what is lost stays
+so, unless the program hides pointers, for example with bits in them or as offsets, or has
+them in files or other processes. Objects in static memory are never lost, for code knows
+their addresses; nor are those of other allocators.
 """
 
 import bisect
@@ -23,7 +24,7 @@ from collections import Counter
 
 from . import Problem
 from .target import STACK_POINTER
-from .threads import NEVER
+from .threads import LISTS, NEVER
 
 OBJECTS = {"mutex", "reader-writer lock", "condition", "semaphore", "group", "scope", "channel"}
 MAIL = ~(1 | 2 | 4 | 8 | 16)    # bits of u_mail that are mail: UPROC_MAIL_NONE has the others
@@ -111,6 +112,7 @@ class Marks:
         self.waits = {}         # thread that may be lost: what it waits for, 0, or a thread
         self.joiners = {}       # thread: those that join it
         self.framed = []        # (object in frames, thread that waits for it)
+        self.blocks = {}        # bottom of a stack: TLS blocks of its thread there
         own = list(self._own())
         self.own = Ranges(own)
         self.heaps = [h for h in self._heaps() if h.places]
@@ -152,6 +154,7 @@ class Marks:
         view.names()
         for at in view.name_places:
             yield at, at + size("uproc_name")
+        yield from self._links()
         for p in view.processors.values():
             yield p.address, p.address + size("usched")
         for t in self.threads.values():
@@ -164,6 +167,22 @@ class Marks:
             with contextlib.suppress(Problem, ValueError):      # in a core, it just changes
                 if self.may_be_lost(t):
                     self.waits[t.address] = self.object_of(t)
+
+    def _links(self):
+        """What links TLS blocks, and records of posix/."""
+        word, lists = self.target.word, self.view.layout.lists
+        bottoms = [0, *sorted(t.stack.bottom for t in self.threads.values())]
+        for i in range(LISTS if lists else 0):
+            at, links, size = (word(lists + 24 * i + 8 * k) for k in range(3))
+            seen = set()
+            while at and at not in seen:
+                yield at, at + links
+                if size and word(at + links):           # a block on a stack
+                    yield at, at + size
+                    bottom = bottoms[bisect.bisect_right(bottoms, at) - 1]
+                    self.blocks.setdefault(bottom, []).append((at + links, at + size))
+                seen.add(at)
+                at = word(at)
 
     def stack_of(self, t):
         """Its stack, at most down to where the mapping begins."""
@@ -180,11 +199,12 @@ class Marks:
             return False        # it moves
         if not t.deep & view.ATTACHED:
             return True
-        w = layout.get("uwaiter", t.func, "w_thread", "w_kind", "w_object", "w_deadline", "w_state")
+        w = layout.get("uwaiter", t.func, "w_thread", "w_kind", "w_object", "w_deadline", "w_state",
+                       "w_joins")
         flags, = self.target.read(t.func + layout.offset("uwaiter.w_state") - 1, 1)
-        if w["w_thread"] != t.address or w["w_deadline"] != NEVER or \
-                flags & layout.offset("UWAITER_SCOPED"):
-            return False
+        if w["w_thread"] != t.address or flags & layout.offset("UWAITER_SCOPED") or \
+                w["w_deadline"] != NEVER and (w["w_joins"] or not t.joins):
+            return False        # a join without a deadline leaves that of the wait before
         if t.joins or w["w_state"] in view.granted[:1]:
             return True
         kind = view._kind(w["w_kind"]) if w["w_kind"] else None
@@ -205,12 +225,13 @@ class Marks:
         for start, end in self.maps:
             if start % HEAP_MAX:
                 yield Heap(self.target, start, end, (0,))
-                continue
-            arena, _, size = (self.target.word(start + 8 * i) for i in range(3))
-            if 0 < size <= end - start:
-                first = STATE if start < arena < start + 256 else INFO
-                base = arena & ~15 if first is STATE else start
-                yield Heap(self.target, start, start + size, [base - start + n for n in first])
+            # The kernel may have merged what is before a heap with it.
+            for at in range(start + -start % HEAP_MAX, end, HEAP_MAX):
+                arena, _, size = (self.target.word(at + 8 * i) for i in range(3))
+                if 0 < size <= end - at:
+                    first = STATE if at < arena < at + 256 else INFO
+                    base = arena & ~15 if first is STATE else at
+                    yield Heap(self.target, at, at + size, [base - at + n for n in first])
 
     def heap_at(self, address):
         i = bisect.bisect_right(self.heap_starts, address) - 1
@@ -276,9 +297,12 @@ class Marks:
         if t.deep & view.ATTACHED:
             self.todo.append((t.func, t.func + view.layout.offset("uwaiter")))
         low, end = (t.sp, t.stack.bottom) if t.blocked else self.stack_of(t)
-        first = bisect.bisect_left(self.framed, (low,))
-        for _, waiter in self.framed[first:bisect.bisect_left(self.framed, (end,))]:
-            self.revive(waiter)         # the code knows where its own frames are
+        blocks = self.blocks.get(t.stack.bottom, [])
+        self.todo.extend(blocks)
+        for start, stop in (low, end), *blocks:
+            first = bisect.bisect_left(self.framed, (start,))
+            for _, waiter in self.framed[first:bisect.bisect_left(self.framed, (stop,))]:
+                self.revive(waiter)     # the code knows where its own frames are
         if t.blocked and t.in_place:
             self.todo.append((low, end))
         elif t.outside:

@@ -13,7 +13,8 @@ from .unwind import Unwinder
 
 MAGIC = b"usched layout\xa7\x1d\0"
 VERSION = 2
-POINTERS = ("self", "list", "names", "parked", "resumed", "return_at", "trace_at")
+POINTERS = ("self", "list", "names", "parked", "resumed", "return_at", "trace_at", "lists")
+LISTS = 2
 FORMS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 SCHEDULERS_MAX, PROCESSORS_MAX, ARENAS_MAX = 10000, 65536, 65536
 NAMES_MAX = 1 << 28
