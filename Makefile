@@ -166,7 +166,7 @@ $(B)/one/usched-all.o: $(one) $(B)/flags
 	$(compile) $(c_flags) -DUSCHED_DEBUG -c -o $@ $<
 
 $(B)/ulocks.so: $(B)/debug/ulocks.lo
-	$(link) -shared $(libs)
+	$(link) -shared -ldl $(libs)
 
 $(static): $(library)
 # Of the objects of the shared one: they need not be fast.

@@ -86,9 +86,9 @@ struct uprocs_conf {
 	   libc keeps for a thread. A thread keeps them when it moves. Each takes 4 KiB or
 	   more, and a switch some 15 ns more. Destructors run when a thread ends by
 	   itself, by ustack_abort(), too; not when uprocs_destroy() ends it. Load
-	   libraries that have variables with initial values before. With glibc, on x86-64
-	   (where user code may set the FS base) and AArch64; elsewhere the scheduler is
-	   not made: -ENOTSUP. */
+	   libraries that have variables with initial values before. With glibc 2.34 or
+	   later, on x86-64 (where user code may set the FS base) and AArch64; elsewhere
+	   the scheduler is not made: -ENOTSUP. */
 	unsigned c_tls;
 
 	/* ns, from 1000000 to 2^62: if a thread keeps its processor for longer, it is

@@ -71,7 +71,7 @@ $(foreach test,$(sources),$(eval $(B)/tests/$(basename $(notdir $(test))): $(tes
 # test.c skips a program where the machine has no native threads.
 all_wrapped = $(sort pthread_create $(wrapped))
 $(tests): $(B)/tests/help/test.o
-	$(link) $(all_wrapped:%=-Wl,--wrap=%) -lcmocka -lm $(libs)
+	$(link) $(all_wrapped:%=-Wl,--wrap=%) -lcmocka -lm -ldl -lrt $(libs)
 
 # Those that run over sim, too, compiled for that: tests/scripts/over_sim.sh has their names.
 over_sim := $(addprefix $(B)/sim/tests/,$(shell sed -n 's/^\(test_[a-z_]*\) [0-9].*/\1/p' \

@@ -442,6 +442,7 @@ static void fill(char *block, char *native)
 	if (!ARCH_TLS_ABOVE) {
 		words(block)[0] = words(block)[2] = block;
 		words(block)[1] = dtv;
+		words(block)[3] = (void *)1;    /* malloc(): there are native threads */
 	}
 	words(list)[0] = words(list)[1] = list;         /* fork() takes it out */
 	if (facts.f_robust) {

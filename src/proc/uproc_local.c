@@ -35,10 +35,11 @@ enum {
 #define UNCHECKED __attribute__((no_sanitize_address, no_sanitize_thread))
 #endif
 
-/* Returns the thread pointer of the ABI, or else the address that libc uses. */
+/* Returns the thread pointer of the ABI, or else the address that libc uses. gcc 10
+   claims to have this builtin on all machines. */
 static uintptr_t thread_pointer(void)
 {
-#if __has_builtin(__builtin_thread_pointer)
+#if __has_builtin(__builtin_thread_pointer) && __GNUC__ != 10
 	return (uintptr_t)__builtin_thread_pointer();
 #else
 	return (uintptr_t)pthread_self();

@@ -52,7 +52,8 @@ static void begin(struct uprocs_conf conf)
 	int rc;
 
 #if defined(__GLIBC__) && defined(__x86_64__) && defined(__LP64__)
-	may = getauxval(AT_HWCAP2) & FSGSBASE && dlsym(RTLD_DEFAULT, "_dl_allocate_tls");
+	may = getauxval(AT_HWCAP2) & FSGSBASE
+		&& dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
 #endif
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	may = false;
