@@ -128,48 +128,36 @@ ARCH_PRIVATE void usched__commit(void);
  */
 #if defined(__x86_64__) && defined(__LP64__)
 #define ARCH_BLOCK 1
+#define ARCH_GET_BLOCK "movq	%%fs:0, %0"
+#define ARCH_USE_BLOCK "wrfsbase	%0"
 enum { ARCH_TLS_ABOVE = 0, ARCH_MAY_SET = 2 };
-
-static inline char *usched__block(void)
-{
-	char *block;
-
-	__asm__ volatile("movq	%%fs:0, %0" : "=r"(block));
-	return block;
-}
-
-static inline void usched__use_block(char *block)
-{
-	__asm__ volatile("wrfsbase	%0" : : "r"(block) : "memory");
-}
 #elif defined(__aarch64__)
 #define ARCH_BLOCK 1
+#define ARCH_GET_BLOCK "mrs	%0, tpidr_el0"
+#define ARCH_USE_BLOCK "msr	tpidr_el0, %0"
 enum { ARCH_TLS_ABOVE = 1, ARCH_MAY_SET = 0 };
+#else
+#define ARCH_BLOCK 0
+#endif
 
 static inline char *usched__block(void)
 {
-	char *block;
+	char *block = NULL;
 
-	__asm__ volatile("mrs	%0, tpidr_el0" : "=r"(block));
+#if ARCH_BLOCK
+	__asm__ volatile(ARCH_GET_BLOCK : "=r"(block));
+#endif
 	return block;
 }
 
 static inline void usched__use_block(char *block)
 {
-	__asm__ volatile("msr	tpidr_el0, %0" : : "r"(block) : "memory");
-}
+#if ARCH_BLOCK
+	__asm__ volatile(ARCH_USE_BLOCK : : "r"(block) : "memory");
 #else
-#define ARCH_BLOCK 0
-static inline char *usched__block(void)
-{
-	return NULL;
-}
-
-static inline void usched__use_block(char *block)
-{
 	(void)block;
-}
 #endif
+}
 
 /* Offset in bytes of the PC in the third argument of a signal handler; 0: unknown. */
 ARCH_PRIVATE extern const unsigned usched__pc_at;
