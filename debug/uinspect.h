@@ -76,7 +76,7 @@ enum {
  * without USCHED_LOST; -EIO: uthreads failed, and has said why to `fd'; -EAGAIN: no
  * native thread could be started; with UINSPECT_LOST also an error of posix_spawn(3).
  * From a thread: switches, and a cancel does not end the call. From a native thread:
- * blocks the native thread.
+ * blocks the native thread; with SINGLE_THREAD runs the threads, as ustack_join() does.
  */
 int uinspect_dump(int fd, unsigned how);
 

@@ -308,8 +308,11 @@ static void show_descriptor(void *s)
 
 static void show_each(const struct uprocs_conf *conf)
 {
-	void *s = make_told(conf, keep_line);
+	void *s;
 
+	if (test_is_single())           /* dumps and joins run threads at other depths */
+		skip();
+	s = make_told(conf, keep_line);
 	over->o_hold(s);
 	prepare_waits();
 	for (int way = 0; way < WAIT_at_join; way++) {
