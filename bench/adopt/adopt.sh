@@ -25,10 +25,7 @@
 # callers of libraries have all of them.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-. tests/scripts/test.lib
 PORT=${PORT:-29000}
-# shellcheck source=tests/scripts/server.lib
-. tests/scripts/server.lib
 # shellcheck source=tests/scripts/adopt.lib
 . tests/scripts/adopt.lib
 # shellcheck source=bench/medians.lib

@@ -15,10 +15,7 @@
 #   COLUMNS  default: preload, and with LONG=1 "native preload shared"
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-. tests/scripts/test.lib
 PORT=${PORT:-$((28000 + $$ % 900))}
-# shellcheck source=tests/scripts/server.lib
-. tests/scripts/server.lib
 # shellcheck source=tests/scripts/adopt.lib
 . tests/scripts/adopt.lib
 if [ -n "${LONG-}" ]; then

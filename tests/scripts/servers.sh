@@ -8,10 +8,6 @@
 #   LONG=1   all rows
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-. tests/scripts/test.lib
-PORT=none
-# shellcheck source=tests/scripts/server.lib
-. tests/scripts/server.lib
 # shellcheck source=tests/scripts/adopt.lib
 . tests/scripts/adopt.lib
 need_posix

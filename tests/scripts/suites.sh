@@ -11,10 +11,6 @@
 # The cases that failed are in $B/suites/NAME.native and NAME.preload.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-. tests/scripts/test.lib
-PORT=none
-# shellcheck source=tests/scripts/server.lib
-. tests/scripts/server.lib
 # shellcheck source=tests/scripts/adopt.lib
 . tests/scripts/adopt.lib
 [ "${LONG-}" = 1 ] || skip 'takes half an hour; with LONG=1 it is done'
