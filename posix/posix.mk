@@ -69,7 +69,7 @@ $(posix_tests): %: %.o $(posix_parts) $(library) $(B)/tests/help/test.o
 $(B)/posix/test_uposix_io: wrapped := poll syscall calloc
 
 $(posix_tests:%=%.plain): %.plain: %.plain.o $(library) $(B)/tests/help/test.o
-	$(link) -lcmocka -lm $(libs)
+	$(link) -lcmocka -lm -ldl -lrt $(libs)
 
 $(B)/posix/test_%.plain.o: posix/test_%.c $(B)/flags
 	@mkdir -p $(@D)

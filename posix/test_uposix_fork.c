@@ -301,7 +301,7 @@ static void *leave(void *how)
 
 	poll(&one, 1, 20);
 	if (how)
-		close_range(3, ~0u, 0);
+		syscall(436, 3, ~0u, 0);        /* close_range() */
 	else
 		dup2(open("/dev/null", O_RDWR), pair[0]);
 	return NULL;
@@ -534,7 +534,7 @@ static void init(void)
 		nap(1);
 }
 
-static void *call_once(void *unused)
+static void *once_now(void *unused)
 {
 	ok(pthread_once(&once, init));
 	return unused;
@@ -550,7 +550,7 @@ static int runs_again(void)
 	for (int i = 0; i < 2; i++)
 		if (pthread_once(&once, init) || runs != 2)
 			return 1;
-	join(start(call_once, NULL));
+	join(start(once_now, NULL));
 	return runs != 2;
 }
 
@@ -563,7 +563,7 @@ static void fork_inside(void)
 
 static void onces(void **state)
 {
-	pthread_t t = start(call_once, NULL);
+	pthread_t t = start(once_now, NULL);
 	pid_t child;
 
 	(void)state;

@@ -51,6 +51,11 @@
 
 #include "../tests/help/test.h"
 
+#if !__GLIBC_PREREQ(2, 34) && !defined(close_range)
+#define close_range(first, last, flags) syscall(436, first, last, flags)
+#define closefrom(first) close_range((unsigned)(first), ~0u, 0)
+#endif
+
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 enum { MS = 1000 };                     /* us in a millisecond */

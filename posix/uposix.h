@@ -100,6 +100,12 @@ int uposix_semop(int set, struct sembuf *ops, size_t n);
 int uposix_semtimedop(int set, struct sembuf *ops, size_t n,
 		      const struct timespec *limit);
 
+/* Functions that glibc before 2.35 lacks. */
+int uposix_close_range(unsigned first, unsigned last, int flags);
+void uposix_closefrom(int first);
+int uposix_epoll_pwait2(int fd, struct epoll_event *events, int max,
+			const struct timespec *limit, const sigset_t *mask);
+
 /*
  * libc's declaration of pthread_exit() does not tell the compiler that the call never
  * returns.

@@ -24,6 +24,7 @@
  */
 #include "uposix_set.h"
 
+#include "../arch/arch.h"
 #include "../src/base/sim.h"
 
 #include <dlfcn.h>
@@ -252,7 +253,7 @@ static bool is_exchanged(const void *object)
 void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
 {
 	uintptr_t from = (uintptr_t)info->dlpi_tls_data
-		- (uintptr_t)__builtin_thread_pointer() + STATIC;
+		- (uintptr_t)usched__block() + STATIC;
 	uintptr_t to = from + h->p_memsz;
 
 	if (!info->dlpi_tls_data || from > to || to > 2 * STATIC)
@@ -272,7 +273,7 @@ void uposix__note_place(const struct dl_phdr_info *info, const ElfW(Phdr) *h)
  */
 void uposix__refuse_place(void *object)
 {
-	uintptr_t away = (uintptr_t)object - (uintptr_t)__builtin_thread_pointer()
+	uintptr_t away = (uintptr_t)object - (uintptr_t)usched__block()
 		+ STATIC;
 	const char *why = NULL;
 

@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/types.h>
 
@@ -35,6 +36,23 @@
 #include "uposix_set.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
+
+/* Older versions of glibc have neither these functions nor their numbers. */
+#if !__GLIBC_PREREQ(2, 34)
+#define CLOSE_RANGE_CLOEXEC 4
+#define close_range(first, last, flags) (int)syscall(SYS_close_range, first, last, flags)
+#define closefrom(first) (void)close_range((unsigned)(first), ~0u, 0)
+#endif
+#if !__GLIBC_PREREQ(2, 35)
+#define epoll_pwait2(fd, events, max, limit, mask) \
+	(int)syscall(SYS_epoll_pwait2, fd, events, max, limit, mask, _NSIG / 8)
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef SYS_epoll_pwait2
+#define SYS_epoll_pwait2 441
+#endif
 
 enum {
 	UNKNOWN,

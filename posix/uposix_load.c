@@ -89,18 +89,19 @@ void uposix__look(const void *where)
 }
 
 /*
- * On some machines libc has two versions of condition variables. Only the newer version
- * has the size of pthread_cond_t.
+ * Finds the newer version of the functions whose names have this start. On x86-64 libc
+ * also has an older one, with other arguments, and before glibc 2.36 dlsym(RTLD_NEXT)
+ * finds that.
  */
-static void find_conditions(void)
+static void find_newer(const char *start, const char *version)
 {
-	for (size_t i = 0; i < COUNT; i++)
-		if (strncmp(names[i].n_name, "pthread_cond_", 13) == 0) {
-			void *found = dlvsym(RTLD_NEXT, names[i].n_name, "GLIBC_2.3.2");
+	for (size_t i = 0; i < COUNT; i++) {
+		void *found = strncmp(names[i].n_name, start, strlen(start)) ? NULL
+			: dlvsym(RTLD_NEXT, names[i].n_name, version);
 
-			if (found)
-				uposix__real[i] = found;
-		}
+		if (found)
+			uposix__real[i] = found;
+	}
 }
 
 /*
@@ -131,7 +132,13 @@ __attribute__((constructor(101))) static void load(void)
 {
 	find_all(false);
 	find_all(true);
-	find_conditions();
+	find_newer("pthread_cond_", "GLIBC_2.3.2");
+	find_newer("timer_create", "GLIBC_2.3.3");
+	find_newer("pthread_getaffinity_np", "GLIBC_2.3.4");
+	find_newer("pthread_setaffinity_np", "GLIBC_2.3.4");
+	find_newer("sched_setaffinity", "GLIBC_2.3.4");
+	find_newer("lio_listio", "GLIBC_2.4");
+	find_newer("posix_spawn", "GLIBC_2.15");
 	uposix__is_loaded = true;
 	if (SIMULATED && &__libc_single_threaded)
 		__libc_single_threaded = 0;

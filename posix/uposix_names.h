@@ -28,6 +28,8 @@
  *	                name out.
  *	SEES(name)      As LOOKS and LATER.
  */
+#include <features.h>
+
 #ifndef NAME
 #define NAME(name)
 #endif
@@ -441,16 +443,19 @@ LOOKS(getsockopt) LOOKS(getsockname) LOOKS(getpeername) LOOKS(kill)
 
 /* Other names. */
 UNDER(close) UNDER(connect) UNDER(dup2) UNDER(fcntl) UNDER(nanosleep) UNDER(open)
-UNDER(open64) UNDER(pipe) UNDER(poll) UNDER(read) UNDER(res_query) UNDER(res_search)
-UNDER(sched_yield) UNDER(select) UNDER(send) UNDER(sigsuspend) UNDER(vfork) UNDER(vfscanf)
-UNDER(wait) UNDER(waitpid) UNDER(write) UNDER(pthread_getspecific)
-UNDER(pthread_key_create) UNDER(pthread_mutex_destroy) UNDER(pthread_mutex_init)
-UNDER(pthread_mutex_lock) UNDER(pthread_mutex_trylock) UNDER(pthread_mutex_unlock)
-UNDER(pthread_once) UNDER(pthread_rwlock_destroy) UNDER(pthread_rwlock_init)
+UNDER(open64) UNDER(pipe) UNDER(poll) UNDER(read) UNDER(sched_yield)
+UNDER(select) UNDER(send) UNDER(sigsuspend) UNDER(vfork) UNDER(vfscanf)
+UNDER(wait) UNDER(waitpid) UNDER(write) UNDER(pthread_mutex_destroy)
+UNDER(pthread_mutex_init) UNDER(pthread_mutex_lock) UNDER(pthread_mutex_trylock)
+UNDER(pthread_mutex_unlock) UNDER(pthread_rwlock_destroy) UNDER(pthread_rwlock_init)
 UNDER(pthread_rwlock_rdlock) UNDER(pthread_rwlock_tryrdlock)
 UNDER(pthread_rwlock_trywrlock) UNDER(pthread_rwlock_unlock) UNDER(pthread_rwlock_wrlock)
-UNDER(pthread_setspecific) ALIAS(gsignal, raise)
-ALIAS(pthread_mutex_consistent_np, pthread_mutex_consistent)
+ALIAS(gsignal, raise) ALIAS(pthread_mutex_consistent_np, pthread_mutex_consistent)
+/* In older versions dlsym() calls the first four, and res_query() has one name only. */
+#if __GLIBC_PREREQ(2, 34)
+UNDER(pthread_getspecific) UNDER(pthread_key_create) UNDER(pthread_once)
+UNDER(pthread_setspecific) UNDER(res_query) UNDER(res_search)
+#endif
 STREAM(fclose) STREAM(fdopen) STREAM(fflush) STREAM(fgets) STREAM(flockfile)
 STREAM(fprintf) STREAM(fputs) STREAM(fread) STREAM(ftrylockfile) STREAM(funlockfile)
 STREAM(fwrite) STREAM(getc) STREAM(popen) STREAM(printf) STREAM(putc) STREAM(puts)
@@ -476,9 +481,7 @@ SYSCALL(preadv2, uposix_preadv2(I(0), P(1), I(2), a[3], I(5)))
 SYSCALL(pwritev2, uposix_pwritev2(I(0), P(1), I(2), a[3], I(5)))
 #endif
 SYSCALL(close, uposix_close(I(0)))
-#ifdef SYS_close_range
 SYSCALL(close_range, uposix_close_range(U(0), U(1), I(2)))
-#endif
 SYSCALL(dup, uposix_dup(I(0)))
 SYSCALL(dup3, uposix_dup3(I(0), I(1), I(2)))
 SYSCALL(fcntl, uposix_fcntl(I(0), I(1), a[2]))
@@ -500,9 +503,7 @@ SYSCALL(epoll_create1, uposix_epoll_create1(I(0)))
 SYSCALL(ppoll, uposix_ppoll(P(0), N(1), P(2), mask_of(a[3], &room)))
 SYSCALL(pselect6, uposix_pselect(I(0), P(1), P(2), P(3), P(4), mask_at(a[5], &room)))
 SYSCALL(epoll_pwait, uposix_epoll_pwait(I(0), P(1), I(2), I(3), mask_of(a[4], &room)))
-#ifdef SYS_epoll_pwait2
 SYSCALL(epoll_pwait2, uposix_epoll_pwait2(I(0), P(1), I(2), P(3), mask_of(a[4], &room)))
-#endif
 SYSCALL(waitid, a[4] ? syscall(number, a[0], a[1], a[2], a[3], a[4])
 		     : uposix_waitid((idtype_t)a[0], (id_t)a[1], P(2), I(3)))
 SYSCALL(wait4, uposix_wait4(I(0), P(1), I(2), P(3)))

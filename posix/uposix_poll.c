@@ -157,7 +157,8 @@ static size_t collect(int n, fd_set *sets[3], struct pollfd *fds)
 		short events = 0;
 
 		for (int i = 0; i < 3; i++)
-			events |= is_in(sets[i], fd) ? ways[i] : 0;
+			if (is_in(sets[i], fd))
+				events |= ways[i];
 		if (events)
 			fds[count++] = (struct pollfd){ fd, events, 0 };
 	}
