@@ -35,6 +35,7 @@ enum {
 };
 
 struct uposix_conf uposix__conf = { .c_stacks = STACKS, .c_stack_size = STACK_SIZE };
+bool uposix__blocks;                    /* see uposix_set.h */
 
 static struct stat at_start;            /* standard error at the start; zeros if it was
 					   closed */

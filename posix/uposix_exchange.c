@@ -30,7 +30,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-bool uposix__is_loaded, uposix__blocks; /* see uposix_set.h */
+bool uposix__is_loaded;                 /* see uposix_set.h */
 
 /* A function of the dynamic linker: returns the address for a module and an offset. */
 extern void *__tls_get_addr(size_t *index);

@@ -425,6 +425,11 @@ NAME(pwrite)
 NAME(pwrite64)
 NAME(fsync)
 NAME(fdatasync)
+UNDER(pread64) UNDER(pwrite64)
+SYSCALL(pread64, uposix_pread(I(0), P(1), N(2), a[3]))
+SYSCALL(pwrite64, uposix_pwrite(I(0), P(1), N(2), a[3]))
+SYSCALL(fsync, uposix_fsync(I(0)))
+SYSCALL(fdatasync, uposix_fdatasync(I(0)))
 #endif
 
 /* Functions that look at files and values. In glibc before 2.33 stat() is __xstat(). */
