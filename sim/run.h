@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "../src/base/sim.h"
@@ -163,7 +164,7 @@ struct sim_event {
 	uint64_t      e_step;
 	const struct sim_host *e_host;  /* or NULL */
 	uint32_t      e_number;         /* number of the thread, or SIM_NAMED for a
-					   fault */
+					   fault or a chosen number */
 	bool          e_chosen;
 };
 
@@ -217,9 +218,10 @@ struct sim_run {
 						   POSIX */
 	bool                       r_hasty;     /* the clock jumps to the end of some
 						   sleeps: sim__sleeps() */
-	bool                       r_chose;     /* the last choice among threads was not
-						   the usual one */
+	const struct sim_thread   *r_instead;   /* the usual thread, if the last choice
+						   among threads was another one */
 	uint64_t                   r_events;    /* number of steps and faults */
+	uint64_t                   r_marked;    /* number of choices and faults */
 	struct text               *r_trace;     /* trace of all events, or NULL */
 };
 
@@ -306,10 +308,11 @@ SIM_PRIVATE void sim__tell(const char *why);
 
 /*
  * sim__event() records an event. sim__note_fault() records a fault that strikes `host',
- * which may be NULL.
+ * which may be NULL. sim__note_number() records a number that was chosen.
  */
 SIM_PRIVATE void sim__event(const struct sim_event *e);
 SIM_PRIVATE void sim__note_fault(const char *what, const struct sim_host *host);
+SIM_PRIVATE void sim__note_number(const char *what, uint64_t number);
 
 /*
  * Installs handlers that report the run before a signal such as SIGSEGV ends the process.
@@ -323,6 +326,12 @@ SIM_PRIVATE void sim__tell_signals(void);
  */
 SIM_PRIVATE void sim__trace(const char *event, const struct sim_event *e,
 			    uint64_t message, const struct sim_host *to, int64_t when);
+
+/*
+ * Copies the output of a run, in a process of its own. Places in a report that have lines
+ * of source by addr2line(1) are written as such.
+ */
+SIM_PRIVATE void sim__show(int from, FILE *to);
 
 /*
  * Returns the lowest number for descriptors that the simulation itself opens. Descriptors

@@ -183,7 +183,7 @@ static void begin_step(struct sim_thread *t)
 
 	r->r_steps++;
 	sim__event(&(struct sim_event){ t->t_op, r->r_steps, t->t_host, t->t_number,
-					r->r_chose });
+					r->r_instead != NULL });
 	r->r_now += STEP_TIME;
 	r->r_running = t;
 	r->r_by = t->t_number;
@@ -209,8 +209,8 @@ static struct sim_thread *choose(size_t n, struct sim_thread *self)
 	if (n > 1)
 		chosen = r->r_strategy->y_choose(n, self);
 	r->r_alone = n > 1 && chosen == r->r_running ? r->r_alone + 1 : 0;
-	r->r_chose = chosen != usual;
-	if (r->r_chose)
+	r->r_instead = chosen != usual ? usual : NULL;
+	if (r->r_instead)
 		note_choice(r->r_by, r->r_when, chosen->t_number);
 	return chosen;
 }
@@ -373,6 +373,8 @@ static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 		note_choice(by, names[i].n_count, chosen);
 	if (chosen > 0 && is_fault)
 		sim__note_fault(what, NULL);
+	else if (chosen > 0 && r->r_strategy == &sim__replay)
+		sim__note_number(what, chosen);
 	sim__note(chosen);
 	return chosen;
 }

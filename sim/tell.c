@@ -11,6 +11,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "../src/base/code.h"
 #include "host.h"
@@ -18,9 +22,22 @@
 enum {
 	THREADS = 32,                   /* threads shown */
 	LAST    = 64,                   /* events shown */
+	MARKED  = 256,                  /* choices and faults shown */
+	BINARIES   = 64,                   /* loaded binaries whose lines are shown */
 };
 
-static struct sim_event events[LAST];   /* event number n is events[n % LAST] */
+/* Event number n is events[n % LAST]. */
+static struct sim_event events[LAST];
+
+/*
+ * A choice or a fault. Number n is marks[n % MARKED]. m_other is what the usual thread
+ * was about to do if another thread was chosen, and otherwise what the running thread
+ * did. If a number was chosen, o_object is the number.
+ */
+static struct mark {
+	struct sim_event m_event, m_other;
+	bool             m_by;          /* there is an m_other */
+} marks[MARKED];
 
 /*
  * Finds the function and file of a place in the code. sim__enters is 0 meanwhile, so that
@@ -42,27 +59,23 @@ static void put_place(struct text *t, uintptr_t place)
 	if (!place)
 		return;
 	find_code(&c, place);
-	text_put(t, " in ");
-	text_put(t, c.cd_name[0] ? c.cd_name : "a function");
-	text_put(t, " (");
-	text_put(t, c.cd_file[0] ? c.cd_file : "a file");
-	text_put(t, "+");
-	text_hex(t, c.cd_offset);
-	text_put(t, ")");
+	text_add(t, " in %s (%s+%p)", c.cd_name[0] ? c.cd_name : "a function",
+		 c.cd_file[0] ? c.cd_file : "a file", (const void *)c.cd_offset);
 }
 
 static void put_op(struct text *t, const struct sim_event *e)
 {
-	text_put(t, "thread ");
-	text_number(t, e->e_number);
-	if (e->e_host) {
-		text_put(t, " of ");
-		text_put(t, e->e_host->h_name);
-	}
-	text_put(t, ": ");
-	text_put(t, e->e_op.o_name ? e->e_op.o_name : "begins");
+	text_add(t, "thread %u%s%s: %s", e->e_number, e->e_host ? " of " : "",
+		 e->e_host ? e->e_host->h_name : "",
+		 e->e_op.o_name ? e->e_op.o_name : "begins");
 	put_place(t, e->e_op.o_place);
-	text_put(t, e->e_chosen ? ", by choice\n" : "\n");
+}
+
+/* Returns the next step of a thread as an event. */
+static struct sim_event next_of(const struct sim_thread *t)
+{
+	return (struct sim_event){ .e_op = t->t_op, .e_host = t->t_host,
+				   .e_number = t->t_number };
 }
 
 static void put_threads(struct text *t)
@@ -71,52 +84,76 @@ static void put_threads(struct text *t)
 
 	text_put(t, "usched: threads, and what each does next, or waits in:\n");
 	for (const struct sim_thread *o = sim__run.r_threads; o; o = o->t_next) {
+		struct sim_event next = next_of(o);
+
 		if (left-- == 0) {
 			text_put(t, "usched:   and more\n");
 			return;
 		}
 		text_put(t, "usched:   ");
-		put_op(t, &(struct sim_event){ .e_op = o->t_op, .e_host = o->t_host,
-					       .e_number = o->t_number });
+		put_op(t, &next);
+		text_put(t, "\n");
 	}
 }
 
 static void put_event(struct text *t, const struct sim_event *e)
 {
-	text_put(t, "usched:   ");
-	text_number(t, e->e_step);
-	text_put(t, "  ");
-	if (e->e_number != SIM_NAMED) {
+	text_add(t, "usched:   %zu  ", (size_t)e->e_step);
+	if (e->e_number != SIM_NAMED)
 		put_op(t, e);
-		return;
+	else if (e->e_chosen)
+		text_add(t, "choice: %s = %zu", e->e_op.o_name, e->e_op.o_object);
+	else
+		text_add(t, "fault: %s%s%s", e->e_op.o_name, e->e_host ? " of " : "",
+			 e->e_host ? e->e_host->h_name : "");
+}
+
+/* All choices and faults come first, since they are what makes a run fail. */
+static void put_marked(struct text *t)
+{
+	const uint64_t all = sim__run.r_marked;
+
+	if (all > 0)
+		text_add(t, "usched: choices and faults%s:\n",
+			 all > MARKED ? ", the last ones" : "");
+	for (uint64_t i = all < MARKED ? 0 : all - MARKED; i < all; i++) {
+		const struct mark *m = &marks[i % MARKED];
+
+		put_event(t, &m->m_event);
+		if (m->m_by) {
+			text_put(t, m->m_event.e_number == SIM_NAMED ? ", in "
+				 : ", in place of ");
+			put_op(t, &m->m_other);
+		}
+		text_put(t, "\n");
 	}
-	text_put(t, "fault: ");
-	text_put(t, e->e_op.o_name);
-	if (e->e_host) {
-		text_put(t, " of ");
-		text_put(t, e->e_host->h_name);
+}
+
+static void put_last(struct text *t)
+{
+	const uint64_t all = sim__run.r_events;
+
+	text_put(t, "usched: the last steps:\n");
+	for (uint64_t i = all < LAST ? 0 : all - LAST; i < all; i++) {
+		const struct sim_event *e = &events[i % LAST];
+
+		put_event(t, e);
+		text_put(t, e->e_chosen ? ", by choice\n" : "\n");
 	}
-	text_put(t, "\n");
 }
 
 void sim__tell(const char *why)
 {
 	const struct sim_run *r = &sim__run;
-	uint64_t n = r->r_events < LAST ? r->r_events : LAST;
 	char line[512];
 	struct text t = TEXT(line, STDERR_FILENO);
 
-	text_put(&t, "usched: ");
-	text_put(&t, why);
-	text_put(&t, ", in step ");
-	text_number(&t, r->r_steps);
-	text_put(&t, ", after ");
+	text_add(&t, "usched: %s, in step %zu, after ", why, (size_t)r->r_steps);
 	text_seconds(&t, (uint64_t)(r->r_now - r->r_began), 6);
 	text_put(&t, " s\n");
+	put_marked(&t);
 	put_threads(&t);
-	text_put(&t, "usched: the last steps:\n");
-	for (uint64_t i = r->r_events - n; i < r->r_events; i++)
-		put_event(&t, &events[i % LAST]);
+	put_last(&t);
 	text_flush(&t);
 }
 
@@ -154,11 +191,27 @@ void sim__trace(const char *event, const struct sim_event *e,
 	errno = before;
 }
 
+static void mark(const struct sim_event *e)
+{
+	const struct sim_run *r = &sim__run;
+	const struct sim_thread *other = e->e_number == SIM_NAMED ? r->r_running
+		: r->r_instead;
+
+	struct mark *m = &marks[sim__run.r_marked++ % MARKED];
+
+	m->m_event = *e;
+	m->m_by = other != NULL;
+	if (other)
+		m->m_other = next_of(other);
+}
+
 void sim__event(const struct sim_event *e)
 {
 	struct sim_run *r = &sim__run;
 
 	events[r->r_events++ % LAST] = *e;
+	if (e->e_chosen || e->e_number == SIM_NAMED)
+		mark(e);
 	if (r->r_trace)
 		sim__trace(e->e_number == SIM_NAMED ? "fault" : "step", e, 0, NULL,
 			   r->r_now);
@@ -168,6 +221,13 @@ void sim__note_fault(const char *what, const struct sim_host *host)
 {
 	sim__event(&(struct sim_event){ .e_op.o_name = what, .e_step = sim__run.r_steps,
 					.e_host = host, .e_number = SIM_NAMED });
+}
+
+void sim__note_number(const char *what, uint64_t number)
+{
+	mark(&(struct sim_event){ .e_op = { .o_name = what, .o_object = number },
+				  .e_step = sim__run.r_steps, .e_number = SIM_NAMED,
+				  .e_chosen = true });
 }
 
 /* ---- Signals that end a process ---- */
@@ -191,4 +251,109 @@ void sim__tell_signals(void)
 	act.sa_flags = (int)(SA_RESETHAND | SA_NODEFER | SA_ONSTACK);
 	for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
 		sigaction(ends[i], &act, NULL);
+}
+
+/* ---- Lines of the source, in the process that shows a report ---- */
+
+/* A loaded file, and a socket to a process of addr2line(1) for the file. */
+static struct binary {
+	char      f_name[CODE_FILE];    /* as in struct code */
+	char      f_path[CODE_PATH];
+	uintptr_t f_first;              /* the first address of the file's code, as
+					   addr2line counts it */
+	FILE     *f_lines;              /* NULL: not started, or there is no addr2line */
+} binaries[BINARIES];
+static size_t n_binaries;
+
+static int add_binary(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	struct binary *f = &binaries[n_binaries];
+	struct code c;
+	int i = 0;
+
+	(void)size;
+	(void)unused;
+	if (n_binaries == BINARIES)
+		return 1;
+	snprintf(f->f_path, sizeof f->f_path, "%s", info->dlpi_name);
+	if (!*info->dlpi_name && readlink("/proc/self/exe", f->f_path, CODE_PATH - 1) < 0)
+		return 0;
+	while (i < info->dlpi_phnum - 1 && info->dlpi_phdr[i].p_type != PT_LOAD)
+		i++;
+	f->f_first = info->dlpi_phdr[i].p_vaddr;
+	code__set_file(&c, f->f_path);
+	memcpy(f->f_name, c.cd_file, sizeof f->f_name);
+	n_binaries++;
+	return 0;
+}
+
+/* Starts addr2line. If that cannot be executed, the first read is an end of file. */
+static void start_lines(struct binary *f)
+{
+	int ends[2];
+
+	if (syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return;
+	if (_Fork() == 0) {
+		dup2(ends[1], STDIN_FILENO);
+		dup2(ends[1], STDOUT_FILENO);
+		close(STDERR_FILENO);
+		execlp("addr2line", "addr2line", "-s", "-e", f->f_path, (char *)NULL);
+		_exit(EXIT_FAILURE);
+	}
+	close(ends[1]);
+	f->f_lines = fdopen(ends[0], "r+");
+}
+
+/*
+ * If `text' begins with a place as put_place() writes it, writes the name and the line of
+ * the source instead, and returns the end of the place. Otherwise returns NULL.
+ */
+static const char *put_source(const char *text, FILE *to)
+{
+	char answer[CODE_PATH], *end;
+
+	for (struct binary *f = binaries; f < binaries + n_binaries; f++) {
+		size_t n = strlen(f->f_name);
+		uintptr_t offset;
+
+		if (strncmp(text, f->f_name, n) != 0 || strncmp(text + n, "+0x", 3) != 0)
+			continue;
+		offset = strtoull(text + n + 1, &end, 16);
+		if (!f->f_lines)
+			start_lines(f);
+		if (*end != ')' || !f->f_lines)
+			continue;
+		fprintf(f->f_lines, "%#" PRIxPTR "\n", offset + f->f_first);
+		if (!fgets(answer, sizeof answer, f->f_lines) || *answer == '?'
+		    || strstr(answer, ":?") || strstr(answer, ":0"))
+			continue;
+		answer[strcspn(answer, " \n")] = '\0';
+		fputs(answer, to);
+		return end;
+	}
+	return NULL;
+}
+
+void sim__show(int from, FILE *to)
+{
+	FILE *f = fdopen(from, "r");
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+
+	unsetenv("LD_PRELOAD");
+	signal(SIGPIPE, SIG_IGN);
+	dl_iterate_phdr(add_binary, NULL);
+	while (f && (n = getline(&line, &room, f)) >= 0) {
+		const char *at = line, *open, *end;
+
+		while (strncmp(line, "usched: ", 8) == 0 && (open = strchr(at, '('))) {
+			fwrite(at, 1, (size_t)(open + 1 - at), to);
+			end = put_source(open + 1, to);
+			at = end ? end : open + 1;
+		}
+		fwrite(at, 1, (size_t)(line + n - at), to);
+	}
+	fflush(to);
 }

@@ -139,6 +139,60 @@ done | sort -u >"$dir/hashes"
 [ "$(wc -l <"$dir/hashes")" -eq 1 ] && grep -q '50 runs passed' "$dir/hashes" ||
 	fail "jobs differ: $(cat "$dir/hashes")"
 
+# The report has all choices and faults, even if many steps come after them.
+cat >"$dir/late.c" <<'END'
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int stock = 1;
+
+static void *take(void *unused)
+{
+	int left;
+
+	(void)unused;
+	pthread_mutex_lock(&lock);
+	left = stock;
+	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&lock);
+	stock -= left;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t threads[2];
+
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, take, NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < 100; i++) {
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+	}
+	return stock != 0;
+}
+END
+$CC -g -o "$dir/late" "$dir/late.c" "$library" -pthread || die "late.c does not build"
+late()
+{
+	env LD_LIBRARY_PATH="$B" "$@" "$dir/late" >"$dir/out" 2>&1
+}
+late USCHED_SIM=1-300 USCHED_SIM_SHRINK="$dir/choices"
+late USCHED_SIM=1 USCHED_SIM_REPLAY="$dir/choices"
+grep -q '  thread 2: .*, in place of thread 1: pthread_mutex_[a-z]* in take (' "$dir/out" &&
+	! grep -q ', by choice$' "$dir/out" ||
+	fail "late: no choices: $(head -n 5 "$dir/out")"
+# Places are lines of the source; without addr2line they are offsets.
+if command -v addr2line >/dev/null; then
+	grep -q 'in take (late.c:1[0-9])' "$dir/out" || fail "late: no lines: $(head -n 5 "$dir/out")"
+fi
+late PATH="$dir" USCHED_SIM=1 USCHED_SIM_REPLAY="$dir/choices"
+grep -q 'in take (late+0x[0-9a-f]*)' "$dir/out" || fail "late: no offsets: $(head -n 5 "$dir/out")"
+rm -f "$dir/choices"
+
 # A seed gives the same run with any compiler.
 for compiler in "$CC" gcc clang; do
 	for level in -O0 -O3; do
