@@ -26,6 +26,11 @@ WORLD(mkostemp) WORLD(mkostemp64)
 /* The end of a run: sim/serve.c. */
 WORLD(_exit) WORLD(_Exit)
 
+/* Accesses to memory: sim/access.c. */
+WORLD(memcpy) WORLD(memmove) WORLD(memset) WORLD(memcmp) WORLD(strlen) WORLD(strchr)
+WORLD(strrchr) WORLD(strcmp) WORLD(strncmp) WORLD(strcpy) WORLD(strncpy) WORLD(strcat)
+WORLD(strdup)
+
 /* Calls that a simulation cannot repeat: sim/enter.c says what to use instead. */
 PLAIN(fork) PLAIN(daemon) PLAIN(execl) PLAIN(execlp) PLAIN(execle) PLAIN(execv)
 PLAIN(execve) PLAIN(execvp) PLAIN(execvpe) PLAIN(fexecve) PLAIN(clone) PLAIN(kill)

@@ -10,12 +10,18 @@
  * to a location that the first run did not see become steps when a second thread has used
  * the location. Accesses are not counted while there is only one thread.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* strchrnul() */
+#endif
 #include <string.h>
 
 #include "run.h"
 
-enum { GRAIN = 2 };                     /* this many low bits of an address are dropped: a
+enum {
+	GRAIN = 2,                      /* this many low bits of an address are dropped: a
 					   location is four bytes */
+	MOST  = 256,                    /* bytes of a range whose accesses are recorded */
+};
 
 bool sim__traced;
 
@@ -73,25 +79,42 @@ bool sim__uses(uintptr_t object, enum sim_kind kind)
 	return false;
 }
 
-void sim__learned(const struct sim_profile *first, uint64_t steps)
+/*
+ * Copies the objects that several threads have used if `shared' is true, and otherwise
+ * those of one thread that has written to them, such as memory that it has freed. Another
+ * thread may come first in a later run.
+ */
+static void copy_objects(const struct sim_profile *first, bool shared)
 {
 	struct sim_profile *p = &sim__profile;
 
-	p->p_steps = steps;
-	p->p_threads = first->p_threads;
-	p->p_count = first->p_count;
-	memcpy(p->p_parent, first->p_parent, sizeof p->p_parent);
 	for (size_t i = 0; i < first->p_used; i++) {
 		const struct sim_object *o = &first->p_object[i];
 
-		if (!o->b_shared || !o->b_written)
-			continue;
-		memmove(p->p_count[p->p_used], p->p_count[i], sizeof p->p_count[i]);
-		for (size_t j = 0; j < SIM_THREADS; j++)
-			p->p_steps += p->p_count[p->p_used][j];
-		add(p, find(p, o->b_object), *o);
+		if (o->b_shared == shared && o->b_written)
+			add(p, find(p, o->b_object), *o);
 	}
+}
+
+void sim__learned(struct sim_profile *first, uint64_t steps)
+{
+	struct sim_profile *p = &sim__profile;
+	uint16_t (*count)[SIM_THREADS] = first->p_count;
+
+	p->p_steps = steps;
+	p->p_threads = first->p_threads;
+	p->p_count = count;
+	memcpy(p->p_parent, first->p_parent, sizeof p->p_parent);
+	copy_objects(first, true);
 	p->p_shared = p->p_used;
+	copy_objects(first, false);
+	for (size_t i = 0; i < p->p_shared; i++) {
+		size_t from = *find(first, p->p_object[i].b_object);
+
+		memmove(count[i], count[from - 1], sizeof count[i]);
+		for (size_t j = 0; j < SIM_THREADS; j++)
+			p->p_steps += count[i][j];
+	}
 }
 
 /* ---- The calls of compilers ---- */
@@ -104,40 +127,67 @@ void sim__learned(const struct sim_profile *first, uint64_t steps)
 	type __tsan_##name(__VA_ARGS__);				\
 	type __tsan_##name(__VA_ARGS__)
 
-static void access_memory(uintptr_t at, enum sim_kind kind, uintptr_t place)
+/*
+ * An access to a range of memory is at most one step. The accesses of MOST bytes are
+ * recorded. Whether the memory was freed is looked at after the step.
+ */
+static void access_memory(uintptr_t at, size_t size, enum sim_kind kind,
+			  const char *does, uintptr_t place)
 {
-	if (sim__uses(at >> GRAIN, kind))
-		sim__step((struct sim_op){ at >> GRAIN, place, place,
-					   kind == SIM_READS ? "reads" : "writes", kind,
-					   0 });
+	uintptr_t shared = 0;
+
+	for (size_t i = 0; i < size && i < MOST; i += 8)
+		if (sim__uses((at + i) >> GRAIN, kind) && !shared)
+			shared = (at + i) >> GRAIN;
+	if (shared)
+		sim__step((struct sim_op){ shared, place, place, does, kind, 0 });
+	sim__check_heap(at, size, does, place);
 }
 
-#define ACCESS(name, kind)						\
+static void reads(const void *at, size_t size, uintptr_t place)
+{
+	if (sim__traced)
+		access_memory((uintptr_t)at, size, SIM_READS, "reads", place);
+}
+
+static void writes(const void *at, size_t size, uintptr_t place)
+{
+	if (sim__traced)
+		access_memory((uintptr_t)at, size, SIM_WRITES, "writes", place);
+}
+
+void sim__frees(uintptr_t at, size_t size, uintptr_t place)
+{
+	if (!sim__is_own(place))
+		access_memory(at, size, SIM_WRITES, "frees", place);
+}
+
+#define ACCESS(name, size, how)						\
 	CALL(void, name, void *at)					\
 	{								\
-		access_memory((uintptr_t)at, kind, HERE);		\
+		how(at, size, HERE);					\
 	}
 
-#define SIZES(way, kind)						\
-	ACCESS(way##1, kind) ACCESS(way##2, kind) ACCESS(way##4, kind)	\
-	ACCESS(way##8, kind) ACCESS(way##16, kind)
+#define SIZES(way, how)							\
+	ACCESS(way##1, 1, how) ACCESS(way##2, 2, how) ACCESS(way##4, 4, how)	\
+	ACCESS(way##8, 8, how) ACCESS(way##16, 16, how)
 
-SIZES(read, SIM_READS)
-SIZES(write, SIM_WRITES)
-SIZES(read_write, SIM_WRITES)
-SIZES(unaligned_read, SIM_READS)
-SIZES(unaligned_write, SIM_WRITES)
-SIZES(unaligned_read_write, SIM_WRITES)
-SIZES(volatile_read, SIM_READS)
-SIZES(volatile_write, SIM_WRITES)
-SIZES(unaligned_volatile_read, SIM_READS)
-SIZES(unaligned_volatile_write, SIM_WRITES)
-ACCESS(vptr_read, SIM_READS)
+SIZES(read, reads)
+SIZES(write, writes)
+SIZES(read_write, writes)
+SIZES(unaligned_read, reads)
+SIZES(unaligned_write, writes)
+SIZES(unaligned_read_write, writes)
+SIZES(volatile_read, reads)
+SIZES(volatile_write, writes)
+SIZES(unaligned_volatile_read, reads)
+SIZES(unaligned_volatile_write, writes)
+ACCESS(vptr_read, sizeof(void *), reads)
 
 CALL(void, vptr_update, void *at, void *value)
 {
 	(void)value;
-	access_memory((uintptr_t)at, SIM_WRITES, HERE);
+	writes(at, sizeof value, HERE);
 }
 
 CALL(void, init, void)
@@ -154,39 +204,76 @@ CALL(void, func_exit, void) { }
 CALL(void, ignore_thread_begin, void) { }
 CALL(void, ignore_thread_end, void) { }
 
-static void access_range(const void *from, size_t size, enum sim_kind kind,
-			 uintptr_t place)
-{
-	for (uintptr_t at = (uintptr_t)from, end = at + size; at < end; at += 8)
-		access_memory(at, kind, place);
-}
-
 CALL(void, read_range, void *at, size_t size)
 {
-	access_range(at, size, SIM_READS, HERE);
+	reads(at, size, HERE);
 }
 
 CALL(void, write_range, void *at, size_t size)
 {
-	access_range(at, size, SIM_WRITES, HERE);
+	writes(at, size, HERE);
+}
+
+/*
+ * Functions of libc. gcc leaves calls of them as they are, and the program's memcpy() is
+ * uposix_memcpy(); clang calls __tsan_memcpy().
+ */
+#define LIBC(type, name, arguments, accesses, result)			\
+	__typeof__(name) uposix_##name;					\
+	type uposix_##name arguments					\
+	{								\
+		accesses;						\
+		return result;						\
+	}
+
+#define READS(at, size)  reads(at, size, HERE)
+#define WRITES(at, size) writes(at, size, HERE)
+#define STRING(at)       READS(at, strlen(at) + 1)
+
+/*
+ * Returns how many bytes of two strings, but at most n, a function looks at that compares
+ * them, or that copies `s', which is `t' then.
+ */
+static size_t part(const char *s, const char *t, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && s[i] && s[i] == t[i])
+		i++;
+	return i < n ? i + 1 : n;
 }
 
 #define COPY(name)							\
-	CALL(void *, name, void *to, const void *from, size_t size)	\
-	{								\
-		access_range(from, size, SIM_READS, HERE);		\
-		access_range(to, size, SIM_WRITES, HERE);		\
-		return name(to, from, size);				\
-	}
+	LIBC(void *, name, (void *to, const void *from, size_t size),	\
+	     (READS(from, size), WRITES(to, size)), name(to, from, size))	\
+	ALSO(name)
+
+#define ALSO(name)							\
+	extern __typeof__(name) __tsan_##name				\
+		__attribute__((visibility("default"), alias("uposix_" #name)));
 
 COPY(memcpy)
 COPY(memmove)
-
-CALL(void *, memset, void *to, int byte, size_t size)
-{
-	access_range(to, size, SIM_WRITES, HERE);
-	return memset(to, byte, size);
-}
+LIBC(void *, memset, (void *to, int byte, size_t size), WRITES(to, size),
+     memset(to, byte, size))
+ALSO(memset)
+LIBC(int, memcmp, (const void *a, const void *b, size_t size),
+     (READS(a, size), READS(b, size)), memcmp(a, b, size))
+LIBC(size_t, strlen, (const char *s), STRING(s), strlen(s))
+LIBC(char *, strchr, (const char *s, int c),
+     READS(s, (size_t)(strchrnul(s, c) - s) + 1), strchr(s, c))
+LIBC(char *, strrchr, (const char *s, int c), STRING(s), strrchr(s, c))
+LIBC(int, strcmp, (const char *s, const char *t),
+     (READS(s, part(s, t, SIZE_MAX)), READS(t, part(s, t, SIZE_MAX))), strcmp(s, t))
+LIBC(int, strncmp, (const char *s, const char *t, size_t n),
+     (READS(s, part(s, t, n)), READS(t, part(s, t, n))), strncmp(s, t, n))
+LIBC(char *, strcpy, (char *to, const char *s),
+     (STRING(s), WRITES(to, strlen(s) + 1)), strcpy(to, s))
+LIBC(char *, strncpy, (char *to, const char *s, size_t n),
+     (READS(s, part(s, s, n)), WRITES(to, n)), strncpy(to, s, n))
+LIBC(char *, strcat, (char *to, const char *s),
+     (STRING(s), STRING(to), WRITES(to + strlen(to), strlen(s) + 1)), strcat(to, s))
+LIBC(char *, strdup, (const char *s), STRING(s), strdup(s))
 
 /*
  * An atomic operation is always a step, since other threads will use the same location.

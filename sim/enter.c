@@ -63,7 +63,9 @@ static const struct call calls[] = {
 	  "tss_delete,tss_get,tss_set,fileno,fileno_unlocked,clock_gettime,"
 	  "gettimeofday,time,timespec_get,clock,getrusage,times,getrandom,getentropy,"
 	  "arc4random,arc4random_buf,arc4random_uniform,getpid,gettid,"
-	  "getcwd,prctl,_exit,_Exit,getsockname,getpeername,getsockopt,setsockopt," },
+	  "getcwd,prctl,_exit,_Exit,getsockname,getpeername,getsockopt,setsockopt,"
+	  "memcpy,memmove,memset,memcmp,strlen,strchr,strrchr,strcmp,strncmp,strcpy,"
+	  "strncpy,strcat,strdup," },
 	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
 	{ ARGUMENT, SIM_READS, 0, NULL, ",sem_getvalue,fstat,fstat64," },
 	{ ANY, SIM_NOTHING, SIM_YIELDS, NULL,
@@ -266,6 +268,7 @@ static int simulate(int argc, char **argv, char **envp)
 	find_calls();
 	sim__begin(&(struct sim_conf){ 0 }, &sim__in_order);
 	run_thread(return_at_once);
+	sim__begin_heap();
 	sim__serve(argv);
 	sim__enters = 1;
 	run_thread(run_main);

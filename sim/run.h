@@ -10,6 +10,7 @@
  *	sim/world.h        the simulated world, and a list of its files
  *	sim/tell.c         the report of a run that fails
  *	sim/access.c       accesses to memory as operations
+ *	sim/heap.c         freed memory, and memory beside blocks
  *
  * A process has one run, on one native thread, so nothing is locked.
  */
@@ -111,6 +112,7 @@ enum {
 	SIM_THREADS  = 1 << 9,          /* the most threads whose uses of objects are
 					   counted */
 	SIM_MESSAGE  = 512,
+	SIM_PLACE    = 160,             /* length of the name of a place */
 };
 
 /* The outcome of a run, in memory that the process of the run shares with its parent. */
@@ -254,6 +256,17 @@ SIM_PRIVATE struct sim_thread *sim__self(void);
  */
 SIM_PRIVATE bool sim__rarely(const char *what, uint64_t n);
 
+/*
+ * Returns whether the library itself makes the call at this address. Such a call is no
+ * step. The linker defines both symbols.
+ */
+static inline bool sim__is_own(uintptr_t place)
+{
+	extern const char __ehdr_start[] SIM_PRIVATE, _etext[] SIM_PRIVATE;
+
+	return place >= (uintptr_t)__ehdr_start && place < (uintptr_t)_etext;
+}
+
 /* sim__enters is 1 while calls of POSIX are operations: sim/enter.c. */
 extern unsigned char sim__enters SIM_PRIVATE;
 
@@ -341,6 +354,12 @@ static inline int sim__high(void)
 {
 	return sysconf(_SC_OPEN_MAX) > 8192 ? 4000 : 700;
 }
+
+/*
+ * Writes the name of a place in the code, with a word before it: nothing, if the place is
+ * 0.
+ */
+SIM_PRIVATE void sim__name_place(char to[SIM_PLACE], uintptr_t place);
 
 /* ---- sim/strategy.c ---- */
 
@@ -441,6 +460,21 @@ SIM_PRIVATE bool sim__uses(uintptr_t object, enum sim_kind kind);
  * the first run, and what that run counted, to this profile.
  */
 extern struct sim_profile sim__profile SIM_PRIVATE;
-SIM_PRIVATE void sim__learned(const struct sim_profile *first, uint64_t steps);
+SIM_PRIVATE void sim__learned(struct sim_profile *first, uint64_t steps);
+
+/* Makes the free() of a block at `place' an access to all of the block. */
+SIM_PRIVATE void sim__frees(uintptr_t at, size_t size, uintptr_t place);
+
+/* ---- sim/heap.c ---- */
+
+/* Gives a program that was compiled with -fsanitize=thread a heap of the simulation. */
+SIM_PRIVATE void sim__begin_heap(void);
+
+/*
+ * Fails the run if a range of memory is in the heap, but not in a block that the program
+ * has. `does' says what the program does at `place'.
+ */
+SIM_PRIVATE void sim__check_heap(uintptr_t at, size_t size, const char *does,
+				 uintptr_t place);
 
 #endif /* USCHED_SIM_RUN_H */

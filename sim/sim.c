@@ -394,17 +394,6 @@ bool sim__rarely(const char *what, uint64_t n)
 	return choose_named(what, 2, n) > 0;
 }
 
-/*
- * Returns whether the library itself makes the call at this address. Such a call is no
- * step. The linker defines both symbols.
- */
-static bool is_own(uintptr_t place)
-{
-	extern const char __ehdr_start[] SIM_PRIVATE, _etext[] SIM_PRIVATE;
-
-	return place >= (uintptr_t)__ehdr_start && place < (uintptr_t)_etext;
-}
-
 static struct sim_op op_of(const char *call, uintptr_t object, uintptr_t at,
 			   unsigned char how)
 {
@@ -416,7 +405,7 @@ void sim__waits(const char *call, const void *place)
 {
 	struct sim_thread *self = sim__self();
 
-	if (self && !is_own((uintptr_t)place))
+	if (self && !sim__is_own((uintptr_t)place))
 		self->t_op = op_of(call, 0, (uintptr_t)place, 0);
 }
 
@@ -424,7 +413,7 @@ void sim__called(const void *object, const char *call, const void *place)
 {
 	struct sim_thread *self = sim__self();
 
-	if (!self || is_own((uintptr_t)place))
+	if (!self || sim__is_own((uintptr_t)place))
 		return;
 	self->t_ordered = true;
 	sim__step(op_of(call, (uintptr_t)object, (uintptr_t)place, 0));

@@ -63,6 +63,14 @@ static void put_place(struct text *t, uintptr_t place)
 		 c.cd_file[0] ? c.cd_file : "a file", (const void *)c.cd_offset);
 }
 
+void sim__name_place(char to[SIM_PLACE], uintptr_t place)
+{
+	struct text t = { .t_bytes = to, .t_room = SIM_PLACE - 1, .t_fd = -1 };
+
+	put_place(&t, place);
+	to[t.t_used] = '\0';
+}
+
 static void put_op(struct text *t, const struct sim_event *e)
 {
 	text_add(t, "thread %u%s%s: %s", e->e_number, e->e_host ? " of " : "",

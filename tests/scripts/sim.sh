@@ -48,7 +48,7 @@ fails()
 for program in tests/sim/*.c; do
 	program=$(basename "$program" .c)
 	case $program in
-	test_* | escape | part | replace | spins | wal | kv | httpd | proxy | chat) ;;
+	test_* | escape | freed | part | replace | spins | wal | kv | httpd | proxy | chat) ;;
 	*) passes 1-$seeds "$program" ;;
 	esac
 done
@@ -66,6 +66,18 @@ for strategy in random pct pos surw delay site; do
 	passes 1-$((3 * seeds)) traced
 done
 unset USCHED_SIM_STRATEGY
+# So are frees, and what is freed, or beside a block, is not accessed.
+traced $CC -O1 tests/sim/freed.c
+passes 1-$((3 * seeds)) traced
+fails 'thread 1 reads in use .* what thread 0 has freed in share' traced thread
+for wrong in 'writes:realloc' 'frees:twice'; do
+	fails "${wrong%:*} in main .* what thread 0 has freed in main" traced "${wrong#*:}"
+done
+for wrong in 'writes in main .* after:after' 'writes in main .* before:before' \
+	'writes in main .* after:memset' 'reads in main .* after:strlen' \
+	'frees in main .* inside:middle'; do
+	fails "${wrong%:*} a block of .* that thread 0 has made in main" traced "${wrong#*:}"
+done
 if command -v g++ >/dev/null; then
 	traced g++ -std=c++20 -O1 tests/sim/plus.cc
 	passes 1-$((7 * seeds)) traced

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap.c: the heap of a program that was compiled with -fsanitize=thread, in which an
+ * access to freed memory, or beside a block, fails the run. Other programs have libc's
+ * heap.
+ *
+ * A block is in a slot of 2^n bytes, and all slots of a size are in one region. So the
+ * slot of any address is found by a shift. A slot begins with a header. A freed block
+ * keeps its header until the slot is used again, which is when KEPT bytes of slots have
+ * been freed after it. Blocks from before main(), and very large blocks, are libc's.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* RTLD_NEXT */
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "run.h"
+
+enum {
+	SMALLEST = 6,                   /* a slot has at least 2^SMALLEST bytes */
+	CLASSES  = 25,                  /* sizes of slots: the largest has 1 GB */
+	REGION   = 32,                  /* a region has 2^REGION bytes */
+	AFTER    = 8,                   /* the least bytes between a block and the end of
+					   its slot */
+	KEPT     = 1 << 20,             /* bytes of slots that are freed and not used */
+};
+
+/* Where the regions are, unless other memory is there. */
+#define BASE ((uintptr_t)1 << 45)
+
+struct block {
+	size_t        b_size;
+	struct block *b_next;           /* the block that was freed next, or another slot
+					   that may be used; or NULL */
+	uintptr_t     b_place;          /* address in the code that has made or freed the
+					   block */
+	uint32_t      b_offset;         /* bytes from the begin of the slot to the block;
+					   0: the slot has not been used yet */
+	uint16_t      b_thread;         /* thread that has made or freed the block */
+	bool          b_freed;
+};
+
+static uintptr_t heap;                          /* the first region; 0: none */
+static size_t used[CLASSES];                    /* bytes of each region that are slots */
+static struct block *unused[CLASSES];           /* slots that may be used again */
+static struct block *kept, **kept_last = &kept; /* freed slots, the oldest first */
+static size_t kept_bytes;
+
+/* The functions of libc, which exports them by these names as well. */
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *old, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+void  __libc_free(void *old);
+
+void sim__begin_heap(void)
+{
+	const size_t size = (size_t)1 << REGION;
+	void *memory;
+
+	if (!sim__traced)
+		return;
+	memory = mmap((void *)BASE, (CLASSES + 1) * size, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return;
+	madvise(memory, (CLASSES + 1) * size, MADV_NOHUGEPAGE);
+	heap = ((uintptr_t)memory + size - 1) & -size;
+}
+
+static size_t class_of(const struct block *b)
+{
+	return ((uintptr_t)b - heap) >> REGION;
+}
+
+static uintptr_t begin_of(const struct block *b)
+{
+	return (uintptr_t)b + b->b_offset;
+}
+
+/* Returns the slot of an address, or NULL if the address is not in a region. */
+static struct block *slot_of(uintptr_t at)
+{
+	size_t class = (at - heap) >> REGION;
+
+	return !heap || class >= CLASSES ? NULL
+		: (struct block *)(at & -((uintptr_t)1 << (class + SMALLEST)));
+}
+
+static uint16_t number(void)
+{
+	const struct sim_thread *self = sim__self();
+
+	return self ? (uint16_t)self->t_number : 0;
+}
+
+/* Fails the run: `does' at `place' is wrong at this address, which is in the slot. */
+static void complain(const struct block *b, uintptr_t at, const char *does,
+		     uintptr_t place)
+{
+	char here[SIM_PLACE], there[SIM_PLACE];
+	size_t from = at - begin_of(b);
+
+	sim__name_place(here, place);
+	sim__name_place(there, b->b_place);
+	if (b->b_freed)
+		sim_fail("thread %u %s%s what thread %u has freed%s", number(), does,
+			 here, b->b_thread, there);
+	if (!b->b_offset)
+		sim_fail("thread %u %s%s memory that is in no block", number(), does,
+			 here);
+	sim_fail("thread %u %s%s %s a block of %zu bytes that thread %u has made%s",
+		 number(), does, here, at < begin_of(b) ? "before"
+		 : from < b->b_size ? "inside" : "after", b->b_size, b->b_thread, there);
+}
+
+void sim__check_heap(uintptr_t at, size_t size, const char *does, uintptr_t place)
+{
+	const struct block *b = slot_of(at);
+	size_t from;
+
+	if (!b || size == 0)
+		return;
+	from = at - begin_of(b);
+	if (b->b_freed || from >= b->b_size)
+		complain(b, at, does, place);
+	if (size > b->b_size - from)
+		complain(b, begin_of(b) + b->b_size, does, place);
+}
+
+/* Returns a new block, or NULL if libc is to make the block. Clears the block if `clears'
+   is true. */
+static void *make(size_t size, size_t align, bool clears, uintptr_t place)
+{
+	const size_t offset = align > sizeof(struct block) ? align : sizeof(struct block);
+	const size_t most = (size_t)1 << (SMALLEST + CLASSES - 1);
+	size_t class = 0, slot = (size_t)1 << SMALLEST;
+	struct block *b;
+
+	if (!heap || !sim__self() || sim__is_own(place) || size > most
+	    || offset + size + AFTER > most)
+		return NULL;
+	for (; slot < offset + size + AFTER; slot *= 2)
+		class++;
+	b = unused[class];
+	if (!b && used[class] + slot > (size_t)1 << REGION)
+		return NULL;
+	if (b) {
+		unused[class] = b->b_next;
+		if (clears)
+			memset((char *)b + offset, 0, size);
+	} else {
+		b = (struct block *)(heap + ((uintptr_t)class << REGION) + used[class]);
+		used[class] += slot;
+	}
+	*b = (struct block){ size, NULL, place, (uint32_t)offset, number(), false };
+	return (char *)b + offset;
+}
+
+/*
+ * Frees a block. Programs see that memory is freed only by its next use, so this is a
+ * write to all of the block.
+ */
+static void release(struct block *b, uintptr_t at, uintptr_t place)
+{
+	if (at == begin_of(b) && !b->b_freed)
+		sim__frees(at, b->b_size, place);
+	if (at != begin_of(b) || b->b_freed)
+		complain(b, at, "frees", place);
+	b->b_freed = true;
+	b->b_place = place;
+	b->b_thread = number();
+	*kept_last = b;
+	kept_last = &b->b_next;
+	kept_bytes += (size_t)1 << (class_of(b) + SMALLEST);
+	while (kept_bytes > KEPT) {
+		struct block *old = kept;
+
+		kept = old->b_next;
+		kept_bytes -= (size_t)1 << (class_of(old) + SMALLEST);
+		old->b_next = unused[class_of(old)];
+		unused[class_of(old)] = old;
+	}
+	if (!kept)
+		kept_last = &kept;
+}
+
+/* ---- The calls of programs ---- */
+
+#define CALL __attribute__((visibility("default")))
+#define HERE ((uintptr_t)__builtin_return_address(0))
+
+CALL void *malloc(size_t size)
+{
+	void *new = make(size, 0, false, HERE);
+
+	return new ? new : __libc_malloc(size);
+}
+
+CALL void *calloc(size_t n, size_t size)
+{
+	void *new = size && n > SIZE_MAX / size ? NULL
+		: make(n * size, 0, true, HERE);
+
+	return new ? new : __libc_calloc(n, size);
+}
+
+CALL void free(void *old)
+{
+	struct block *b = slot_of((uintptr_t)old);
+
+	if (b)
+		release(b, (uintptr_t)old, HERE);
+	else
+		__libc_free(old);
+}
+
+/* Always moves a block, unless the block is libc's. */
+CALL void *realloc(void *old, size_t size)
+{
+	struct block *b = slot_of((uintptr_t)old);
+	void *new;
+
+	if (old && !b)
+		return __libc_realloc(old, size);
+	new = old && size == 0 ? NULL : make(size, 0, false, HERE);
+	if (!new && !(old && size == 0))
+		new = __libc_malloc(size);
+	if (b && new)
+		memcpy(new, old, b->b_size < size ? b->b_size : size);
+	if (b && (new || size == 0))
+		release(b, (uintptr_t)old, HERE);
+	return new;
+}
+
+static void *make_aligned(size_t align, size_t size, uintptr_t place)
+{
+	void *new = align & (align - 1) ? NULL : make(size, align, false, place);
+
+	return new ? new : __libc_memalign(align, size);
+}
+
+CALL void *memalign(size_t align, size_t size)
+{
+	return make_aligned(align, size, HERE);
+}
+
+CALL void *aligned_alloc(size_t align, size_t size)
+{
+	return make_aligned(align, size, HERE);
+}
+
+CALL void *valloc(size_t size)
+{
+	return make_aligned((size_t)sysconf(_SC_PAGESIZE), size, HERE);
+}
+
+CALL int posix_memalign(void **new, size_t align, size_t size)
+{
+	void *memory;
+
+	if (align % sizeof(void *) || align & (align - 1) || align == 0)
+		return EINVAL;
+	memory = make_aligned(align, size, HERE);
+	if (memory)
+		*new = memory;
+	return memory ? 0 : ENOMEM;
+}
+
+CALL size_t malloc_usable_size(void *block)
+{
+	const struct block *b = slot_of((uintptr_t)block);
+	__typeof__(malloc_usable_size) *real;
+	void *found;
+
+	if (b)
+		return b->b_size;
+	found = dlsym(RTLD_NEXT, "malloc_usable_size");
+	memcpy(&real, &found, sizeof real);
+	return real(block);
+}
