@@ -476,6 +476,8 @@ int uposix_pthread_join(pthread_t thread, void **result)
 {
 	struct uposix_thread *p = uposix__thread(thread);
 
+	if (!thread)		/* Never started: libc's answer, too. */
+		return ESRCH;
 	if (!p)
 		return ustack_self() ? join_native(thread, result, NULL, 0)
 			: pthread_join(thread, result);
