@@ -18,6 +18,8 @@
 # make sim         builds libusched-sim, with a scheduler that repeats: sim/sim.h; where
 #                  libusched-posix can be built
 # make sim-tests   builds it, and programs that are run in it
+# make sim-bugs    finds known bugs of real programs in the simulation, with sources of
+#                  Debian: tests/bugs/bugs.sh; ONLY='xz-*' finds some
 # make one         writes the library as one file of C and one header, usched-all.c and
 #                  usched-all.h in $(B)/one, and says how programs are compiled with them
 # make locks       builds $(B)/ulocks.so alone, to be preloaded: it finds threads that block
@@ -228,6 +230,9 @@ matrix:
 	@CC=$(call quote,$(CC)) ROWS=$(call quote,$(ROWS)) scripts/install.sh matrix
 	+@MAKE=$(call quote,$(MAKE)) B=$(call quote,$(B)) ROWS=$(call quote,$(ROWS)) \
 		scripts/matrix.sh
+
+sim-bugs: posix sim
+	@CC=$(call quote,$(CC)) B=$(call quote,$(B)) tests/bugs/bugs.sh
 
 site: $(manual)
 	@B=$(call quote,$(B)) scripts/install.sh site
