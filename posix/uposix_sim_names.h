@@ -14,6 +14,7 @@ WORLD(times)
 
 PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername)
 PLAIN(getsockopt) PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime)
+PLAIN(alarm) PLAIN(ualarm) PLAIN(getitimer) PLAIN(setitimer)
 
 /* Files: sim/file.c. */
 PLAIN(pread) PLAIN(pread64) PLAIN(pwrite) PLAIN(pwrite64) PLAIN(lseek) PLAIN(lseek64)
@@ -34,7 +35,7 @@ WORLD(strdup)
 /* Calls that a simulation cannot repeat: sim/enter.c says what to use instead. */
 PLAIN(fork) PLAIN(daemon) PLAIN(execl) PLAIN(execlp) PLAIN(execle) PLAIN(execv)
 PLAIN(execve) PLAIN(execvp) PLAIN(execvpe) PLAIN(fexecve) PLAIN(clone) PLAIN(kill)
-PLAIN(killpg) PLAIN(sigqueue) PLAIN(alarm) PLAIN(ualarm) PLAIN(setitimer)
+PLAIN(killpg) PLAIN(sigqueue)
 PLAIN(ptrace) PLAIN(shm_open) PLAIN(sem_open) PLAIN(mq_open)
 PLAIN(shmat) PLAIN(link) PLAIN(linkat) PLAIN(symlink) PLAIN(symlinkat) PLAIN(mkfifo)
 PLAIN(mknod) PLAIN(scandir) PLAIN(scandir64) PLAIN(glob) PLAIN(glob64) PLAIN(ftw)

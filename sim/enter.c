@@ -93,7 +93,7 @@ static const struct call calls[] = {
 	INSTEAD("kill(), pthread_kill(), or raise()",
 	  ",killpg,sigqueue,kill() of another process,"),
 	INSTEAD("a thread that sleeps, or timerfd_create()",
-	  ",alarm,ualarm,setitimer,timer_create,"),
+	  ",timer_create,setitimer() for processor time,"),
 	INSTEAD("the same without a name, in this process",
 	  ",shm_open,sem_open,mq_open,shmat,msgrcv,msgsnd,semop,semtimedop,"),
 	INSTEAD("a call in a thread: aio_read() is made by threads of libc",
@@ -196,8 +196,9 @@ static void look_at_number(uintptr_t number)
 }
 
 /*
- * Called before a function of POSIX. `offset' is the offset of names[i] in a table of
- * pointers, `argument' is the function's first argument, and `place' the return address.
+ * Called before a function of POSIX: makes a step, and runs handlers of signals. `offset'
+ * is the offset of names[i] in a table of pointers, `argument' is the function's first
+ * argument, and `place' the return address.
  */
 SIM_PRIVATE void sim__enter(size_t offset, uintptr_t argument, uintptr_t place);
 
@@ -206,6 +207,7 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place)
 	size_t i = offset / sizeof(void *);
 	const struct call *c = call_of[i];
 	struct sim_op op = { c->c_object, place, 0, names[i], c->c_kind, c->c_how };
+	struct uposix_thread *me = uposix__thread_now();
 
 	if (c->c_object == NONE)
 		return;
@@ -223,6 +225,8 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place)
 	if (sim__run.r_learns)
 		sim__uses(op.o_object, op.o_kind);
 	sim__step(op);
+	if (me)
+		uposix__handle(me);
 }
 
 /* ---- main() ---- */

@@ -147,7 +147,7 @@ int sim_host_restart(struct sim_host *host)
 	if (host->h_up)
 		return -EALREADY;
 	host->h_up = true;
-	host->h_pending = 0;
+	host->h_process = NULL;
 	sim__note_fault("restart", host);
 	rc = start_on(host, run_host, host);
 	if (rc)

@@ -42,7 +42,8 @@ struct sim_host {
 	int64_t          h_jump;        /* ns by which CLOCK_REALTIME of the host has
 					   jumped ahead */
 	const char      *h_dir;         /* current directory; NULL: that of the process */
-	uint64_t         h_pending;     /* pending signals: bit n - 1 is signal n */
+	struct sim_open *h_process;     /* signals and timer of the process; or NULL:
+					   sim/local.c */
 };
 
 /* Declares uposix_NAME(), which the program calls in place of NAME(). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local.c: eventfd, timerfd and signalfd of the world, and kill(). In an eventfd, f_count
- * is the counter; in a signalfd, the set of signals that can be read.
+ * local.c: eventfd, timerfd and signalfd of the world, kill(), and setitimer(). In an
+ * eventfd, f_count is the counter; in a signalfd, the set of signals that can be read.
  */
 #include "../posix/uposix_set.h"
 #include "world.h"
@@ -47,12 +47,26 @@ static void expire(struct sim_open *o, struct sim_piece *unused)
 		sim__changed(o, EPOLLIN);
 }
 
-/* Arms a timer for time `when'. If `when' is 0, disarms the timer. */
+static void ring(struct sim_open *o, struct sim_piece *unused);
+
+/*
+ * Arms a timer for time `when'. If `when' is 0, disarms the timer. The timer of a process
+ * has no type.
+ */
 static void set_next(struct sim_open *o, int64_t when)
 {
 	o->f_when = when;
 	if (when)
-		sim__later(when, expire, o, NULL);
+		sim__later(when, o->f_type ? expire : ring, o, NULL);
+}
+
+/* Arms a timer that has expired for its next period, or disarms it. */
+static void renew(struct sim_open *o)
+{
+	int64_t periods = (int64_t)count_of(o);
+
+	set_next(o, !o->f_every ? 0 : o->f_every < (INT64_MAX - o->f_when) / periods
+		 ? o->f_when + periods * o->f_every : INT64_MAX);
 }
 
 static ssize_t read_count(struct sim_open *o, struct msghdr *m, int unused)
@@ -65,9 +79,7 @@ static ssize_t read_count(struct sim_open *o, struct msghdr *m, int unused)
 	if (value == 0)
 		return -EAGAIN;
 	if (o->f_when) {
-		set_next(o, !o->f_every ? 0
-			 : o->f_every < (INT64_MAX - o->f_when) / (int64_t)value
-			 ? o->f_when + (int64_t)value * o->f_every : INT64_MAX);
+		renew(o);
 	} else {
 		value = o->f_by_one ? 1 : value;
 		o->f_count -= value;
@@ -132,7 +144,7 @@ REPLACE(int, timerfd_create, (int clock, int flags))
 	return (int)sim__answer(sim__number(o, flags));
 }
 
-CALL(int, timerfd_gettime, (struct itimerspec *now), (now))
+static void tell_left(const struct sim_open *o, struct itimerspec *now)
 {
 	int64_t left = o->f_when - sim__run.r_now;
 
@@ -140,44 +152,62 @@ CALL(int, timerfd_gettime, (struct itimerspec *now), (now))
 		left = o->f_every - -left % o->f_every;
 	now->it_value = time_of(o->f_when && left > 0 ? left : 0);
 	now->it_interval = time_of(o->f_every);
+}
+
+/* Arms a timer. The new value is a time of a clock that now shows `now', or, if `now' is
+   0, a time from now on. Returns 0 or an error. */
+static int arm(struct sim_open *o, int64_t now, const struct itimerspec *new,
+	       struct itimerspec *old)
+{
+	int64_t value = ns_of(new->it_value), left = value - now;
+
+	if (!is_time(new->it_value) || !is_time(new->it_interval))
+		return -EINVAL;
+	if (old)
+		tell_left(o, old);
+	o->f_every = ns_of(new->it_interval);
+	set_next(o, value == 0 ? 0 : left < INT64_MAX - sim__run.r_now
+		 ? left + sim__run.r_now : INT64_MAX);
+	return 0;
+}
+
+CALL(int, timerfd_gettime, (struct itimerspec *now), (now))
+{
+	tell_left(o, now);
 	return 0;
 }
 
 CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 			    struct itimerspec *old), (flags, new, old))
 {
-	int64_t now = flags & TFD_TIMER_ABSTIME ? sim__time(o->f_clock) : 0;
-	int64_t value = ns_of(new->it_value), left;
-
-	if (o->f_type != &timer || !is_time(new->it_value) || !is_time(new->it_interval))
-		return -EINVAL;
-	if (old)
-		in_timerfd_gettime(fd, old);
-	o->f_every = ns_of(new->it_interval);
-	left = value - now;
-	set_next(o, value == 0 ? 0 : left < INT64_MAX - sim__run.r_now
-		 ? left + sim__run.r_now : INT64_MAX);
-	return 0;
+	return o->f_type != &timer ? -EINVAL
+		: arm(o, flags & TFD_TIMER_ABSTIME ? sim__time(o->f_clock) : 0, new, old);
 }
 
 /* ---- Signals ---- */
 
 static LIST_HEAD(, sim_open) of_signals;        /* all signalfds */
 
-/* Returns the pending signals of the caller's host; or, if the caller is on no host, of
-   all threads without a host. */
-static uint64_t *pending(void)
+/*
+ * Returns the process of a host, or of all threads without a host, as an open file that
+ * has no number. f_count is the set of pending signals, and f_when the next SIGALRM.
+ */
+static struct sim_open *process_of(struct sim_host *host)
 {
-	static uint64_t of_program;
-	struct sim_host *host = sim__host();
+	static struct sim_open *of_program;
+	struct sim_open **process = host ? &host->h_process : &of_program;
 
-	return host ? &host->h_pending : &of_program;
+	if (!*process) {
+		*process = sim__new(NULL);
+		(*process)->f_host = host;
+	}
+	return *process;
 }
 
 /* Closes a signalfd: signals that were not read become pending again. */
 static void close_signals(struct sim_open *o)
 {
-	*pending() |= o->f_count;
+	process_of(o->f_host)->f_count |= o->f_count;
 	LIST_REMOVE(o, f_of_signals);
 }
 
@@ -217,18 +247,19 @@ REPLACE(int, signalfd, (int fd, const sigset_t *set, int flags))
 
 uint64_t sim__signals(uint64_t set, bool take)
 {
-	uint64_t found = *pending() & set;
+	struct sim_open *process = process_of(sim__host());
+	uint64_t found = process->f_count & set;
 
 	if (take)
-		*pending() &= ~found;
+		process->f_count &= ~found;
 	return found;
 }
 
 /*
- * Returns a thread on the caller's host that does not block the signal, or NULL if there
- * is none. Chance decides between several such threads.
+ * Returns a thread on a host that does not block the signal, or NULL if there is none.
+ * Chance decides between several such threads.
  */
-static struct uposix_thread *taker(uint64_t bit)
+static struct uposix_thread *taker(const struct sim_host *host, uint64_t bit)
 {
 	struct uposix_thread *takers[SIM_THREADS], *p;
 	const struct sim_thread *t;
@@ -236,37 +267,132 @@ static struct uposix_thread *taker(uint64_t bit)
 
 	for (t = sim__run.r_threads; t && n < SIM_THREADS; t = t->t_next) {
 		p = uposix__record_of(&t->t_thread->th_stack);
-		if (p && !t->t_dead && t->t_host == sim__host()
-		    && !(p->p_mask & bit))
+		if (p && !t->t_dead && t->t_host == host && !(p->p_mask & bit))
 			takers[n++] = p;
 	}
 	return n > 0 ? takers[sim__choose("the thread for a signal", n)] : NULL;
 }
 
 /*
- * Sends a signal to the caller's process: each host is a process. A signalfd or a thread
- * of the process gets the signal; otherwise the signal stays pending.
+ * Gives a signal to a signalfd or a thread of a process; otherwise the signal stays
+ * pending. Returns the thread, or NULL. The caller wakes the thread for its handler.
  */
-REPLACE(int, kill, (pid_t pid, int sig))
+static struct uposix_thread *give_signal(struct sim_open *process, int sig)
 {
 	struct uposix_thread *p;
 	struct sim_open *o;
 
+	LIST_FOREACH(o, &of_signals, f_of_signals)
+		if (o->f_host == process->f_host
+		    && sigismember(&o->f_signals, sig) > 0) {
+			o->f_count |= uposix__bit(sig);
+			sim__changed(o, EPOLLIN);
+			return NULL;
+		}
+	p = taker(process->f_host, uposix__bit(sig));
+	*(p ? &p->p_pending : &process->f_count) |= uposix__bit(sig);
+	return p;
+}
+
+/*
+ * Sends a signal to the caller's process: each host is a process. The library itself
+ * uses the number of the real process, if a signal is to end that.
+ */
+REPLACE(int, kill, (pid_t pid, int sig))
+{
+	struct uposix_thread *p;
+
 	if (!sim__self())
 		return real_kill(pid, sig);
+	if (pid == getpid()) {
+		sim__tell(strsignal(sig));
+		return real_kill(pid, sig);
+	}
 	if (pid != uposix_getpid())
 		sim__escape("kill() of another process");
 	if (sig <= 0 || sig > 64)
 		return (int)sim__answer(sig ? -EINVAL : 0);
-	LIST_FOREACH(o, &of_signals, f_of_signals)
-		if (o->f_host == sim__host() && sigismember(&o->f_signals, sig) > 0) {
-			o->f_count |= uposix__bit(sig);
-			sim__changed(o, EPOLLIN);
-			return 0;
-		}
-	p = taker(uposix__bit(sig));
+	p = give_signal(process_of(sim__host()), sig);
 	if (p)
-		return uposix_pthread_kill((pthread_t)p, sig) ? -1 : 0;
-	*pending() |= uposix__bit(sig);
+		uposix__ask(p, UPOSIX_SIGNAL);
+	uposix__handle(uposix__me());
 	return 0;
+}
+
+/* ---- The timer of a process ---- */
+
+/*
+ * Called at the time for which the timer of a process was armed. Does nothing if the
+ * process was killed, or the timer was since disarmed, or armed for a later time. Wakes a
+ * thread by mail, since the processor may be asleep.
+ */
+static void ring(struct sim_open *o, struct sim_piece *unused)
+{
+	struct uposix_thread *p;
+
+	(void)unused;
+	if (process_of(o->f_host) != o || !o->f_when || o->f_when > sim__run.r_now)
+		return;
+	renew(o);
+	p = give_signal(o, SIGALRM);
+	if (!p)
+		return;
+	p->p_asked |= UPOSIX_SIGNAL;
+	uproc_post(uproc_thread(p->p_thread), UPROC_MAIL_CANCEL);
+}
+
+static struct itimerval timeval_of(const struct itimerspec *t)
+{
+	return (struct itimerval){
+		{ t->it_interval.tv_sec, t->it_interval.tv_nsec / MICROSECOND },
+		{ t->it_value.tv_sec, t->it_value.tv_nsec / MICROSECOND },
+	};
+}
+
+REPLACE(int, getitimer, (int which, struct itimerval *now))
+{
+	struct itimerspec left;
+
+	if (!sim__self() || which != ITIMER_REAL)
+		return real_getitimer(which, now);
+	tell_left(process_of(sim__host()), &left);
+	*now = timeval_of(&left);
+	return 0;
+}
+
+REPLACE(int, setitimer, (int which, const struct itimerval *new, struct itimerval *old))
+{
+	struct itimerspec to, before;
+	int rc;
+
+	if (sim__self() && which != ITIMER_REAL)
+		sim__escape("setitimer() for processor time");
+	if (!sim__self() || which != ITIMER_REAL)
+		return real_setitimer(which, new, old);
+	TIMEVAL_TO_TIMESPEC(&new->it_value, &to.it_value);
+	TIMEVAL_TO_TIMESPEC(&new->it_interval, &to.it_interval);
+	rc = arm(process_of(sim__host()), 0, &to, &before);
+	if (rc == 0 && old)
+		*old = timeval_of(&before);
+	return (int)sim__answer(rc);
+}
+
+REPLACE(useconds_t, ualarm, (useconds_t value, useconds_t every))
+{
+	struct itimerval old, new = { { every / 1000000, every % 1000000 },
+				      { value / 1000000, value % 1000000 } };
+
+	return in_setitimer(ITIMER_REAL, &new, &old) ? (useconds_t)-1
+		: (useconds_t)(old.it_value.tv_sec * 1000000 + old.it_value.tv_usec);
+}
+
+/* Rounds the seconds that were left as Linux does: half a second counts as one, and less
+   than that only if there is nothing else. */
+REPLACE(unsigned, alarm, (unsigned seconds))
+{
+	struct itimerval old, new = { .it_value.tv_sec = seconds };
+
+	in_setitimer(ITIMER_REAL, &new, &old);
+	return (unsigned)old.it_value.tv_sec
+		+ (old.it_value.tv_usec >= (old.it_value.tv_sec ? 500000 : 1));
 }

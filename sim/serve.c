@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -261,10 +262,10 @@ IN_PLACE_OF(_Exit) __attribute__((alias("uposix__exit")));
 static void look(int signal)
 {
 	static uint64_t seen[2] = { UINT64_MAX, UINT64_MAX };
-	uint64_t *last = &seen[signal == SIGALRM];
+	uint64_t *last = &seen[signal == SIGSTKFLT];
 
 	if (sim__run.r_steps == *last)
-		sim__end(SIM_ENDLESS, signal == SIGALRM
+		sim__end(SIM_ENDLESS, signal == SIGSTKFLT
 			 ? "it waits in a call of the system that is no step"
 			 : "it uses the processor and makes no step");
 	*last = sim__run.r_steps;
@@ -288,7 +289,9 @@ static void open_input(const char *path)
 static void begin_process(const struct job *j, const struct sim_strategy *y, bool learns)
 {
 	const struct itimerval stall = { { STALL, 0 }, { STALL, 0 } };
-	const struct itimerval hang = { { HANG, 0 }, { HANG, 0 } };
+	const struct itimerspec hang = { { HANG, 0 }, { HANG, 0 } };
+	struct sigevent sends = { .sigev_signo = SIGSTKFLT };
+	int timer;
 	struct sim_conf c = { .c_seed = j->j_seed, .c_bound = (unsigned)conf.c_bound,
 			      .c_steps = conf.c_steps };
 
@@ -297,7 +300,8 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 	dup2(j->j_output[0], STDOUT_FILENO);
 	dup2(j->j_output[1], STDERR_FILENO);
 	setitimer(ITIMER_VIRTUAL, &stall, NULL);
-	setitimer(ITIMER_REAL, &hang, NULL);
+	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &sends, &timer) == 0)
+		syscall(SYS_timer_settime, timer, 0, &hang, NULL);
 	at_begin = conf.c_leaks ? descriptors() : 0;
 	sim__run.r_outcome = j->j_outcome;
 	sim__run.r_learns = learns;
@@ -721,7 +725,7 @@ static void prepare(void)
 		sim__use_order(share(sim__order_size()));
 	sim__tell_signals();
 	signal(SIGVTALRM, look);
-	signal(SIGALRM, look);
+	signal(SIGSTKFLT, look);       /* which nobody else uses */
 	on_exit(end_process, NULL);
 	fflush(NULL);
 }

@@ -444,11 +444,14 @@ void sim__spins(const char *call)
  */
 void sim__sleeps(int64_t until)
 {
+	const struct sim_thread *self = sim__self();
 	struct sim_run *r = &sim__run;
 
-	if (r->r_hasty && sim__self() && until > r->r_now && until - r->r_now <= LATENESS
+	if (r->r_hasty && self && until > r->r_now && until - r->r_now <= LATENESS
 	    && sim__rarely("the others are late", 2)) {
-		r->r_now = until;
+		while (r->r_now < until
+		       && !(self->t_thread->th_stack.u_mail & UPROC_MAIL_CANCEL))
+			sim__pass(until);       /* SIGALRM ends the sleep */
 		r->r_proc->p_left = 1;          /* makes the processor poll for due
 						   timers */
 		r->r_proc->p_sched.s_turn = 0;

@@ -225,9 +225,10 @@ fails 'was acknowledged' wal lies
 fails 'was acknowledged' wal again
 fails 'are in one file\|lines are left' replace file
 fails 'was saved' replace dir
-for call in fork system alarm link rmdir; do
+for call in fork system link rmdir; do
 	fails "$call() cannot be simulated" escape "$call"
 done
+fails 'setitimer() for processor time' escape setitimer
 fails 'syscall() of this number' escape syscall
 fails 'a real FIFO, socket or device' escape device
 # A trace changes nothing of the run.

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * signals.c: a signal of the process goes to a thread that waits for it or does not block
- * it, and is pending until there is one.
+ * it, and is pending until there is one. SIGALRM comes when the simulated time has come,
+ * to threads that wait and to one that only calls; a handler without SA_RESTART ends a
+ * wait by EINTR.
  */
 #include <signal.h>
+#include <stdint.h>
+#include <sys/time.h>
+#include <time.h>
 
 #include "check.h"
 
@@ -43,6 +48,82 @@ static void suspend(const sigset_t *none)
 	CHECK(pthread_join(t, NULL) == 0);
 }
 
+static int64_t microseconds(void)
+{
+	struct timespec t;
+
+	CHECK(clock_gettime(CLOCK_MONOTONIC, &t) == 0);
+	return t.tv_sec * INT64_C(1000000) + t.tv_nsec / 1000;
+}
+
+static volatile sig_atomic_t rung;
+
+static void count(int sig)
+{
+	(void)sig;
+	rung++;
+}
+
+/* An alarm ends a wait for input, unless the handler has SA_RESTART. */
+static void *write_later(void *fd)
+{
+	CHECK(sleep(8) == 0);
+	CHECK(write(*(int *)fd, "x", 1) == 1);
+	return NULL;
+}
+
+static void interrupt(int restart)
+{
+	struct sigaction action = { .sa_handler = count, .sa_flags = restart };
+	int64_t begun = microseconds();
+	sigset_t set, before;
+	pthread_t t;
+	int fds[2];
+	char c;
+
+	rung = 0;
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	CHECK(sigaction(SIGALRM, &action, NULL) == 0 && pipe(fds) == 0);
+	CHECK(pthread_sigmask(SIG_BLOCK, &set, &before) == 0);
+	t = started(write_later, &fds[1]);
+	CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+	CHECK(alarm(100) == 0 && alarm(5) == 100);
+	if (restart)
+		CHECK(read(fds[0], &c, 1) == 1 && rung == 1);
+	else
+		CHECK(read(fds[0], &c, 1) < 0 && errno == EINTR && rung == 1);
+	CHECK(microseconds() - begun >= (restart ? 8000000 : 5000000));
+	CHECK(restart || microseconds() - begun < 7000000);
+	CHECK(alarm(0) == 0 && pthread_join(t, NULL) == 0);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void ring_often(void)
+{
+	struct itimerval often = { { 0, 300 }, { 1, 0 } }, none = { 0 }, t;
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	int64_t begun = microseconds();
+
+	rung = 0;
+	CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+	CHECK(getitimer(ITIMER_REAL, &t) == 0 && t.it_interval.tv_usec == 300);
+	CHECK(t.it_value.tv_sec == 0 && t.it_value.tv_usec > 900000);
+	while (rung < 1)
+		pause();
+	CHECK(microseconds() - begun >= 1000000);
+	while (rung < 4) {                      /* handlers run between two calls */
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+	}
+	CHECK(microseconds() - begun >= 1000000 + 3 * 300);
+	CHECK(setitimer(ITIMER_REAL, &none, NULL) == 0);
+	often.it_value.tv_usec = 1000000;
+	CHECK(setitimer(ITIMER_REAL, &often, NULL) < 0 && errno == EINVAL);
+	CHECK(ualarm(1700, 0) == 0 && usleep(5000) < 0 && errno == EINTR);
+}
+
 int main(void)
 {
 	struct sigaction action = { .sa_handler = handle };
@@ -73,5 +154,8 @@ int main(void)
 	CHECK(pthread_sigmask(SIG_UNBLOCK, &both, NULL) == 0);
 	CHECK(handled == SIGUSR1);
 	CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1) == 0);
+	interrupt(0);
+	interrupt(SA_RESTART);
+	ring_often();
 	return 0;
 }
