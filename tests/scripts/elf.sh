@@ -93,7 +93,7 @@ for symbol in $exported; do
 	unet__renewed | unet__doubt) ;;
 	usync__key_of | usync__mutex_try | uoffload__apart | uwait__uncancel) ;;
 	uproc__*_block | uproc__*_blocks | uproc__blocks_forked | uproc__destroy_variables) ;;
-	uproc__look_at_loads | uproc__on_native | uproc__end_forked) ;;
+	uproc__look_at_loads | uproc__on_native | uproc__end_forked | uproc__lists) ;;
 	uimage_[a-z]* | uproc_[a-z]* | uprocs_[a-z]* | rr_[a-z]* | ll_[a-z]* | ll_group) ;;
 	*) fail "$shared exports $symbol" ;;
 	esac
