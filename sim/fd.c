@@ -252,6 +252,7 @@ void sim__changed(struct sim_open *o, uint32_t events)
 	LIST_FOREACH(w, &o->f_watches, w_of_open)
 		if (events & w->w_events) {
 			queue(w);
+			sim__due(0);
 			sim__changed(w->w_set, SIM_IN);
 		}
 }

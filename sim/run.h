@@ -210,7 +210,10 @@ struct sim_run {
 						   chosen because it had waited longest */
 	uint64_t                   r_alone;     /* steps that r_running has made in a row
 						   while other threads were ready */
-	uint64_t                   r_in_row;    /* steps since the last switch */
+	int64_t                    r_due;       /* when the next look for events is due:
+						   the time of the first timer or call of
+						   sim__later(); 0 if a descriptor has
+						   become ready */
 	struct sim_outcome        *r_outcome;   /* NULL if no process waits for the
 						   outcome */
 	struct sim_profile        *r_profile;   /* the profile of the program */

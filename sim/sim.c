@@ -33,7 +33,6 @@ enum {
 	STEP_TIME = 1000,               /* ns */
 	READ_TIME = 10,                 /* ns that a read of the clock takes, so that
 					   loops which look at the clock end */
-	LOOKS     = 1000,               /* the most steps between polls for due timers */
 	NAMES     = 64,                 /* length of names[]; a name that finds no room
 					   shares the last entry */
 	CHECKS    = 256,                /* the most checks of the program */
@@ -321,8 +320,8 @@ void sim__step(struct sim_op op)
 	if (c)
 		keep_processor(c, self);
 	s = &r->r_proc->p_sched;
-	if (++r->r_in_row % LOOKS == 0 && s->s_events)
-		s->s_events->e_poll(s->s_events, UEVENTS_LOOK);
+	if (r->r_now >= r->r_due)
+		uevents_look(s);
 	next = choose(ready(), self);
 	if (next == self) {
 		begin_step(self);
@@ -448,14 +447,10 @@ void sim__sleeps(int64_t until)
 	struct sim_run *r = &sim__run;
 
 	if (r->r_hasty && self && until > r->r_now && until - r->r_now <= LATENESS
-	    && sim__rarely("the others are late", 2)) {
+	    && sim__rarely("the others are late", 2))
 		while (r->r_now < until
 		       && !(self->t_thread->th_stack.u_mail & UPROC_MAIL_CANCEL))
 			sim__pass(until);       /* SIGALRM ends the sleep */
-		r->r_proc->p_left = 1;          /* makes the processor poll for due
-						   timers */
-		r->r_proc->p_sched.s_turn = 0;
-	}
 }
 
 /*
@@ -490,7 +485,6 @@ static struct uproc_thread *pick(struct uproc *p)
 	struct uproc_thread **at = NULL, *first;
 	size_t n, i = 0;
 
-	r->r_in_row = 0;
 	if (!t && r->r_running)                 /* the running thread waits or yields */
 		leave_processor(r->r_running);
 	n = ready();
@@ -511,13 +505,22 @@ static struct uproc_thread *pick(struct uproc *p)
 	return uproc_pop(p);
 }
 
+/* Makes the processor look for events before it picks a thread, if something is due. */
+static void look_if_due(struct usched *s)
+{
+	if (sim__run.r_now >= sim__run.r_due)
+		s->s_turn = 0;
+}
+
 static struct ustack *next(struct usched *s)
 {
+	look_if_due(s);
 	return uproc_next(uproc_from(s), pick);
 }
 
 static struct ustack *pick_next(struct usched *s, struct ustack *self)
 {
+	look_if_due(s);
 	return uproc_wait(s, self, pick);
 }
 

@@ -21,7 +21,8 @@
  * next step. Steps end where threads block, at calls of usync.h, unet.h and POSIX, and at
  * accesses to memory in code that was compiled with -fsanitize=thread. Time stands still
  * while threads compute: each step takes a microsecond. When no thread can run, the clock
- * jumps to the next timer.
+ * jumps to the next timer. A thread whose timer is due, or whose message has arrived, can
+ * make the next step.
  */
 #ifndef USCHED_SIM_H
 #define USCHED_SIM_H

@@ -55,6 +55,7 @@ void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o, struct sim
 	for (; i > 0 && comes_before(&new, &heap[(i - 1) / 2]); i = (i - 1) / 2)
 		heap[i] = heap[(i - 1) / 2];
 	heap[i] = new;
+	sim__due(when);
 }
 
 static struct event take_first(void)
@@ -83,6 +84,19 @@ void sim__catch_up(void)
 		e.e_func(e.e_open, e.e_piece);
 		sim__drop(e.e_open);
 	}
+}
+
+void sim__due(int64_t when)
+{
+	if (when < sim__run.r_due)
+		sim__run.r_due = when;
+}
+
+void sim__looked(int64_t when)
+{
+	sim__run.r_due = when;
+	if (count > 0)
+		sim__due(heap[0].e_when);
 }
 
 int64_t sim__now(void)

@@ -36,6 +36,11 @@ SIM_PRIVATE int64_t sim__now(void);
  */
 SIM_PRIVATE bool sim__pass(int64_t until);
 
+/* sim__due() notes that a timer is due at time `when'. sim__looked() notes that a look
+   for events has ended, and that the first timer that is left is due at time `when'. */
+SIM_PRIVATE void sim__due(int64_t when);
+SIM_PRIVATE void sim__looked(int64_t when);
+
 /* Returns a number below n, which must be over 0. `what' names what is chosen. */
 SIM_PRIVATE size_t sim__choose(const char *what, size_t n);
 

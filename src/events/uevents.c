@@ -373,6 +373,8 @@ static void poll_events(struct uevents *e, int64_t until)
 	}
 	if (v->ve_heap.x_child)
 		expire(v);
+	if (SIMULATED)
+		sim__looked(n == FOUND ? 0 : first_due(v));
 }
 
 /* Ends a sleep of the poller. Reads the eventfd if its sum is full, since a write then
@@ -550,6 +552,8 @@ static void arm_expiry(struct uevents *e, struct uexpiry *x, uexpired_fn *expire
 
 	if (x->x_prev)
 		disarm_expiry(e, x);
+	if (SIMULATED)
+		sim__due(x->x_when);
 	v->ve_expired = expired;
 	first = v->ve_heap.x_child;
 	x->x_child = x->x_next = NULL;
