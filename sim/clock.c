@@ -30,7 +30,7 @@ static uint64_t state;                  /* state of the generator in sim__fill()
 static int64_t now(clockid_t clock)
 {
 	if (clock == CLOCK_REALTIME
-	    && sim__strikes("the clock jumps", sim__faults.f_clock))
+	    && sim__strikes("clock", sim__faults.f_clock))
 		sim__run.r_jump += SECOND / JUMPS
 			* ((int64_t)sim__choose("the clock's jump", 2 * LEAP + 1) - LEAP);
 	return sim__time(clock);

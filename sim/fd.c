@@ -164,9 +164,9 @@ int sim__number(struct sim_open *o, int flags)
 {
 	int error = 0, fd = -1;
 
-	if (sim__strikes("no descriptor", sim__faults.f_open))
+	if (sim__strikes("open", sim__faults.f_open))
 		error = EMFILE;
-	else if (sim__strikes("no memory", sim__faults.f_no_memory))
+	else if (sim__strikes("no-memory", sim__faults.f_no_memory))
 		error = o->f_family ? ENOBUFS : ENOMEM;
 	else if ((fd = number_for(o, flags & (O_NONBLOCK | O_CLOEXEC))) < 0)
 		error = errno;

@@ -451,13 +451,13 @@ static int change_names(struct name *from, struct name *to, struct file *f)
  */
 static int sync_file(struct file *f)
 {
-	if (sim__strikes("fsync fails", sim__faults.f_sync_fails)) {
+	if (sim__strikes("sync-fails", sim__faults.f_sync_fails)) {
 		free(f->f_again);
 		f->f_blocks = (size_t)lseek(f->f_fd, 0, SEEK_END) / BLOCK + 1;
 		f->f_again = sim__memory(f->f_blocks);
 		return fail(EIO);
 	}
-	if (sim__strikes("fsync lies", sim__faults.f_sync_lies))
+	if (sim__strikes("sync-lies", sim__faults.f_sync_lies))
 		return 0;
 	write_back(f, false);
 	sync_names(f);
@@ -487,7 +487,7 @@ static int find_room(void)
 {
 	const struct sim_host *host = sim__host();
 	bool full = (host && host->h_full)
-		|| sim__strikes("the disk is full", sim__faults.f_full);
+		|| sim__strikes("full", sim__faults.f_full);
 
 	return full ? fail(ENOSPC) : 0;
 }
@@ -520,7 +520,7 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 
 	if (find_room())
 		return -1;
-	if (part.iov_len > 1 && sim__strikes("a write is short", sim__faults.f_short)) {
+	if (part.iov_len > 1 && sim__strikes("short", sim__faults.f_short)) {
 		part.iov_len -= 1 + sim__choose("how short a write is", part.iov_len - 1);
 		pieces = &part;
 		n = 1;
@@ -607,7 +607,7 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 
 	if (!n)
 		return -1;
-	if (sim__strikes("there is no free descriptor", sim__faults.f_open))
+	if (sim__strikes("open", sim__faults.f_open))
 		return fail(EMFILE);
 	if (n->n_file && (flags & makes) == makes)
 		return fail(EEXIST);

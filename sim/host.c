@@ -15,9 +15,7 @@
 
 #include "../posix/uposix_set.h"
 #include "../src/wait/wait.h"
-#include "host.h"
-
-#define SECOND INT64_C(1000000000)
+#include "world.h"
 
 struct plan {
 	int64_t          p_time;
@@ -25,8 +23,6 @@ struct plan {
 };
 
 struct sim_faults sim__faults;
-void (*sim__host_gone)(const struct sim_host *host);
-void (*sim__net_fault)(const struct sim_fault *fault, bool begins);
 
 static struct sim_host *hosts;          /* newest first */
 
@@ -193,8 +189,7 @@ int sim_host_crash(struct sim_host *host)
 	host->h_processor = (struct sim_processor){ false, NULL };
 	sim__drop_files(host);
 	host->h_dir = NULL;
-	if (sim__host_gone)
-		sim__host_gone(host);
+	sim__close_all(host);
 	sim__look_for_living();
 	while (self && self->t_dead)
 		ustack_block();
@@ -231,9 +226,8 @@ static void strike(const struct sim_fault *f, bool begins)
 			*(f->a ? &f->a->h_jump : &sim__run.r_jump) += f->for_ns;
 		break;
 	default:
-		if (!sim__net_fault)
-			sim_fail("a fault of the network, and there is none");
-		sim__net_fault(f, begins);
+		if (begins)
+			sim__break_net(f);
 	}
 }
 
@@ -282,7 +276,7 @@ void sim__may_crash(void)
 	struct sim_fault crash = { SIM_CRASH, sim__host(), NULL, 0 };
 	int64_t most = sim__faults.f_down_ns ? sim__faults.f_down_ns : SECOND;
 
-	if (!sim__strikes("a host crashes", sim__faults.f_crash))
+	if (!sim__strikes("crash", sim__faults.f_crash))
 		return;
 	crash.for_ns = 1 + (int64_t)sim__choose("how long a host is down", (size_t)most);
 	if (sim_at(0, &crash))

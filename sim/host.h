@@ -81,13 +81,6 @@ SIM_PRIVATE struct sim_host *sim__host(void);
 SIM_PRIVATE struct sim_host *sim__find_host(const char *name);
 
 /*
- * Callbacks of the network, which may be NULL. sim__host_gone() is called when a host has
- * crashed; sim__net_fault(), when a fault of the network begins or ends.
- */
-extern void (*sim__host_gone)(const struct sim_host *host) SIM_PRIVATE;
-extern void (*sim__net_fault)(const struct sim_fault *fault, bool begins) SIM_PRIVATE;
-
-/*
  * Returns the processor of a thread of a scheduler that was created with c_processors 1.
  * Returns NULL for other threads.
  */

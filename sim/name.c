@@ -12,11 +12,15 @@ enum {
 	NAMES    = 4096,                /* lists in the hash table */
 	PORT_LOW = 32768,               /* lowest port that is chosen for a socket */
 	PORTS    = 28232,               /* number of such ports, as on Linux */
+	LISTED   = 64,                  /* the most hosts of --hosts */
 };
 
 /* A hash table of bound sockets. Sockets with the same port or path share a list. */
 static LIST_HEAD(names, sim_open) lists[NAMES];
 static unsigned next_port;              /* number of ports chosen so far */
+
+/* Hosts of --hosts; a name that is NULL ends them. */
+static struct { const char *name, *address; } listed[LISTED + 1];
 
 /* ---- Addresses ---- */
 
@@ -248,6 +252,25 @@ int sim__name_for(struct sim_open *o, const struct sim_address *to)
 
 /* ---- Names of hosts ---- */
 
+bool sim__list_hosts(const char *list)
+{
+	char *rest = strdup(list), *one, *address;
+	unsigned char to[sizeof(struct in6_addr)];
+
+	for (size_t i = 0; (one = strsep(&rest, ",")); i++) {
+		address = strchr(one, '=');
+		if (i == LISTED || !address || address == one)
+			return false;
+		*address++ = '\0';
+		if (inet_pton(AF_INET, address, to) != 1
+		    && inet_pton(AF_INET6, address, to) != 1)
+			return false;
+		listed[i].name = one;
+		listed[i].address = address;
+	}
+	return true;
+}
+
 /*
  * Returns the address of a host with this name, as text. Returns the name if it is
  * numeric, or if there is no such host.
@@ -258,6 +281,9 @@ static const char *text_of(const char *host, int family, bool numeric)
 
 	if (host && !numeric && strcmp(host, "localhost") == 0)
 		return family == AF_INET ? "127.0.0.1" : "::1";
+	for (size_t i = 0; host && !numeric && !h && listed[i].name; i++)
+		if (strcmp(listed[i].name, host) == 0)
+			return listed[i].address;
 	return h && h->h_address ? h->h_address : host;
 }
 

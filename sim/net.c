@@ -324,7 +324,7 @@ int sim__begin_connection(struct sim_open *o)
 		return rc;
 	o->f_state = SIM_CONNECTING;
 	o->f_tries = 0;
-	if (sim__strikes("no answer", sim__faults.f_no_answer))
+	if (sim__strikes("no-answer", sim__faults.f_no_answer))
 		sim__later(sim__run.r_now + 127 * SECOND, give_up, o, NULL);
 	else
 		sim__later(sim__arrival(o, sim__host_at(o, &o->f_remote), 0), begin, o,
@@ -493,7 +493,7 @@ static int send_far(struct sim_open *o, const struct sim_address *to, struct sim
 	struct sim_host *host = sim__host_at(o, to);
 	int rc = o->f_error ? sim__take_error(o) : sim__name_for(o, to);
 
-	if (rc == 0 && sim__strikes("no buffer", f->f_no_buffer))
+	if (rc == 0 && sim__strikes("no-buffer", f->f_no_buffer))
 		rc = -ENOBUFS;
 	if (rc)
 		return rc;

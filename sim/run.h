@@ -223,6 +223,8 @@ struct sim_run {
 						   POSIX */
 	bool                       r_hasty;     /* the clock jumps to the end of some
 						   sleeps: sim__sleeps() */
+	bool                       r_near;      /* latencies are short, about as long as
+						   some steps: sim__latency() */
 	const struct sim_thread   *r_instead;   /* the usual thread, if the last choice
 						   among threads was another one */
 	uint64_t                   r_events;    /* number of steps and faults */

@@ -31,7 +31,7 @@
 
 #include "../src/core/outside.h"
 #include "../src/base/text.h"
-#include "host.h"
+#include "world.h"
 
 enum {
 	JOBS  = 256,                    /* the most runs at a time */
@@ -39,6 +39,7 @@ enum {
 					   without a step */
 	HANG  = 30,                     /* a run fails after this many seconds without a
 					   step */
+	ODDS  = 100,                    /* odds of a fault that has none in --faults */
 	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
 	TRACE = 1 << 30,                /* bytes of a trace, for ten million events; later
 					   events are left out */
@@ -60,7 +61,6 @@ static struct {
 	uint64_t    c_first;
 	uint64_t    c_last;
 	const struct sim_strategy *c_strategy;
-	const char *c_given;            /* argument of --strategy, or NULL */
 	uint64_t    c_bound;
 	uint64_t    c_jobs;
 	uint64_t    c_steps;
@@ -70,6 +70,8 @@ static struct {
 	const char *c_shrink;           /* file to write; or NULL */
 	const char *c_replay;           /* file to read; or NULL */
 	const char *c_trace;            /* file to write; or NULL */
+	char        c_again[512];       /* options that a repetition of a run needs, each
+					   after a blank */
 } conf;
 
 static struct text *trace;              /* header of the trace, or NULL; the trace follows
@@ -146,16 +148,84 @@ static uint64_t setting(const char *option, const char *name, uint64_t otherwise
 	return text && *text ? number(option, &text) : otherwise;
 }
 
+/* Returns the value of an option, or NULL. Adds the option to conf.c_again. */
+static const char *option(const char *name, const char *variable)
+{
+	const char *value = outside_setting(variable);
+	size_t used = strlen(conf.c_again);
+
+	if (!value || !*value)
+		return NULL;
+	snprintf(conf.c_again + used, sizeof conf.c_again - used, " --%s %s", name,
+		 value);
+	return value;
+}
+
+/* Reads a list of faults, each with its odds. The report has the same names. */
+static void read_faults(void)
+{
+	struct sim_faults *f = &sim__faults;
+	const struct { const char *name; unsigned *odds; } all[] = {
+		{ "crash", &f->f_crash }, { "full", &f->f_full },
+		{ "short", &f->f_short }, { "sync-fails", &f->f_sync_fails },
+		{ "sync-lies", &f->f_sync_lies }, { "open", &f->f_open },
+		{ "no-memory", &f->f_no_memory }, { "clock", &f->f_clock },
+		{ "loss", &f->f_loss }, { "duplicate", &f->f_duplicate },
+		{ "no-buffer", &f->f_no_buffer }, { "reset", &f->f_reset },
+		{ "no-answer", &f->f_no_answer }, { "slow", &f->f_slow },
+		{ "partition", &f->f_partition }, { "", NULL },
+	}, *one;
+	const char *at = option("faults", "USCHED_SIM_FAULTS");
+
+	for (; at && *at; at += *at == ',') {
+		unsigned odds = ODDS;
+		char name[16] = "";
+		int size = 0;
+
+		sscanf(at, "%15[a-z-]%n:%u%n", name, &size, &odds, &size);
+		for (one = all; one->odds && strcmp(one->name, name); one++)
+			;
+		if (!one->odds || (at[size] && at[size] != ',')) {
+			say("--faults: '%s': NAME or NAME:ODDS, and more after commas; "
+			    "usched-run(1) has the names", at);
+			_exit(2);
+		}
+		*one->odds = odds;
+		at += size;
+	}
+}
+
+/*
+ * Reads the shortest latency, the longest of 99 packets in 100, and the longest, in us.
+ * In sim_faults() 0 stands for the default, so 0 us become 1 ns.
+ */
+static void read_latency(void)
+{
+	const char *at = option("latency", "USCHED_SIM_LATENCY");
+	unsigned us[3];
+	int size = 0, n;
+
+	if (!at)
+		return;
+	n = sscanf(at, "%u%n-%u%n-%u%n", &us[0], &size, &us[1], &size, &us[2], &size);
+	for (n = n > 0 ? n : 0; n < 3; n++)
+		us[n] = n > 0 ? us[n - 1] : 0;
+	if (size == 0 || at[size] || us[0] > us[1] || us[1] > us[2])
+		stop("--latency: A, A-B or A-B-C, in us, and none is less than the one "
+		     "before");
+	sim__faults.f_latency_ns = us[0] ? us[0] * MICROSECOND : 1;
+	sim__faults.f_latency_most_ns = us[1] ? us[1] * MICROSECOND : 1;
+	sim__faults.f_latency_rare_ns = us[2] ? us[2] * MICROSECOND : 1;
+}
+
 static void read_strategy(void)
 {
+	const char *given = option("strategy", "USCHED_SIM_STRATEGY"), *bound = NULL;
 	char name[16] = "mix";
-	const char *bound = NULL;
 
-	conf.c_given = outside_setting("USCHED_SIM_STRATEGY");
-	if (conf.c_given) {
-		bound = strchrnul(conf.c_given, ':');
-		snprintf(name, sizeof name, "%.*s", (int)(bound - conf.c_given),
-			 conf.c_given);
+	if (given) {
+		bound = strchrnul(given, ':');
+		snprintf(name, sizeof name, "%.*s", (int)(bound - given), given);
 	}
 	if (bound && *bound++)
 		conf.c_bound = number("strategy", &bound);
@@ -167,7 +237,7 @@ static void read_strategy(void)
 
 static void read_settings(void)
 {
-	const char *seeds = outside_setting("USCHED_SIM");
+	const char *seeds = outside_setting("USCHED_SIM"), *hosts;
 
 	conf.c_first = conf.c_last = number("seeds", &seeds);
 	if (*seeds == '-') {
@@ -180,6 +250,12 @@ static void read_settings(void)
 	if (conf.c_jobs == 0 || conf.c_jobs > JOBS)
 		stop("--jobs: 1 to 256");
 	conf.c_steps = setting("steps", "USCHED_SIM_STEPS", 0);
+	option("steps", "USCHED_SIM_STEPS");
+	read_faults();
+	read_latency();
+	hosts = option("hosts", "USCHED_SIM_HOSTS");
+	if (hosts && !sim__list_hosts(hosts))
+		stop("--hosts: NAME=ADDRESS, and more after commas");
 	conf.c_twice = setting("twice", "USCHED_SIM_TWICE", 0);
 	conf.c_leaks = setting("leaks", "USCHED_SIM_LEAKS", 0);
 	conf.c_shrink = outside_setting("USCHED_SIM_SHRINK");
@@ -582,8 +658,8 @@ static void tell_shrunk(const struct sim_outcome *u, const char *wanted)
 	}
 	left = shrink(n, wanted);
 	write_choices(conf.c_shrink, left);
-	say("%zu choice%s of %zu make%s it fail: usched-run --sim --replay %s", left,
-	    plural(left), n, left == 1 ? "s" : "", conf.c_shrink);
+	say("%zu choice%s of %zu make%s it fail: usched-run --sim --replay %s%s", left,
+	    plural(left), n, left == 1 ? "s" : "", conf.c_shrink, conf.c_again);
 }
 
 /* ---- Results ---- */
@@ -593,10 +669,7 @@ static void tell_command(uint64_t seed)
 	fputs("usched-run: again: usched-run --sim", stderr);
 	if (conf.c_strategy != &sim__all)
 		fprintf(stderr, " --seeds %" PRIu64, seed);
-	if (conf.c_given)
-		fprintf(stderr, " --strategy %s", conf.c_given);
-	if (conf.c_steps)
-		fprintf(stderr, " --steps %" PRIu64, conf.c_steps);
+	fputs(conf.c_again, stderr);
 	for (; *program; program++)
 		fprintf(stderr, " %s", *program);
 	fputc('\n', stderr);

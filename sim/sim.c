@@ -27,7 +27,8 @@
 #define EACH    UINT64_MAX
 
 enum {
-	HASTE     = 4,                  /* one run in HASTE is hasty: sim__sleeps() */
+	KINDS     = 4,                  /* one run in KINDS is hasty: sim__sleeps(); and
+					   one has short latencies: sim__latency() */
 	LATENESS  = 1000000000,         /* ns: in a hasty run the clock jumps over sleeps
 					   up to this length */
 	STEP_TIME = 1000,               /* ns */
@@ -447,7 +448,7 @@ void sim__sleeps(int64_t until)
 	struct sim_run *r = &sim__run;
 
 	if (r->r_hasty && self && until > r->r_now && until - r->r_now <= LATENESS
-	    && sim__rarely("the others are late", 2))
+	    && sim__rarely("late", 2))
 		while (r->r_now < until
 		       && !(self->t_thread->th_stack.u_mail & UPROC_MAIL_CANCEL))
 			sim__pass(until);       /* SIGALRM ends the sleep */
@@ -657,6 +658,7 @@ int64_t sim__time(clockid_t clock)
 void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 {
 	struct sim_run *r = &sim__run;
+	uint64_t kind;
 
 	*r = (struct sim_run){
 		.r_conf = *conf, .r_strategy = y, .r_random = mixed(conf->c_seed + 1),
@@ -672,7 +674,9 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 	n_checks = 0;
 	sim__seed(conf->c_seed);
 	sim__world();
-	r->r_hasty = sim__below(HASTE) == 0;
+	kind = sim__below(KINDS);
+	r->r_hasty = kind == 0;
+	r->r_near = kind == 1;
 	if (y->y_begin)
 		y->y_begin();
 }

@@ -233,7 +233,8 @@ struct sim_faults {
 	unsigned f_partition;           /* after data was sent, nothing passes between
 					   sender and receiver for 1 to 10 seconds */
 
-	/* The time that sending takes. */
+	/* The time that sending takes. If the first two are 0, latencies are up to 10 us
+	   in one run of four. */
 	int64_t  f_latency_ns;          /* shortest latency; 0: 50 us */
 	int64_t  f_latency_most_ns;     /* 99 packets in 100 have a latency up to this;
 					   0: 500 us */

@@ -152,7 +152,7 @@ static ssize_t portion(struct sim_open *o, size_t size)
 		return -EAGAIN;
 	size = size < room ? size : room;
 	if (sim__is_far(o) && size > 1
-	    && sim__strikes("short write", sim__faults.f_short)) {
+	    && sim__strikes("short", sim__faults.f_short)) {
 		size = 1 + sim__choose("bytes of a short write", size - 1);
 		o->f_squeezed = true;
 		sim__later(sim__run.r_now + MILLISECOND, end_squeeze, o, NULL);

@@ -6,7 +6,12 @@
  */
 #include "world.h"
 
-enum { BETWEEN = 64, TIMES_SLOW = 100, BANDWIDTH = 125000000 };
+enum {
+	BETWEEN    = 64,                /* the most faults between hosts at a time */
+	TIMES_SLOW = 100,
+	BANDWIDTH  = 125000000,         /* bytes a second */
+	NEAR       = 10000,             /* ns: about ten steps */
+};
 
 struct event {
 	int64_t           e_when;
@@ -139,16 +144,11 @@ bool sim__is_cut(const struct sim_host *one, const struct sim_host *other)
 		|| is_between(SIM_PARTITION, one, other);
 }
 
-/*
- * The end of a fault needs no action here, since each entry contains the time of its end.
- */
-static void begin_fault(const struct sim_fault *f, bool begins)
+void sim__break_net(const struct sim_fault *f)
 {
 	int64_t now = sim__run.r_now;
 	struct between *b = betweens;
 
-	if (!begins)
-		return;
 	if (f->kind == SIM_RESET) {
 		sim__reset_all(f->a, f->b);
 		return;
@@ -165,8 +165,10 @@ static void begin_fault(const struct sim_fault *f, bool begins)
 int64_t sim__latency(const struct sim_open *o, const struct sim_host *to)
 {
 	const struct sim_faults *f = &sim__faults;
-	int64_t least = f->f_latency_ns ? f->f_latency_ns : 50 * MICROSECOND;
-	int64_t most = f->f_latency_most_ns ? f->f_latency_most_ns : 500 * MICROSECOND;
+	const bool near = sim__run.r_near && !f->f_latency_ns && !f->f_latency_most_ns;
+	int64_t least = f->f_latency_ns || near ? f->f_latency_ns : 50 * MICROSECOND;
+	int64_t most = near ? NEAR
+		: f->f_latency_most_ns ? f->f_latency_most_ns : 500 * MICROSECOND;
 	int64_t rare = f->f_latency_rare_ns ? f->f_latency_rare_ns : 50 * MILLISECOND;
 	int64_t k = (int64_t)sim__choose("latency", 1000);
 	int64_t ns = k < 990 ? least + (most - least) / 989 * k
@@ -185,7 +187,7 @@ int64_t sim__arrival(struct sim_open *o, struct sim_host *to, size_t size)
 	if (sim__strikes("partition", sim__faults.f_partition)
 	    && !sim__is_cut(o->f_host, to)) {
 		cut.for_ns += SECOND * (int64_t)sim__choose("partition lasts", 10);
-		begin_fault(&cut, true);
+		sim__break_net(&cut);
 	}
 	if (o->f_free < sim__run.r_now)
 		o->f_free = sim__run.r_now;
@@ -203,6 +205,4 @@ void sim__world(void)
 	}
 	made = 0;
 	memset(betweens, 0, sizeof betweens);
-	sim__net_fault = begin_fault;
-	sim__host_gone = sim__close_all;
 }

@@ -268,6 +268,12 @@ SIM_PRIVATE void sim__catch_up(void);
  */
 SIM_PRIVATE bool sim__is_cut(const struct sim_host *one, const struct sim_host *other);
 
+/*
+ * Begins a fault between hosts. Its end needs no call, since the fault has the time of
+ * its end.
+ */
+SIM_PRIVATE void sim__break_net(const struct sim_fault *f);
+
 /* Returns the time when `size' bytes that `o' sends now arrive at host `to'. */
 SIM_PRIVATE int64_t sim__arrival(struct sim_open *o, struct sim_host *to, size_t size);
 
@@ -355,6 +361,12 @@ SIM_PRIVATE void sim__leave_name(struct sim_open *o);
  * Returns 0 or an error.
  */
 SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to);
+
+/*
+ * Notes the addresses of hosts that are on no simulated host: NAME=ADDRESS, and more
+ * after commas. Returns false if the list is wrong.
+ */
+SIM_PRIVATE bool sim__list_hosts(const char *list);
 
 /* Returns the source address of what `o' sends to address `to'. */
 SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,

@@ -15,6 +15,7 @@ struct stream {
 };
 
 static struct sim_host *behind;
+static bool listens;                    /* the server behind the proxy does */
 static uint32_t last_number;
 
 static size_t size_of(uint32_t number)
@@ -122,6 +123,7 @@ static void serve_behind(void *unused)
 	(void)unused;
 	while ((listener = unet_listen(&a, 0, 0)) < 0)
 		usync_sleep_until(usync_after(SECOND));
+	listens = true;
 	while ((fd = unet_accept(listener, NULL, USCHED_NEVER)) >= 0)
 		pthread_detach(started(serve_one, (void *)(intptr_t)fd));
 	sim_fail("accept: %s", strerror(-fd));
@@ -158,6 +160,8 @@ int main(int argc, char **argv)
 
 	prepare(argc > 1 ? argv[1] : NULL);
 	CHECK(sim_host_start("behind", "10.0.0.2", serve_behind, NULL, &behind) == 0);
+	while (!listens)
+		usync_sleep_until(usync_after(SECOND));
 	server.s_argv = arguments;
 	server.s_stop = stop_behind;
 	run_server(4, PORT, ask);
