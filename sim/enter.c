@@ -84,9 +84,12 @@ static const struct call calls[] = {
 	{ FILES, SIM_WRITES, 0, NULL,
 	  ",open,open64,openat,openat64,creat,creat64,__open_2,__open64_2,"
 	  "__openat_2,__openat64_2,fopen,fopen64,mkstemp,mkstemp64,mkostemp,"
-	  "mkostemp64,rename,unlink,remove,mkdir," },
-	{ FILES, SIM_READS, 0, NULL, ",chdir,stat,stat64,lstat,lstat64,fstatat,"
-	  "fstatat64,statx,access," },
+	  "mkostemp64,mkdtemp,rename,renameat,renameat2,unlink,unlinkat,remove,mkdir,"
+	  "mkdirat,rmdir,chmod,fchmod,fchmodat,chown,lchown,fchown,fchownat,utime,"
+	  "utimes,utimensat,futimens," },
+	{ FILES, SIM_READS, 0, NULL, ",chdir,fchdir,stat,stat64,lstat,lstat64,fstatat,"
+	  "fstatat64,statx,access,faccessat,opendir,fdopendir,rewinddir,scandir,"
+	  "scandir64," },
 	INSTEAD("threads, or hosts: sim_host_start()",
 	  ",fork,vfork,clone,daemon,system,popen,posix_spawn,posix_spawnp,execl,"
 	  "execlp,execle,execv,execve,execvp,execvpe,fexecve,ptrace,"),
@@ -101,19 +104,11 @@ static const struct call calls[] = {
 	INSTEAD("pipe(), or socketpair()",
 	  ",mkfifo,mknod,open() of a real FIFO, socket or device,"),
 	INSTEAD("a copy of the file", ",link,linkat,symlink,symlinkat,"),
-	INSTEAD("a list of the names in a file",
-	  ",opendir,fdopendir,scandir,scandir64,glob,glob64,ftw,ftw64,nftw,nftw64,"
-	  "fts_open,inotify_init,inotify_init1,"),
-	INSTEAD("open() with the mode; files have no owner, and let all do all",
-	  ",chmod,fchmod,fchmodat,chown,fchown,fchownat,utime,utimes,utimensat,"
-	  "futimens,"),
+	INSTEAD("opendir()",
+	  ",glob,glob64,ftw,ftw64,nftw,nftw64,fts_open,inotify_init,inotify_init1,"),
 	INSTEAD("open() and ftruncate()",
 	  ",fallocate,fallocate64,truncate,truncate64,"),
-	INSTEAD("names from the root",
-	  ",fchdir,mkdirat,unlinkat,renameat,renameat2,faccessat,"),
 	INSTEAD("mkstemp(), and unlink()", ",tmpfile,tmpfile64,mkstemps,"),
-	INSTEAD("mkdir()", ",mkdtemp,"),
-	INSTEAD("unlink() of its files; it stays", ",rmdir,"),
 	INSTEAD("fclose() and fopen()", ",freopen,freopen64,"),
 	INSTEAD("fsync()", ",sync,syncfs,"),
 	INSTEAD("read() and write()", ",splice,tee,vmsplice,"),

@@ -17,11 +17,14 @@
  * both names one number, and a crash keeps all changes with the same number, or none. A
  * sync of the file or of its directory makes the changes permanent.
  *
- * When a file is removed, its name stays until the end of the run, so that a real file
- * with this name stays hidden.
+ * A real directory is read anew each time; names that the host has used take the place of
+ * its entries. When a file is removed, its name stays until the end of the run, so that a
+ * real file with this name stays hidden.
  */
 #undef _FORTIFY_SOURCE
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -36,6 +39,7 @@ enum {
 	BITS  = 16,                     /* a random number of this many bits decides which
 					   changes of names a crash keeps */
 	PATH  = 1024,                   /* size of a buffer for a path */
+	MARK  = -100,                   /* d_mark: no descriptor has this number */
 };
 
 /* Contents of a file. */
@@ -59,7 +63,12 @@ struct file {
 	mode_t           f_mode;
 	int              f_error;       /* error of open() if the real file cannot be
 					   read; otherwise 0 */
-	int64_t          f_time;        /* time of the last change, in ns */
+	uid_t            f_user;
+	gid_t            f_group;
+	bool             f_real;        /* the file is a copy of a real one */
+	int64_t          f_read;        /* st_atim in ns; reads do not change it */
+	int64_t          f_written;     /* st_mtim */
+	int64_t          f_changed;     /* st_ctim */
 	struct image     f_synced;      /* contents at the last sync */
 	char            *f_again;       /* f_again[i] is 1 if block i has been written
 					   since a sync failed */
@@ -83,6 +92,8 @@ static LIST_HEAD(, name) names = LIST_HEAD_INITIALIZER(names);
 static unsigned numbers;                /* f_number of the newest file */
 static unsigned changes;                /* number of the newest change */
 static int highest;                     /* highest descriptor of an open file */
+static struct file none;                /* stands for any real file, if the program
+					   changes its mode or the like */
 
 /* Makes the program's calls of `name', such as fopen64() or lstat64(), go to `as'. */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
@@ -128,7 +139,9 @@ static struct file *new_file(const char *path, mode_t mode)
 	f->f_path = path;
 	f->f_number = ++numbers;
 	f->f_mode = mode;
-	f->f_time = sim__time(CLOCK_REALTIME);
+	f->f_user = geteuid();
+	f->f_group = getegid();
+	f->f_read = f->f_written = f->f_changed = sim__time(CLOCK_REALTIME);
 	LIST_INSERT_HEAD(&files, f, f_of_all);
 	return f;
 }
@@ -203,12 +216,14 @@ static void write_back(struct file *f, bool crash)
 static struct file *copy_file(const char *path, const struct stat *s)
 {
 	struct file *f = new_file(path, s->st_mode);
-	int from = -1;
+	bool opens = S_ISREG(s->st_mode) || S_ISDIR(s->st_mode);
+	int from = !opens ? -1
+		: (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 
-	if (S_ISREG(s->st_mode))
-		from = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-	if (S_ISREG(s->st_mode) && from < 0)
-		f->f_error = errno;
+	f->f_error = opens && from < 0 ? errno : 0;
+	f->f_user = s->st_uid;
+	f->f_group = s->st_gid;
+	f->f_real = true;
 	while (from >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
 		;
 	syscall(SYS_close, from);
@@ -305,7 +320,8 @@ static int resolve(int dir, const char *path, bool in_root, char *to)
 		if (!*part || strcmp(part, ".") == 0)
 			continue;
 		if (strcmp(part, "..") != 0) {
-			if (strlen(to) + 1 + strlen(part) >= PATH)
+			if (strlen(to) + 1 + strlen(part) >= PATH
+			    || strlen(part) > NAME_MAX)
 				return fail(ENAMETOOLONG);
 			strcat(strcat(to, to[1] ? "/" : ""), part);
 		} else if (strlen(to) > root) {
@@ -337,23 +353,32 @@ static bool is_system(const char *path)
 
 /* ---- Names ---- */
 
+/* Returns the name with this path, if the caller's host has used it; otherwise NULL. */
+static struct name *used_name(const char *path)
+{
+	struct name *n;
+
+	LIST_FOREACH(n, &names, n_of_all)
+		if (n->n_host == sim__host() && strcmp(n->n_path, path) == 0)
+			return n;
+	return NULL;
+}
+
 /*
  * Returns the name with this path on the caller's host. If the name is new, and there is
  * a real file, the name gets a copy of the real file.
  */
 static struct name *name_at(const char *path)
 {
-	struct sim_host *host = sim__host();
 	size_t size = strlen(path) + 1;
-	struct name *n;
+	struct name *n = used_name(path);
 	struct stat s;
 
-	LIST_FOREACH(n, &names, n_of_all)
-		if (n->n_host == host && strcmp(n->n_path, path) == 0)
-			return n;
+	if (n)
+		return n;
 	n = sim__memory(sizeof *n + size);
 	memcpy(n->n_path, path, size);
-	n->n_host = host;
+	n->n_host = sim__host();
 	if (fstatat(AT_FDCWD, path, &s, 0) == 0) {
 		refer(&n->n_file, copy_file(n->n_path, &s));
 		refer(&n->n_synced, n->n_file);
@@ -376,12 +401,25 @@ static struct name *look_up(int dir, const char *path, bool in_root)
 	return n;
 }
 
-/* Returns the file at a path, or NULL with errno. */
-static struct file *file_at(const char *path)
+/* Returns whether a path means a real file. */
+static bool is_real(int dir, const char *path)
 {
-	const struct name *n = look_up(AT_FDCWD, path, false);
+	return is_system(path) || (dir != AT_FDCWD && *path != '/' && !file_of(dir));
+}
+
+/* Returns the file at a path, or NULL with errno. */
+static struct file *file_at(int dir, const char *path)
+{
+	const struct name *n = look_up(dir, path, false);
 
 	return n ? n->n_file : NULL;
+}
+
+/* Returns whether a name is in directory `f'. */
+static bool is_in(const struct name *n, const struct file *f)
+{
+	return n->n_host == f->f_host && n->n_path[1]
+		&& strcmp(directory_of(n->n_path), f->f_path) == 0;
 }
 
 /* Returns whether the directory of a name exists; if not, sets errno. */
@@ -404,14 +442,12 @@ static void settle(struct name *n, bool lasts)
    of the names of `f'. */
 static void sync_names(const struct file *f)
 {
-	const struct sim_host *host = f->f_host;        /* f may be freed below */
-	const char *path = f->f_path;
+	const struct file copy = *f;            /* f may be freed below */
 	struct name *n;
 
 	LIST_FOREACH(n, &names, n_of_all)
-		if (n->n_change && n->n_host == host
-		    && (n->n_file == f || n->n_synced == f
-			|| strcmp(directory_of(n->n_path), path) == 0))
+		if (n->n_change && (is_in(n, &copy) || (n->n_host == copy.f_host
+				    && (n->n_file == f || n->n_synced == f))))
 			settle(n, true);
 }
 
@@ -501,7 +537,7 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
 	if (n < 0)
 		return n;
-	f->f_time = sim__time(CLOCK_REALTIME);
+	f->f_written = f->f_changed = sim__time(CLOCK_REALTIME);
 	for (size_t i = (size_t)(end - n) / BLOCK; i < f->f_blocks && n > 0; i++)
 		if (i * BLOCK < (size_t)end)
 			f->f_again[i] = true;
@@ -557,7 +593,6 @@ FILE_CALL(int, fdatasync, (int fd), (fd), sync_file(f))
 int uposix_fstat(int fd, struct stat *s)
 {
 	const struct file *f = file_of(fd);
-	const int64_t second = 1000000000;
 	int rc = fstat(fd, s);
 
 	if (rc || !f)
@@ -566,8 +601,11 @@ int uposix_fstat(int fd, struct stat *s)
 	s->st_ino = f->f_number;
 	s->st_mode = f->f_mode;
 	s->st_nlink = S_ISDIR(f->f_mode) ? 2 : 1;
-	s->st_mtim = (struct timespec){ f->f_time / second, f->f_time % second };
-	s->st_atim = s->st_ctim = s->st_mtim;
+	s->st_uid = f->f_user;
+	s->st_gid = f->f_group;
+	s->st_atim = (struct timespec){ f->f_read / SECOND, f->f_read % SECOND };
+	s->st_mtim = (struct timespec){ f->f_written / SECOND, f->f_written % SECOND };
+	s->st_ctim = (struct timespec){ f->f_changed / SECOND, f->f_changed % SECOND };
 	return 0;
 }
 
@@ -629,8 +667,7 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 /* Has four parameters instead of "...": see fcntl() in sim/fd.c. */
 REPLACE(int, openat, (int dir, const char *path, int flags, mode_t mode))
 {
-	if (!sim__enters || is_system(path)
-	    || (dir != AT_FDCWD && *path != '/' && !file_of(dir)))
+	if (!sim__enters || is_real(dir, path))
 		return real_openat(dir, path, flags, mode);
 	return open_at(dir, path, false, flags, mode);
 }
@@ -671,26 +708,40 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 
 SAME(fopen64, uposix_fopen);
 
-/* Replaces the six X at the end of the path by random digits. */
-int uposix_mkostemp(char *path, int flags)
+/*
+ * Replaces the six X at the end of the path by random digits, and makes a file with these
+ * flags; or, if the flags are O_DIRECTORY, a directory. Returns a descriptor or 0.
+ */
+static int make_temporary(char *path, int flags)
 {
 	size_t n = strlen(path);
 	uint32_t number;
-	int fd;
+	int rc;
 
 	if (n < 6 || strcmp(path + n - 6, "XXXXXX") != 0)
 		return fail(EINVAL);
 	do {
 		sim__fill(&number, sizeof number);
 		snprintf(path + n - 6, 7, "%06u", (unsigned)(number % 1000000));
-		fd = uposix_open(path, flags | O_RDWR | O_CREAT | O_EXCL, 0600);
-	} while (fd < 0 && errno == EEXIST);
-	return fd;
+		rc = flags == O_DIRECTORY ? uposix_mkdir(path, 0700)
+			: uposix_open(path, flags | O_RDWR | O_CREAT | O_EXCL, 0600);
+	} while (rc < 0 && errno == EEXIST);
+	return rc;
+}
+
+int uposix_mkostemp(char *path, int flags)
+{
+	return make_temporary(path, flags);
 }
 
 int uposix_mkstemp(char *path)
 {
-	return uposix_mkostemp(path, 0);
+	return make_temporary(path, 0);
+}
+
+char *uposix_mkdtemp(char *path)
+{
+	return make_temporary(path, O_DIRECTORY) ? NULL : path;
 }
 
 SAME(mkostemp64, uposix_mkostemp);
@@ -702,14 +753,14 @@ SAME(mkstemp64, uposix_mkstemp);
  */
 int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, int flags)
 {
-	const struct name *n;
+	const struct file *f;
 
 	if (flags & AT_EMPTY_PATH && !*path)
 		return uposix_fstat(dir, s);
-	if (is_system(path) || (dir != AT_FDCWD && *path != '/' && !file_of(dir)))
+	if (is_real(dir, path))
 		return fstatat(dir, path, s, flags);
-	n = look_up(dir, path, false);
-	return n && n->n_file ? uposix_fstat(n->n_file->f_fd, s) : -1;
+	f = file_at(dir, path);
+	return f ? uposix_fstat(f->f_fd, s) : -1;
 }
 
 SAME(fstatat64, uposix_fstatat);
@@ -751,46 +802,45 @@ int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 }
 
 /* Grants all access, except reads of real files that cannot be read. */
-int uposix_access(const char *path, int mode)
+int uposix_faccessat(int dir, const char *path, int mode, int flags)
 {
 	const struct file *f;
 
-	if (is_system(path))
-		return access(path, mode);
-	f = file_at(path);
+	if (is_real(dir, path))
+		return faccessat(dir, path, mode, flags);
+	f = file_at(dir, path);
 	return !f ? -1 : mode & R_OK && f->f_error ? fail(f->f_error) : 0;
 }
 
-int uposix_mkdir(const char *path, mode_t mode)
+int uposix_access(const char *path, int mode)
 {
-	struct name *n = look_up(AT_FDCWD, path, false);
+	return uposix_faccessat(AT_FDCWD, path, mode, 0);
+}
+
+int uposix_mkdirat(int dir, const char *path, mode_t mode)
+{
+	struct name *n = look_up(dir, path, false);
 
 	return !n ? -1 : n->n_file ? fail(EEXIST) : make(n, S_IFDIR, mode);
 }
 
-int uposix_unlink(const char *path)
+int uposix_mkdir(const char *path, mode_t mode)
 {
-	struct name *n = look_up(AT_FDCWD, path, false);
-
-	if (!n || !n->n_file)
-		return -1;
-	return S_ISDIR(n->n_file->f_mode) ? fail(EISDIR) : change_names(n, NULL, NULL);
+	return uposix_mkdirat(AT_FDCWD, path, mode);
 }
 
-int uposix_remove(const char *path)
+int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
+		     unsigned flags)
 {
-	return uposix_unlink(path);
-}
-
-int uposix_rename(const char *old, const char *new)
-{
-	struct name *from = look_up(AT_FDCWD, old, false), *to;
+	struct name *from = look_up(dir, old, false), *to;
 	const struct file *over;
 
-	if (!from || !from->n_file || !(to = look_up(AT_FDCWD, new, false))
+	if (!from || !from->n_file || !(to = look_up(new_dir, new, false))
 	    || !has_parent(to))
 		return -1;
 	over = to->n_file;
+	if (flags && (over || flags != RENAME_NOREPLACE))
+		return fail(over && flags == RENAME_NOREPLACE ? EEXIST : EINVAL);
 	if (over == from->n_file)
 		return 0;
 	if (over && S_ISDIR(over->f_mode) != S_ISDIR(from->n_file->f_mode))
@@ -800,15 +850,332 @@ int uposix_rename(const char *old, const char *new)
 	return change_names(from, to, from->n_file);
 }
 
-REPLACE(int, chdir, (const char *path))
+int uposix_renameat(int dir, const char *old, int new_dir, const char *new)
 {
-	const struct file *f;
+	return uposix_renameat2(dir, old, new_dir, new, 0);
+}
 
-	if (!sim__enters)
-		return real_chdir(path);
-	f = file_at(path);
+int uposix_rename(const char *old, const char *new)
+{
+	return uposix_renameat2(AT_FDCWD, old, AT_FDCWD, new, 0);
+}
+
+static int enter_directory(const struct file *f)
+{
 	if (!f || !S_ISDIR(f->f_mode))
 		return f ? fail(ENOTDIR) : -1;
 	*current() = f->f_path;
 	return 0;
+}
+
+REPLACE(int, chdir, (const char *path))
+{
+	return sim__enters ? enter_directory(file_at(AT_FDCWD, path)) : real_chdir(path);
+}
+
+REPLACE(int, fchdir, (int fd))
+{
+	const struct file *f = file_of(fd);
+
+	return f ? enter_directory(f) : real_fchdir(fd);
+}
+
+/* ---- Mode, owner and times ---- */
+
+/*
+ * Returns the file at a path, `none', or NULL with errno. With AT_EMPTY_PATH and an empty
+ * path, `dir' is a descriptor of the file.
+ */
+static struct file *file_for(int dir, const char *path, int flags)
+{
+	struct file *f;
+
+	if (!(flags & AT_EMPTY_PATH) || *path)
+		return is_real(dir, path) ? &none : file_at(dir, path);
+	f = file_of(dir);
+	return f || fcntl(dir, F_GETFD) < 0 ? f : &none;
+}
+
+static int set_mode(struct file *f, mode_t mode)
+{
+	f->f_mode = (f->f_mode & S_IFMT) | (mode & 07777);
+	return 0;
+}
+
+static int set_owner(struct file *f, uid_t user, gid_t group)
+{
+	f->f_user = user == (uid_t)-1 ? f->f_user : user;
+	f->f_group = group == (gid_t)-1 ? f->f_group : group;
+	return 0;
+}
+
+/* Sets f_read and f_written as utimensat() does. */
+static int set_times(struct file *f, const struct timespec *to)
+{
+	int64_t *times[] = { &f->f_read, &f->f_written };
+
+	for (int i = 0; to && i < 2; i++)
+		if (to[i].tv_nsec != UTIME_NOW && to[i].tv_nsec != UTIME_OMIT
+		    && (to[i].tv_nsec < 0 || to[i].tv_nsec >= SECOND))
+			return fail(EINVAL);
+	for (int i = 0; i < 2; i++)
+		if (!to || to[i].tv_nsec == UTIME_NOW)
+			*times[i] = f->f_changed;
+		else if (to[i].tv_nsec != UTIME_OMIT)
+			*times[i] = to[i].tv_sec * SECOND + to[i].tv_nsec;
+	return 0;
+}
+
+/* Defines a function of the program that changes the file `which'. */
+#define CHANGE(name, params, which, change)				\
+	int uposix_##name params					\
+	{								\
+		struct file *f = which;					\
+									\
+		if (f)							\
+			f->f_changed = sim__time(CLOCK_REALTIME);	\
+		return f ? change : -1;					\
+	}
+#define OPEN(fd) file_for(fd, "", AT_EMPTY_PATH)
+
+CHANGE(chmod, (const char *path, mode_t mode), file_for(AT_FDCWD, path, 0),
+       set_mode(f, mode))
+CHANGE(fchmod, (int fd, mode_t mode), OPEN(fd), set_mode(f, mode))
+CHANGE(fchmodat, (int dir, const char *path, mode_t mode, int flags),
+       file_for(dir, path, flags), set_mode(f, mode))
+CHANGE(chown, (const char *path, uid_t user, gid_t group), file_for(AT_FDCWD, path, 0),
+       set_owner(f, user, group))
+SAME(lchown, uposix_chown);
+CHANGE(fchown, (int fd, uid_t user, gid_t group), OPEN(fd), set_owner(f, user, group))
+CHANGE(fchownat, (int dir, const char *path, uid_t user, gid_t group, int flags),
+       file_for(dir, path, flags), set_owner(f, user, group))
+CHANGE(utimensat, (int dir, const char *path, const struct timespec to[2], int flags),
+       file_for(dir, path, flags), set_times(f, to))
+CHANGE(futimens, (int fd, const struct timespec to[2]), OPEN(fd), set_times(f, to))
+
+int uposix_utimes(const char *path, const struct timeval to[2])
+{
+	struct timespec times[2];
+
+	for (int i = 0; to && i < 2; i++)
+		TIMEVAL_TO_TIMESPEC(&to[i], &times[i]);
+	return uposix_utimensat(AT_FDCWD, path, to ? times : NULL, 0);
+}
+
+int uposix_utime(const char *path, const struct utimbuf *to)
+{
+	struct timespec times[] = { { to ? to->actime : 0, 0 },
+				    { to ? to->modtime : 0, 0 } };
+
+	return uposix_utimensat(AT_FDCWD, path, to ? times : NULL, 0);
+}
+
+/* ---- Directories ---- */
+
+/* What opendir() returns. The first member of a DIR of libc is a descriptor. */
+struct dir {
+	int            d_mark;          /* MARK */
+	int            d_fd;
+	size_t         d_at;            /* index of the entry that is read next */
+	size_t         d_count;
+	struct dirent *d_entries;       /* sorted by name */
+};
+
+HOOK_LATER(DIR *, opendir, (const char *path))
+HOOK_LATER(struct dirent *, readdir, (DIR *dir))
+HOOK_LATER(int, closedir, (DIR *dir))
+
+static void add_entry(struct dir *d, const char *name, ino_t inode, unsigned char type)
+{
+	struct dirent *e = realloc(d->d_entries, (d->d_count + 1) * sizeof *e);
+
+	if (!e)
+		sim_fail("no memory for a directory");
+	d->d_entries = e;
+	e += d->d_count++;
+	*e = (struct dirent){ .d_ino = inode, .d_off = (off_t)d->d_count,
+			      .d_reclen = sizeof *e, .d_type = type };
+	strcpy(e->d_name, name);
+}
+
+/* Adds the entries of a real directory, except names that the host has used. */
+static void add_real(struct dir *d, const char *path)
+{
+	DIR *real = real_opendir(path);
+	const struct dirent *e;
+	char at[PATH + NAME_MAX];
+
+	while (real && (e = real_readdir(real))) {
+		snprintf(at, sizeof at, "%s/%s", path[1] ? path : "", e->d_name);
+		if (!used_name(at))
+			add_entry(d, e->d_name, 1, e->d_type == DT_LNK ? DT_UNKNOWN
+				  : e->d_type);
+	}
+	if (real)
+		real_closedir(real);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct dirent *)a)->d_name,
+		      ((const struct dirent *)b)->d_name);
+}
+
+/* Reads the entries of directory `f'. */
+static void fill(struct dir *d, const struct file *f)
+{
+	const struct name *n;
+
+	d->d_at = d->d_count = 0;
+	if (f->f_real) {
+		add_real(d, f->f_path);
+	} else {
+		add_entry(d, ".", f->f_number, DT_DIR);
+		add_entry(d, "..", 1, DT_DIR);
+	}
+	LIST_FOREACH(n, &names, n_of_all)
+		if (n->n_file && is_in(n, f))
+			add_entry(d, strrchr(n->n_path, '/') + 1, n->n_file->f_number,
+				  (unsigned char)IFTODT(n->n_file->f_mode));
+	qsort(d->d_entries, d->d_count, sizeof *d->d_entries, by_name);
+}
+
+REPLACE(DIR *, fdopendir, (int fd))
+{
+	const struct file *f = file_of(fd);
+	struct dir *d;
+
+	if (!f || !S_ISDIR(f->f_mode))
+		return real_fdopendir(fd);
+	d = sim__memory(sizeof *d);
+	d->d_mark = MARK;
+	d->d_fd = fd;
+	fill(d, f);
+	return (DIR *)(void *)d;
+}
+
+static DIR *in_opendir(const char *path)
+{
+	int fd;
+
+	if (!sim__enters || is_system(path))
+		return real_opendir(path);
+	fd = in_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	return fd < 0 ? NULL : in_fdopendir(fd);
+}
+
+/* Returns the directory that fdopendir() has made here, or NULL if libc has made it. */
+static struct dir *dir_of(DIR *dir)
+{
+	return *(int *)(void *)dir == MARK ? (struct dir *)(void *)dir : NULL;
+}
+
+#define DIR_CALL(type, name, params, args, result)			\
+	REPLACE(type, name, params)					\
+	{								\
+		struct dir *d = dir_of(dir);				\
+									\
+		return d ? result : real_##name args;			\
+	}
+
+DIR_CALL(int, dirfd, (DIR *dir), (dir), d->d_fd)
+DIR_CALL(long, telldir, (DIR *dir), (dir), (long)d->d_at)
+DIR_CALL(int, readdir_r, (DIR *dir, struct dirent *e, struct dirent **found),
+	 (dir, e, found), (*found = d->d_at == d->d_count ? NULL
+			   : memcpy(e, &d->d_entries[d->d_at++], sizeof *e), 0))
+
+static struct dirent *in_readdir(DIR *dir)
+{
+	struct dir *d = dir_of(dir);
+
+	return !d ? real_readdir(dir)
+		: d->d_at < d->d_count ? &d->d_entries[d->d_at++] : NULL;
+}
+
+REPLACE(void, seekdir, (DIR *dir, long at))
+{
+	if (dir_of(dir))
+		dir_of(dir)->d_at = (size_t)at;
+	else
+		real_seekdir(dir, at);
+}
+
+REPLACE(void, rewinddir, (DIR *dir))
+{
+	struct dir *d = dir_of(dir);
+	const struct file *f = d ? file_of(d->d_fd) : NULL;
+
+	if (f)
+		fill(d, f);
+	else if (!d)
+		real_rewinddir(dir);
+}
+
+static int in_closedir(DIR *dir)
+{
+	struct dir *d = dir_of(dir);
+	int fd = d ? d->d_fd : -1;
+
+	if (!d)
+		return real_closedir(dir);
+	free(d->d_entries);
+	free(d);
+	return close(fd);
+}
+
+REPLACE(int, scandir, (const char *path, struct dirent ***found,
+		       int (*wanted)(const struct dirent *),
+		       int (*compare)(const struct dirent **, const struct dirent **)))
+{
+	DIR *dir = in_opendir(path);
+	struct dirent *e, **all = NULL;
+	int n = 0;
+
+	while (dir && (e = in_readdir(dir)))
+		if (!wanted || wanted(e)) {
+			all = realloc(all, (size_t)(n + 1) * sizeof *all);
+			all[n] = sim__memory(sizeof *e);
+			memcpy(all[n++], e, sizeof *e);
+		}
+	if (!dir)
+		return -1;
+	if (compare)
+		qsort(all, (size_t)n, sizeof *all,
+		      (int (*)(const void *, const void *))compare);
+	*found = all;
+	in_closedir(dir);
+	return n;
+}
+
+int uposix_unlinkat(int dir, const char *path, int flags)
+{
+	struct name *n = look_up(dir, path, false);
+	struct dir d = { .d_entries = NULL };
+	bool is_dir = n && n->n_file && S_ISDIR(n->n_file->f_mode);
+
+	if (!n || !n->n_file)
+		return -1;
+	if (is_dir != (flags == AT_REMOVEDIR))
+		return fail(is_dir ? EISDIR : ENOTDIR);
+	if (is_dir)
+		fill(&d, n->n_file);
+	free(d.d_entries);
+	return d.d_count > 2 ? fail(ENOTEMPTY) : change_names(n, NULL, NULL);
+}
+
+int uposix_unlink(const char *path)
+{
+	return uposix_unlinkat(AT_FDCWD, path, 0);
+}
+
+int uposix_rmdir(const char *path)
+{
+	return uposix_unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+int uposix_remove(const char *path)
+{
+	int rc = uposix_unlink(path);
+
+	return rc && errno == EISDIR ? uposix_rmdir(path) : rc;
 }

@@ -26,6 +26,7 @@
 #include <sys/times.h>
 #include <time.h>
 #include <unistd.h>
+#include <utime.h>
 
 #include "run.h"
 

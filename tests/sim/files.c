@@ -7,6 +7,7 @@
 #define _GNU_SOURCE             /* mkostemp() */
 #endif
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +17,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/time.h>
 #include <unistd.h>
+#include <utime.h>
 #include <wchar.h>
 
 #define DIR_NAME "/tmp/usched-sim-test"
@@ -143,6 +146,133 @@ static void use_directories(void)
 	assert(unlink(IN_DIR("map")) == 0 && remove(IN_DIR("stream")) == 0);
 }
 
+/* The mode, the owner and the times of a file are those that were set last. */
+static void use_attributes(void)
+{
+	const struct timespec both[] = { { 7, 8 }, { 0, UTIME_OMIT } };
+	const struct timespec bad[] = { { 0, -1 }, { 0, 0 } };
+	const struct timeval times[] = { { 3, 4 }, { 5, 6 } };
+	int fd = open(IN_DIR("mode"), O_CREAT | O_WRONLY, 0600);
+	struct stat s, real;
+
+	assert(fd >= 0 && fstat(fd, &s) == 0 && s.st_uid == geteuid());
+	assert(chmod(IN_DIR("mode"), 0751) == 0 && stat(IN_DIR("mode"), &s) == 0);
+	assert(s.st_mode == (S_IFREG | 0751));
+	assert(fchmod(fd, 0640) == 0 && fstat(fd, &s) == 0);
+	assert(s.st_mode == (S_IFREG | 0640));
+	assert(fchmodat(AT_FDCWD, DIR_NAME, 0700, 0) == 0 && stat(DIR_NAME, &s) == 0);
+	assert(s.st_mode == (S_IFDIR | 0700));
+	assert(chown(IN_DIR("mode"), 11, (gid_t)-1) == 0);
+	assert(fchown(fd, (uid_t)-1, 12) == 0);
+	assert(fstat(fd, &s) == 0 && s.st_uid == 11 && s.st_gid == 12);
+	assert(utimes(IN_DIR("mode"), times) == 0 && fstat(fd, &s) == 0);
+	assert(s.st_atime == 3 && s.st_mtim.tv_sec == 5 && s.st_mtim.tv_nsec == 6000);
+	assert(s.st_ctime > 1000000 && futimens(fd, both) == 0 && fstat(fd, &s) == 0);
+	assert(s.st_atim.tv_nsec == 8 && s.st_mtim.tv_sec == 5);
+	assert(utimensat(AT_FDCWD, IN_DIR("mode"), bad, 0) < 0 && errno == EINVAL);
+	assert(utime(IN_DIR("mode"), &(struct utimbuf){ 1, 2 }) == 0);
+	assert(fstat(fd, &s) == 0 && s.st_atime == 1 && s.st_mtime == 2);
+	assert(write(fd, "x", 1) == 1 && fstat(fd, &s) == 0 && s.st_mtime > 1000000);
+	assert(utime(IN_DIR("no"), NULL) < 0 && errno == ENOENT);
+	assert(fchmod(-1, 0600) < 0 && errno == EBADF);
+	assert(fchmod(STDOUT_FILENO, 0600) == 0);
+	assert(chmod("/dev/null", 0) == 0 && stat("/dev/null", &real) == 0);
+	assert(real.st_mode & 0666 && close(fd) == 0);
+}
+
+/* Reads a directory, and returns the names in it with a space before each. */
+static const char *list(DIR *dir)
+{
+	static char all[4096];
+	const struct dirent *e;
+
+	*all = '\0';
+	errno = 0;
+	while ((e = readdir(dir)))
+		strcat(strcat(all, " "), e->d_name);
+	assert(errno == 0);
+	return all;
+}
+
+static int is_long(const struct dirent *e)
+{
+	return strlen(e->d_name) > 2;
+}
+
+static void list_directories(void)
+{
+	char made[] = IN_DIR("dXXXXXX");
+	struct dirent **found, *e;
+	struct stat s;
+	DIR *dir;
+	long at;
+	int fd;
+
+	assert(mkdtemp(made) == made && stat(made, &s) == 0 && S_ISDIR(s.st_mode));
+	assert(chdir(made) == 0 && mkdir("sub", 0700) == 0);
+	assert(mkdir("sub/sub", 0700) == 0);
+	for (char name[] = "c"; *name >= 'a'; --*name)
+		assert(close(open(name, O_CREAT | O_WRONLY, 0600)) == 0);
+	dir = opendir(".");
+	assert(dir && fstat(dirfd(dir), &s) == 0 && S_ISDIR(s.st_mode));
+	assert(strcmp(list(dir), " . .. a b c sub") == 0);
+	assert(unlink("b") == 0 && strcmp(list(dir), "") == 0);
+	rewinddir(dir);
+	assert((e = readdir(dir)) && e->d_type == DT_DIR && readdir(dir));
+	at = telldir(dir);
+	assert((e = readdir(dir)) && e->d_type == DT_REG && strcmp(e->d_name, "a") == 0);
+	assert(stat("a", &s) == 0 && e->d_ino == s.st_ino);
+	assert(strcmp(list(dir), " c sub") == 0);
+	seekdir(dir, at);
+	assert(strcmp(list(dir), " a c sub") == 0);
+	fd = dirfd(dir);
+	assert(closedir(dir) == 0 && fcntl(fd, F_GETFD) < 0 && errno == EBADF);
+	assert(!opendir("a") && errno == ENOTDIR && !opendir("b") && errno == ENOENT);
+	fd = open("sub", O_RDONLY);
+	dir = fdopendir(fd);
+	assert(dir && dirfd(dir) == fd && strcmp(list(dir), " . .. sub") == 0);
+	assert(closedir(dir) == 0 && scandir(".", &found, is_long, alphasort) == 1);
+	assert(strcmp(found[0]->d_name, "sub") == 0);
+	free(found[0]);
+	free(found);
+	assert(rmdir("sub") < 0 && errno == ENOTEMPTY && rmdir("a") < 0);
+	assert(errno == ENOTDIR);
+	fd = open("sub", O_RDONLY);
+	assert(rmdir("sub/sub") == 0 && mkdirat(fd, "at", 0700) == 0);
+	assert(faccessat(fd, "at", F_OK, 0) == 0 && rmdir("sub") < 0);
+	assert(renameat(AT_FDCWD, "c", fd, "c") == 0 && access("sub/c", F_OK) == 0);
+	assert(renameat2(fd, "c", AT_FDCWD, "a", RENAME_NOREPLACE) < 0);
+	assert(errno == EEXIST);
+	assert(renameat2(fd, "c", AT_FDCWD, "c", RENAME_NOREPLACE) == 0);
+	assert(unlinkat(fd, "at", 0) < 0 && errno == EISDIR);
+	assert(unlinkat(fd, "at", AT_REMOVEDIR) == 0 && close(fd) == 0);
+	fd = open("..", O_RDONLY);
+	assert(remove("sub") == 0 && rmdir("sub") < 0);
+	assert(errno == ENOENT && scandir(".", &found, NULL, NULL) == 4);
+	for (int i = 0; i < 4; i++)
+		free(found[i]);
+	free(found);
+	assert(fchdir(fd) == 0 && access("mode", F_OK) == 0 && close(fd) == 0);
+}
+
+/* A real directory has real files, and the changes of the program. */
+static void list_real_directories(void)
+{
+	char before[4096];
+	DIR *dir = opendir("/etc");
+	int fd;
+
+	assert(dir && strstr(strcpy(before, list(dir)), " passwd "));
+	assert(unlink("/etc/group") == 0);
+	fd = open("/etc/aaa", O_CREAT | O_WRONLY, 0600);
+	assert(fd >= 0 && close(fd) == 0);
+	rewinddir(dir);
+	assert(strstr(list(dir), " aaa ") && !strstr(list(dir), " group "));
+	assert(closedir(dir) == 0 && rmdir("/etc") < 0 && errno == ENOTEMPTY);
+	dir = opendir("/proc/self");
+	assert(dir && strstr(list(dir), " stat ") && closedir(dir) == 0);
+}
+
 static void use_real_files(void)
 {
 	char line[256];
@@ -180,6 +310,9 @@ int main(void)
 	use_wide_streams();
 	use_temporary_files();
 	use_directories();
+	use_attributes();
+	list_directories();
+	list_real_directories();
 	use_real_files();
 	puts("done");
 	return 0;
