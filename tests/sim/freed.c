@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 	if (is("before"))
 		((volatile char *)b)[-1] = 'x';
 	if (is("memset"))
-		memset(b, 'x', 16);
+		memset(b, 'x', 15 + strlen(wrong));
 	if (is("strlen"))
 		CHECK(strlen(b) > 15);
 	a = realloc(a, 1000000);
