@@ -51,9 +51,10 @@ ends() {
 	wait "$1"
 	same "$column: exit status of $2" "$3" $?
 	forget "$1"
-	# Libraries with thread-local variables are told at load; that is all it may say.
+	# Libraries with thread-local variables are told at load; and a busy machine may be
+	# slow. That is all it may say.
 	grep -iE 'usched|uposix|deadlock|assert' "$dir/said.$1" |
-		grep -v 'thread-local variables' >"$dir/bad" &&
+		grep -v 'thread-local variables\|: its other threads wait' >"$dir/bad" &&
 		fail "$column: $2 says $(head -n 5 "$dir/bad")"
 }
 
