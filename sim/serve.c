@@ -232,7 +232,7 @@ static void read_strategy(void)
 	conf.c_strategy = strcmp(name, sim__all.y_name) == 0 ? &sim__all
 		: sim__strategy(name);
 	if (!conf.c_strategy)
-		stop("--strategy: mix, site, surw, pos, pct, delay, random or all");
+		stop("--strategy: mix, site, surw, pos, pct, random or all");
 }
 
 static void read_settings(void)

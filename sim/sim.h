@@ -37,8 +37,8 @@ extern "C" {
 #endif
 
 /*
- * The settings of a run. c_strategy names a strategy. "pct" and "delay" have a bound,
- * c_bound, which is 3 by default:
+ * The settings of a run. c_strategy names a strategy. "pct" has a bound, c_bound,
+ * which is 3 by default:
  *
  *   "mix"     the default: the seed chooses one of "site", "surw" and "pos"
  *   "site"    each place in the program has a random priority, which is the priority of
@@ -51,9 +51,6 @@ extern "C" {
  *             operation (Yuan, Yang, Gu: Partial order aware concurrency sampling, 2018)
  *   "surw"    all orders of the operations on one object are equally likely (Zhao and
  *             others: Selectively uniform concurrency testing, 2025)
- *   "delay"   threads run in the order of their numbers until they block; the running
- *             thread waits for all others; this happens c_bound times (Emmi, Qadeer,
- *             Rakamaric: Delay-bounded scheduling, 2011)
  *   "all"     every order of conflicting operations once, by sleep sets (Godefroid:
  *             Partial-order methods for the verification of concurrent systems, 1996);
  *             for small programs, by usched-run --sim

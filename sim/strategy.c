@@ -141,62 +141,35 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * Draws n steps at which priorities change. The run is expected to have as many steps as
- * the first run, or SPINS steps if there was no first run.
+ * Draws the steps at which priorities change. The run is expected to have as many steps
+ * as the first run, or SPINS steps if there was no first run.
  */
-static void draw_changes(unsigned n)
+static void begin_pct(void)
 {
 	const struct sim_profile *p = sim__run.r_profile;
 	uint64_t steps = p->p_steps > 1 ? p->p_steps : SPINS;
+	unsigned n = sim__run.r_conf.c_bound - 1;
 
 	for (size_t i = 0; i < CHANGES; i++)
 		changes[i] = i < n ? sim__below(steps) : HIGHEST;
-	qsort(changes, n < CHANGES ? n : CHANGES, sizeof changes[0], compare);
+	qsort(changes, CHANGES, sizeof changes[0], compare);
 	next_change = 0;
 	begin_priorities();
 }
 
-static bool is_change(void)
-{
-	if (next_change >= CHANGES || sim__run.r_steps < changes[next_change])
-		return false;
-	next_change++;
-	return true;
-}
-
-static void begin_pct(void)
-{
-	draw_changes(sim__run.r_conf.c_bound - 1);
-}
-
 static struct sim_thread *choose_pct(size_t n, struct sim_thread *self)
 {
-	if (is_change() && self)
-		give_way(self);
+	if (next_change < CHANGES && sim__run.r_steps >= changes[next_change]) {
+		next_change++;
+		if (self)
+			give_way(self);
+	}
 	return choose_highest(n, self);
 }
 
 static const struct sim_strategy pct = {
 	.y_name = "pct", .y_bound = 3, .y_begin = begin_pct, .y_started = started,
 	.y_choose = choose_pct,
-};
-
-/* ---- Delays ---- */
-
-static void begin_delay(void)
-{
-	draw_changes(sim__run.r_conf.c_bound);
-}
-
-static struct sim_thread *choose_delay(size_t n, struct sim_thread *self)
-{
-	if (is_change() && self)
-		return sim__candidate(0);
-	return choose_usual(n, self);
-}
-
-static const struct sim_strategy delay = {
-	.y_name = "delay", .y_bound = 3, .y_begin = begin_delay, .y_choose = choose_delay,
 };
 
 /* ---- POS ---- */
@@ -465,7 +438,7 @@ static const struct sim_strategy mix = { .y_name = "mix", .y_begin = begin_mix }
 const struct sim_strategy *sim__strategy(const char *name)
 {
 	static const struct sim_strategy *const all[] = {
-		&mix, &site, &random_one, &pct, &pos, &surw, &delay,
+		&mix, &site, &random_one, &pct, &pos, &surw,
 	};
 
 	if (!name)
