@@ -71,6 +71,8 @@ struct sim_thread {
 	uint32_t             t_parent;  /* number of the thread that started this
 					   thread */
 	uint32_t             t_steps;   /* steps that the thread has begun */
+	uint32_t             t_spins;   /* how many times in a row the thread has spun */
+	uint32_t             t_spun;    /* t_steps after the last time */
 	struct sim_host     *t_host;    /* host of the thread, or NULL */
 	bool                 t_dead;    /* the host has crashed, so the thread never
 					   runs again */
@@ -251,6 +253,12 @@ SIM_PRIVATE void sim__begin(const struct sim_conf *conf, const struct sim_strate
  * caller is not a thread of the simulation.
  */
 SIM_PRIVATE void sim__step(struct sim_op op);
+
+/*
+ * Called in a signal handler when the calling thread spins at `place', or computes for
+ * long. Other threads run meanwhile.
+ */
+SIM_PRIVATE void sim__spin(uintptr_t place, bool computes);
 
 /* Returns the calling thread, or NULL if the caller is not a thread of the simulation. */
 SIM_PRIVATE struct sim_thread *sim__self(void);

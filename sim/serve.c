@@ -29,14 +29,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../arch/arch.h"
+#include "../posix/uposix_set.h"
 #include "../src/core/outside.h"
 #include "../src/base/text.h"
 #include "world.h"
 
 enum {
 	JOBS  = 256,                    /* the most runs at a time */
-	STALL = 5,                      /* a run fails after this many seconds of CPU time
-					   without a step */
+	TICK  = 10,                     /* ms of CPU time between two calls of tick() */
+	STALL = 5000 / TICK,            /* a thread spins after this many ticks without a
+					   step, whatever its states were */
+	STATES = 16,                    /* states of a thread that are compared */
+	STATE = 6144,                   /* bytes of the stack in a state: what the kernel
+					   saves for a signal, and some variables */
 	HANG  = 30,                     /* a run fails after this many seconds without a
 					   step */
 	ODDS  = 100,                    /* odds of a fault that has none in --faults */
@@ -331,20 +337,63 @@ void uposix__exit(int status)
 IN_PLACE_OF(_Exit) __attribute__((alias("uposix__exit")));
 
 /*
- * Handles the signals of two timers. Fails the run if there was no step since the last
- * signal of the same timer. A library that makes system calls itself, such as OpenMP's,
- * may wait without a step.
+ * Handles the signal of a timer. Fails the run if there was no step since the last
+ * signal. A library that makes system calls itself, such as OpenMP's, may wait without a
+ * step.
  */
 static void look(int signal)
 {
-	static uint64_t seen[2] = { UINT64_MAX, UINT64_MAX };
-	uint64_t *last = &seen[signal == SIGSTKFLT];
+	static uint64_t seen = UINT64_MAX;
 
-	if (sim__run.r_steps == *last)
-		sim__end(SIM_ENDLESS, signal == SIGSTKFLT
-			 ? "it waits in a call of the system that is no step"
-			 : "it uses the processor and makes no step");
-	*last = sim__run.r_steps;
+	(void)signal;
+	if (sim__run.r_steps == seen)
+		sim__end(SIM_ENDLESS, "it waits in a call of the system that is no step");
+	seen = sim__run.r_steps;
+}
+
+/*
+ * Returns a hash of the running thread's registers, which the kernel has put on the stack
+ * for the signal handler, and of the variables that follow there.
+ */
+static uint64_t state_of(const void *context)
+{
+	const struct ustack *u = &sim__self()->t_thread->th_stack;
+	const uint64_t *at = context, *end = (const void *)u->u_stack->k_bottom;
+	uint64_t hash = 0;
+
+	for (size_t i = 0; i < STATE / sizeof *at && at + i < end; i++)
+		hash = sim__hash(hash, at[i]);
+	return hash;
+}
+
+/*
+ * Handles the signal of the timer of CPU time. If a thread makes no step, looks whether
+ * it spins: it does if its state is one that it had before. A thread that computes has
+ * other states, and is not interrupted, since its run has to be the same on a slow
+ * processor. So that no lock of libc is held, the thread is interrupted in code of the
+ * program only.
+ */
+static void tick(int signal, siginfo_t *info, void *context)
+{
+	static uint64_t seen = UINT64_MAX, states[STATES];
+	static unsigned ticks;
+	const uintptr_t place = usched__interrupted(context);
+	const int before = errno;
+	uint64_t now;
+
+	(void)signal, (void)info;
+	ticks = sim__run.r_steps == seen ? ticks + 1 : 0;
+	seen = sim__run.r_steps;
+	now = sim__self() && uposix__may_stop_at(place) ? state_of(context) : 0;
+	states[ticks % STATES] = now;
+	if (ticks >= STALL && !now)
+		sim__end(SIM_ENDLESS, "it uses the processor and makes no step");
+	for (unsigned i = 1; now && i < ticks && i < STATES; i++)
+		if (states[(ticks - i) % STATES] == now || ticks >= STALL) {
+			sim__spin(place + 1, ticks >= STALL);
+			break;
+		}
+	errno = before;
 }
 
 /* Opens a file as the standard input. */
@@ -364,7 +413,7 @@ static void open_input(const char *path)
  */
 static void begin_process(const struct job *j, const struct sim_strategy *y, bool learns)
 {
-	const struct itimerval stall = { { STALL, 0 }, { STALL, 0 } };
+	const struct itimerval often = { { 0, TICK * 1000 }, { 0, TICK * 1000 } };
 	const struct itimerspec hang = { { HANG, 0 }, { HANG, 0 } };
 	struct sigevent sends = { .sigev_signo = SIGSTKFLT };
 	int timer;
@@ -375,7 +424,7 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 		open_input("/proc/self/fd/0");
 	dup2(j->j_output[0], STDOUT_FILENO);
 	dup2(j->j_output[1], STDERR_FILENO);
-	setitimer(ITIMER_VIRTUAL, &stall, NULL);
+	setitimer(ITIMER_VIRTUAL, &often, NULL);
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &sends, &timer) == 0)
 		syscall(SYS_timer_settime, timer, 0, &hang, NULL);
 	at_begin = conf.c_leaks ? descriptors() : 0;
@@ -779,6 +828,9 @@ static void run_seeds(void)
  */
 static void prepare(void)
 {
+	const struct sigaction on_tick = {
+		.sa_sigaction = tick, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART,
+	};
 	struct stat s;
 
 	for (unsigned i = 0; i < conf.c_jobs; i++)
@@ -797,7 +849,7 @@ static void prepare(void)
 	if (conf.c_strategy == &sim__all)
 		sim__use_order(share(sim__order_size()));
 	sim__tell_signals();
-	signal(SIGVTALRM, look);
+	sigaction(SIGVTALRM, &on_tick, NULL);
 	signal(SIGSTKFLT, look);       /* which nobody else uses */
 	on_exit(end_process, NULL);
 	fflush(NULL);

@@ -34,6 +34,8 @@ enum {
 	STEP_TIME = 1000,               /* ns */
 	READ_TIME = 10,                 /* ns that a read of the clock takes, so that
 					   loops which look at the clock end */
+	SPINS     = 100,                /* the most times that a thread spins in a row */
+	LONGEST   = 24,                 /* it waits at most STEP_TIME << LONGEST, 16 s */
 	NAMES     = 64,                 /* length of names[]; a name that finds no room
 					   shares the last entry */
 	CHECKS    = 256,                /* the most checks of the program */
@@ -331,6 +333,34 @@ void sim__step(struct sim_op op)
 	r->r_next = next;
 	if (s->s_calls.s_yield(s))
 		sim_fail("no memory to switch");
+}
+
+/*
+ * The thread that spins waits for some virtual time, twice as long each time, so that
+ * whoever can end the loop runs. No random number and no place is used: a run is the same
+ * wherever in the loop the thread was interrupted.
+ */
+void sim__spin(uintptr_t place, bool computes)
+{
+	struct sim_run *r = &sim__run;
+	struct sim_thread *self = sim__self();
+	const int shield = ustack_shield(1);
+	struct uwaiter *w;
+	unsigned doublings;
+
+	self->t_op = (struct sim_op){ 0, place, 0, "spins", SIM_NOTHING, 0 };
+	self->t_spins = (self->t_spun == self->t_steps ? self->t_spins : 0)
+		+ (computes ? SPINS / 2 + 1 : 1);
+	if (self->t_spins > SPINS)
+		sim__end(SIM_ENDLESS, "it spins, and no other thread ends that");
+	doublings = self->t_spins < LONGEST ? self->t_spins : LONGEST;
+	w = uwait_prepare(r->r_now + ((int64_t)STEP_TIME << doublings), false);
+	if (uwait_error(w) == 0) {
+		uwait_begin(w);
+		uwait_block(w);
+	}
+	self->t_spun = self->t_steps;
+	ustack_shield(shield > 0);
 }
 
 void sim_point(uintptr_t object, enum sim_kind kind)

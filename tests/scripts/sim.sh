@@ -48,7 +48,7 @@ fails()
 for program in tests/sim/*.c; do
 	program=$(basename "$program" .c)
 	case $program in
-	test_* | escape | freed | part | replace | spins | wal | kv | httpd | proxy | chat) ;;
+	test_* | busy | escape | freed | part | replace | spins | wal | kv | httpd | proxy | chat) ;;
 	*) passes 1-$seeds "$program" ;;
 	esac
 done
@@ -130,6 +130,11 @@ do
 	[ "$(env USCHED_SIM=1 "USCHED_SIM_$bad" "$B/sim_meet" 2>&1 | grep -c "^usched-run: --$option: ")" = 1 ] ||
 		fail "$bad is no mistake"
 done
+
+# Threads that spin, and a thread that computes, without any step.
+passes 1-$((seeds / 6)) busy
+fails 'it spins, and no other' busy ever
+grep -q 'thread 0: spins in main (busy' "$dir/out" || fail "busy: no place: $(cat "$dir/out")"
 
 # What is left at the end.
 USCHED_SIM=1-20 USCHED_SIM_LEAKS=1 "$B/sim_leaks" >"$dir/out" 2>&1 ||
