@@ -56,10 +56,18 @@ struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q)
 	return g;
 }
 
+void sim__free_piece(struct sim_piece *g)
+{
+	for (int i = 0; g->g_passed && i < g->g_passed[0]; i++)
+		close(g->g_passed[i + 1]);
+	free(g->g_passed);
+	free(g);
+}
+
 void sim__free_pieces(struct sim_open *o, struct sim_pieces *q)
 {
 	while (!STAILQ_EMPTY(q))
-		free(sim__pop(o, q));
+		sim__free_piece(sim__pop(o, q));
 }
 
 void sim__trace_piece(const char *event, const struct sim_host *host,
@@ -183,7 +191,7 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
 		o->f_input_ended = true;
 		sim__changed(o, SIM_IN | EPOLLRDHUP | EPOLLHUP);
 	}
-	free(g);
+	sim__free_piece(g);
 }
 
 /*

@@ -15,6 +15,8 @@ enum {
 					   pipe is not split */
 	UDP_MAX    = 65507,             /* the most bytes of a packet over the network */
 	FILE_PART  = 4096,              /* bytes that sendfile() moves at a time */
+	PASSED     = 253,               /* SCM_MAX_FD of Linux: the most descriptors that
+					   a message passes */
 };
 
 /* ---- Messages ---- */
@@ -49,15 +51,70 @@ static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, 
 	}
 }
 
+/*
+ * Makes a piece pass the descriptors of a message by SCM_RIGHTS: a copy of each, with a
+ * number that the program does not use. Returns 0 or an error.
+ */
+static int pass(struct sim_piece *g, const struct msghdr *m)
+{
+	const char *end = (const char *)m->msg_control + m->msg_controllen;
+	struct msghdr all = *m;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&all); c; c = CMSG_NXTHDR(&all, c)) {
+		int fd, n = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof fd);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS
+		    || c->cmsg_len < CMSG_LEN(0)
+		    || c->cmsg_len > (size_t)(end - (char *)c))
+			return -EINVAL;
+		if (!g->g_passed)
+			g->g_passed = sim__memory((PASSED + 1) * sizeof fd);
+		if (n > PASSED - g->g_passed[0])
+			return -EINVAL;
+		for (int i = 0; i < n; i++) {
+			memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof fd, sizeof fd);
+			fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
+			if (fd < 0)
+				return -errno;
+			g->g_passed[++g->g_passed[0]] = fd;
+		}
+	}
+	return 0;
+}
+
+/* Gives the descriptors that a piece passes to a reader with `room' bytes for them. */
+static void give(const struct sim_piece *g, struct msghdr *m, size_t room, int flags)
+{
+	int how = flags & MSG_CMSG_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, fd, n = 0;
+	struct cmsghdr *c = m->msg_control;
+
+	while (n < g->g_passed[0] && CMSG_LEN((size_t)(n + 1) * sizeof fd) <= room
+	       && (fd = fcntl(g->g_passed[n + 1], how, 0)) >= 0)
+		memcpy(CMSG_DATA(c) + (size_t)n++ * sizeof fd, &fd, sizeof fd);
+	if (n < g->g_passed[0])
+		m->msg_flags |= MSG_CTRUNC;
+	if (n == 0)
+		return;
+	c->cmsg_len = CMSG_LEN((size_t)n * sizeof fd);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	m->msg_controllen = CMSG_SPACE((size_t)n * sizeof fd);
+	m->msg_controllen = m->msg_controllen < room ? m->msg_controllen : room;
+}
+
 /* ---- Reads ---- */
 
-/* Reads one packet, or bytes of a stream, which may be in several pieces. */
+/*
+ * Reads one packet, or bytes of a stream, which may be in several pieces. A read that
+ * gets descriptors ends with the piece that passes them.
+ */
 static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
 {
 	bool packet = o->f_kind == SOCK_DGRAM;
 	struct sim_piece *g = STAILQ_FIRST(&o->f_here), *next;
-	size_t size = size_of(m), done = 0, all = g->g_size;
+	size_t size = size_of(m), done = 0, all = g->g_size, room = m->msg_controllen;
 
+	m->msg_controllen = 0;
 	if (packet)
 		sim__give_address(o, &g->g_from, m->msg_name, &m->msg_namelen);
 	if (packet && all > size)
@@ -74,10 +131,14 @@ static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
 		if (g->g_at == 0)
 			sim__trace_piece("receive", o->f_host, g, o->f_host,
 					 sim__run.r_now);
+		if (g->g_at == 0 && g->g_passed) {
+			give(g, m, room, flags);
+			next = NULL;
+		}
 		g->g_at += n;
 		o->f_bytes -= n;
 		if (packet || g->g_at == g->g_size)
-			free(sim__pop(o, &o->f_here));
+			sim__free_piece(sim__pop(o, &o->f_here));
 	} while ((g = next) && done < size);
 	return (ssize_t)(packet && flags & MSG_TRUNC ? all : done);
 }
@@ -118,7 +179,6 @@ static ssize_t get_data(struct sim_open *o, struct msghdr *m, int flags)
 static ssize_t get(struct sim_open *o, struct msghdr *m, int flags)
 {
 	m->msg_flags = 0;
-	m->msg_controllen = 0;
 	if (!o->f_type->t_read)
 		return o->f_type == &sim__pipe_out ? -EBADF : -EINVAL;
 	return o->f_type->t_read(o, m, flags);
@@ -188,9 +248,16 @@ static ssize_t put_stream(struct sim_open *o, const struct msghdr *m, int flags)
 		return 0;
 	n = portion(o, size_of(m));
 	for (ssize_t at = 0; at < n && o->f_state == SIM_CONNECTED; at += (ssize_t)part) {
+		int rc;
+
 		part = part_of(o, (size_t)(n - at));
 		g = sim__piece(part);
 		copy(m, (size_t)at, g->g_data, part, false);
+		rc = at == 0 ? pass(g, m) : 0;
+		if (rc) {
+			sim__free_piece(g);
+			return rc;
+		}
 		sim__send(o, g);
 	}
 	return n;
@@ -214,10 +281,11 @@ static ssize_t put_packet(struct sim_open *o, const struct msghdr *m, int flags)
 		return rc;
 	g = sim__piece(size);
 	copy(m, 0, g->g_data, size, false);
-	rc = sim__send_packet(o, m->msg_name ? &to : NULL, g);
+	rc = pass(g, m);
+	rc = rc ? rc : sim__send_packet(o, m->msg_name ? &to : NULL, g);
 	if (rc == 0)
 		return (ssize_t)size;
-	free(g);
+	sim__free_piece(g);
 	return rc;
 }
 
@@ -225,9 +293,7 @@ static ssize_t put(struct sim_open *o, const struct msghdr *m, int flags)
 {
 	if (!o->f_type->t_write)
 		return o->f_type == &sim__pipe_in ? -EBADF : -EINVAL;
-	if (m->msg_controllen > 0)
-		UPOSIX_TELL_ONCE("descriptors cannot be passed in a simulation");
-	if (m->msg_controllen > 0 || flags & MSG_OOB)
+	if (flags & MSG_OOB || (m->msg_controllen > 0 && o->f_family != AF_UNIX))
 		return -EOPNOTSUPP;
 	return o->f_type->t_write(o, m, flags);
 }

@@ -116,6 +116,8 @@ struct sim_piece {
 	size_t                  g_size;
 	uint64_t                g_number;       /* number of the message in the trace */
 	enum sim_mark           g_what;
+	int                    *g_passed;       /* number of descriptors that the piece
+						   passes, then each; or NULL */
 	struct sim_address      g_from;         /* sender of a packet */
 	struct sim_address      g_to;
 	char                    g_data[];
@@ -386,9 +388,11 @@ SIM_PRIVATE void sim__trace_piece(const char *event, const struct sim_host *host
 
 /*
  * sim__pop() removes the first piece of a queue of `o', and returns the piece. The queue
- * must not be empty. sim__free_pieces() frees all pieces of a queue.
+ * must not be empty. sim__free_pieces() frees all pieces of a queue. sim__free_piece()
+ * also closes the descriptors that a piece passes.
  */
 SIM_PRIVATE struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q);
+SIM_PRIVATE void sim__free_piece(struct sim_piece *g);
 SIM_PRIVATE void sim__free_pieces(struct sim_open *o, struct sim_pieces *q);
 
 /* Functions for struct sim_type. */

@@ -407,6 +407,85 @@ static void test_names(void)
 	CHECK(getaddrinfo("no-such-host", "80", &hints, &found) == EAI_NONAME);
 }
 
+/* ---- Descriptors that are passed ---- */
+
+static ssize_t pass_two(int to, int one, int other)
+{
+	struct iovec data = { "ab", 2 };
+	union { struct cmsghdr c; char room[CMSG_SPACE(2 * sizeof(int))]; } u = { 0 };
+	struct msghdr m = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &u,
+			    .msg_controllen = sizeof u };
+	int fds[] = { one, other };
+
+	u.c.cmsg_level = SOL_SOCKET;
+	u.c.cmsg_type = SCM_RIGHTS;
+	u.c.cmsg_len = CMSG_LEN(sizeof fds);
+	memcpy(CMSG_DATA(&u.c), fds, sizeof fds);
+	return sendmsg(to, &m, 0);
+}
+
+/* Reads a message, and up to two descriptors. Returns how many descriptors came. */
+static size_t take_two(int from, size_t most, ssize_t size, int fds[2], int *flags)
+{
+	char text[8];
+	struct iovec data = { text, sizeof text };
+	union { struct cmsghdr c; char room[CMSG_SPACE(2 * sizeof(int))]; } u = { 0 };
+	struct msghdr m = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &u,
+			    .msg_controllen = CMSG_LEN(most * sizeof(int)) };
+	size_t n;
+
+	CHECK(recvmsg(from, &m, MSG_CMSG_CLOEXEC) == size);
+	*flags = m.msg_flags;
+	if (m.msg_controllen == 0)
+		return 0;
+	CHECK(u.c.cmsg_level == SOL_SOCKET && u.c.cmsg_type == SCM_RIGHTS);
+	n = (u.c.cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(fds, CMSG_DATA(&u.c), n * sizeof(int));
+	return n;
+}
+
+static void *pass_later(void *to)
+{
+	int *fds = to;
+
+	usleep(1000);
+	CHECK(pass_two(fds[0], fds[1], fds[2]) == 2);
+	CHECK(close(fds[1]) == 0 && close(fds[2]) == 0 && write(fds[0], "c", 1) == 1);
+	return NULL;
+}
+
+/* An end of a pipe and a file come as new descriptors of the same open files. */
+static void test_passed(int kind)
+{
+	int file = open("/tmp/usched-sim-passed", O_CREAT | O_RDWR, 0600);
+	int ends[2], pipes[2], got[2] = { -1, -1 }, flags, to[3];
+	pthread_t t;
+	char c;
+
+	CHECK(socketpair(AF_UNIX, kind, 0, ends) == 0 && pipe(pipes) == 0 && file >= 0);
+	CHECK(pass_two(ends[0], pipes[1], 999) < 0 && errno == EBADF);
+	CHECK(recv(ends[1], &c, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+	memcpy(to, (int[]){ ends[0], pipes[1], file }, sizeof to);
+	t = started(pass_later, to);
+	CHECK(take_two(ends[1], 2, 2, got, &flags) == 2 && !(flags & MSG_CTRUNC));
+	CHECK(pthread_join(t, NULL) == 0 && got[0] != got[1] && got[0] != pipes[0]);
+	CHECK(fcntl(got[0], F_GETFD) == FD_CLOEXEC);
+	CHECK(write(got[0], "p", 1) == 1 && read(pipes[0], &c, 1) == 1 && c == 'p');
+	CHECK(write(got[1], "file", 4) == 4 && pread(got[1], &c, 1, 3) == 1 && c == 'e');
+	CHECK(read(ends[1], &c, 1) == 1 && c == 'c');
+
+	/* Only one fits; the other one, and those that nobody reads, are closed. */
+	CHECK(pass_two(ends[0], got[1], got[0]) == 2);
+	CHECK(pass_two(ends[0], got[0], got[0]) == 2);
+	close(got[0]);
+	CHECK(take_two(ends[1], 1, 2, &got[0], &flags) == 1 && flags & MSG_CTRUNC);
+	CHECK(pread(got[0], &c, 1, 0) == 1 && c == 'f' && ready(pipes[0], POLLIN) == 0);
+	CHECK(read(ends[1], &c, 1) == 1);
+	CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+	CHECK(ready(pipes[0], POLLIN) == POLLHUP && read(pipes[0], &c, 1) == 0);
+	CHECK(close(got[0]) == 0 && close(got[1]) == 0 && close(pipes[0]) == 0);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -421,6 +500,8 @@ int main(void)
 	test_several();
 	test_options();
 	test_names();
+	test_passed(SOCK_STREAM);
+	test_passed(SOCK_DGRAM);
 	puts("sockets: passed");
 	return 0;
 }
