@@ -79,6 +79,10 @@ struct sim_thread {
 	bool                 t_plain;   /* the thread was not started by a call of
 					   POSIX */
 	uint64_t             t_ran;     /* r_steps at the thread's last step */
+	uint64_t             t_jumps;   /* r_jumps at the thread's last step */
+	uint64_t             t_calm;    /* r_calm_step when t_ticks was 0 */
+	uint32_t             t_ticks;   /* how often in this calm the thread's own timer
+					   has ended a wait: sim__look_for_hang() */
 	bool                 t_ordered; /* the thread's last call was one of usync.h;
 					   these calls guarantee the order in which
 					   threads wake */
@@ -183,6 +187,11 @@ struct sim_run {
 	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns; starts with
 						   r_began */
 	int64_t                    r_began;
+	int64_t                    r_calm;      /* time of the last progress, as
+						   sim__look_for_hang() has it */
+	uint64_t                   r_calm_step; /* r_steps then */
+	uint64_t                   r_jumps;     /* how often the clock has jumped while
+						   all threads waited */
 	int64_t                    r_jump;      /* ns by which CLOCK_REALTIME has jumped
 						   ahead */
 	uint64_t                   r_steps;
@@ -296,6 +305,18 @@ SIM_PRIVATE void sim__report(enum sim_end end, const char *message);
 /* Ends the process of the run. If the run has failed, first calls sim__tell(). */
 SIM_PRIVATE void sim__end(enum sim_end end, const char *message)
 	__attribute__((noreturn));
+
+/*
+ * Returns when the wait of a thread ends by itself. A time that is over, or USCHED_NEVER,
+ * is that of a wait without limit.
+ */
+SIM_PRIVATE int64_t sim__limit(const struct sim_thread *t);
+
+/*
+ * Called when all threads wait, and nothing is under way. Ends the run if threads wait
+ * without limit, and for a long time only timers have ended the waits of the others.
+ */
+SIM_PRIVATE void sim__look_for_hang(void);
 
 /*
  * Called when a thread has ended, or a host has crashed. If only threads of crashed hosts

@@ -70,6 +70,7 @@ static struct {
 	uint64_t    c_bound;
 	uint64_t    c_jobs;
 	uint64_t    c_steps;
+	uint64_t    c_time;             /* s */
 	uint64_t    c_twice;
 	uint64_t    c_leaks;            /* 1: a run fails if it leaves threads or open
 					   descriptors */
@@ -257,6 +258,10 @@ static void read_settings(void)
 		stop("--jobs: 1 to 256");
 	conf.c_steps = setting("steps", "USCHED_SIM_STEPS", 0);
 	option("steps", "USCHED_SIM_STEPS");
+	conf.c_time = setting("time", "USCHED_SIM_TIME", 0);
+	option("time", "USCHED_SIM_TIME");
+	if (conf.c_time > UINT32_MAX)
+		stop("--time: seconds, up to 4294967295");
 	read_faults();
 	read_latency();
 	hosts = option("hosts", "USCHED_SIM_HOSTS");
@@ -418,7 +423,8 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 	struct sigevent sends = { .sigev_signo = SIGSTKFLT };
 	int timer;
 	struct sim_conf c = { .c_seed = j->j_seed, .c_bound = (unsigned)conf.c_bound,
-			      .c_steps = conf.c_steps };
+			      .c_steps = conf.c_steps,
+			      .c_hang_ns = (int64_t)conf.c_time * SECOND };
 
 	if (reads_file)                         /* each run reads from the beginning */
 		open_input("/proc/self/fd/0");

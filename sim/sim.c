@@ -16,6 +16,7 @@
 #include "../src/proc/proc.h"
 #include "host.h"
 #include "world.h"
+#include "../src/wait/wait.h"
 #include "../uwait.h"
 
 #define BOOTED  INT64_C(1000000000000)          /* ns: CLOCK_MONOTONIC when a run
@@ -38,6 +39,10 @@ enum {
 	LONGEST   = 24,                 /* it waits at most STEP_TIME << LONGEST, 16 s */
 	NAMES     = 64,                 /* length of names[]; a name that finds no room
 					   shares the last entry */
+	TIME      = 60,                 /* s without progress, after which threads hang */
+	TICKS     = 1000,               /* waits without progress that each thread with a
+					   timer has ended by then. So a loop of fewer
+					   sleeps is no hang */
 	CHECKS    = 256,                /* the most checks of the program */
 };
 
@@ -155,6 +160,68 @@ void sim__look_for_living(void)
 		uwait_finish(r->r_leaver, 0);
 }
 
+/* ---- Hangs ---- */
+
+int64_t sim__limit(const struct sim_thread *t)
+{
+	const struct ustack *u = &t->t_thread->th_stack;
+	const struct ustack_attachment *l = u->u_attached ? u->u_attachment : NULL;
+
+	return l && l->a_ops == &uwait__ops
+		? ((const struct uwaiter *)(const void *)l)->w_deadline : USCHED_NEVER;
+}
+
+static void note_progress(void)
+{
+	sim__run.r_calm = sim__run.r_now;
+	sim__run.r_calm_step = sim__run.r_steps;
+}
+
+/*
+ * Called when `t' runs. It is progress if the clock has jumped while the thread waited,
+ * and not the thread's own timer has ended the wait, but another thread, or what came by
+ * the network. Waits for a lock that threads take in turn have no such jump.
+ */
+static void note_wake(struct sim_thread *t)
+{
+	struct sim_run *r = &sim__run;
+
+	if (t->t_jumps == r->r_jumps)
+		return;
+	t->t_jumps = r->r_jumps;
+	if (sim__limit(t) > r->r_now)
+		note_progress();
+	if (t->t_calm != r->r_calm_step)
+		t->t_ticks = 0;
+	t->t_calm = r->r_calm_step;
+	t->t_ticks++;
+}
+
+void sim__look_for_hang(void)
+{
+	const struct sim_run *r = &sim__run;
+	struct ustack_why why;
+	unsigned hang = 0;
+
+	if (!r->r_outcome || r->r_now - r->r_calm < r->r_conf.c_hang_ns)
+		return;
+	for (const struct sim_thread *t = r->r_threads; t; t = t->t_next) {
+		enum uproc_state state = uproc__state(t->t_thread, &why);
+		int64_t limit = sim__limit(t);
+
+		if (t->t_dead)
+			continue;
+		if (state < UPROC_WAITS)
+			return;
+		if (limit <= r->r_now || limit == USCHED_NEVER)
+			hang += state == UPROC_WAITS;
+		else if (t->t_calm != r->r_calm_step || t->t_ticks < TICKS)
+			return;
+	}
+	if (hang > 0)
+		sim__end(SIM_DEADLOCK, "a hang: threads wait, and only timers go on");
+}
+
 /* ---- Steps ---- */
 
 static void note_choice(uint32_t by, uint32_t when, uint64_t what)
@@ -184,6 +251,7 @@ static void begin_step(struct sim_thread *t)
 	struct sim_run *r = &sim__run;
 
 	r->r_steps++;
+	note_wake(t);
 	sim__event(&(struct sim_event){ t->t_op, r->r_steps, t->t_host, t->t_number,
 					r->r_instead != NULL });
 	r->r_now += STEP_TIME;
@@ -630,7 +698,9 @@ void sim__started(struct uproc_thread *t)
 
 	if (!new)
 		sim_fail("no memory for a thread");
+	note_progress();
 	new->t_thread = t;
+	new->t_jumps = r->r_jumps;
 	new->t_number = r->r_started++;
 	new->t_parent = self ? self->t_number : 0;
 	new->t_host = self ? self->t_host : NULL;
@@ -666,6 +736,7 @@ void sim__ended(struct uproc_thread *t)
 	uproc_rest(t)->re_sim = NULL;
 	r->r_plain -= old->t_plain;
 	r->r_live--;
+	note_progress();
 	free(old);
 	sim__look_for_living();
 }
@@ -692,12 +763,14 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 
 	*r = (struct sim_run){
 		.r_conf = *conf, .r_strategy = y, .r_random = mixed(conf->c_seed + 1),
-		.r_began = BOOTED, .r_now = BOOTED, .r_hash = SEED,
+		.r_began = BOOTED, .r_now = BOOTED, .r_calm = BOOTED, .r_hash = SEED,
 		.r_outcome = r->r_outcome, .r_profile = r->r_profile,
 		.r_learns = r->r_learns, .r_trace = r->r_trace,
 	};
 	if (conf->c_steps == 0)
 		r->r_conf.c_steps = STEPS;
+	if (conf->c_hang_ns == 0)
+		r->r_conf.c_hang_ns = TIME * SECOND;
 	if (conf->c_bound == 0)
 		r->r_conf.c_bound = y->y_bound;
 	memset(names, 0, sizeof names);

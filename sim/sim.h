@@ -61,6 +61,9 @@ struct sim_conf {
 	unsigned    c_bound;            /* 0: the default of the strategy */
 	uint64_t    c_steps;            /* the run fails when it has made this many steps;
 					   0: 10 million */
+	int64_t     c_hang_ns;          /* under usched-run the run fails if threads hang
+					   for so long, by the simulated clock; 0: a
+					   minute */
 };
 
 /*

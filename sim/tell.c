@@ -17,11 +17,13 @@
 #include <sys/syscall.h>
 
 #include "../src/base/code.h"
+#include "../uwait.h"
 #include "host.h"
 
 enum {
 	THREADS = 32,                   /* threads shown */
 	LAST    = 64,                   /* events shown */
+	USES    = 512,                  /* objects whose last uses are known */
 	MARKED  = 256,                  /* choices and faults shown */
 	BINARIES   = 64,                   /* loaded binaries whose lines are shown */
 };
@@ -38,6 +40,18 @@ static struct mark {
 	struct sim_event m_event, m_other;
 	bool             m_by;          /* there is an m_other */
 } marks[MARKED];
+
+/*
+ * The last uses of an object by two threads. Two objects may have the same entry, which
+ * is then that of the one used last. Which ones do depends on the low bits of addresses
+ * only, which are the same in each process.
+ */
+static struct use { struct sim_event u_last, u_before; } uses[USES];
+
+static struct use *use_of(uintptr_t object)
+{
+	return &uses[(object >> 3) % USES];
+}
 
 /*
  * Finds the function and file of a place in the code. sim__enters is 0 meanwhile, so that
@@ -86,6 +100,34 @@ static struct sim_event next_of(const struct sim_thread *t)
 				   .e_number = t->t_number };
 }
 
+/*
+ * If nothing wakes a thread, says so, and who could: the thread that has the lock, or
+ * else another thread that has used the object.
+ */
+static void put_wait(struct text *t, const struct sim_thread *o)
+{
+	const int64_t limit = sim__limit(o);
+	const struct sim_event *e;
+	struct ustack_why why;
+
+	if (uproc__state(o->t_thread, &why) != UPROC_WAITS
+	    || (limit > sim__run.r_now && limit != USCHED_NEVER))
+		return;
+	text_put(t, ", and nothing wakes it");
+	e = &use_of((uintptr_t)why.wy_object)->u_last;
+	if (e->e_number == o->t_number)
+		e = &use_of((uintptr_t)why.wy_object)->u_before;
+	for (o = sim__run.r_threads; o; o = o->t_next)
+		if ((uintptr_t)o->t_thread == why.wy_holder) {
+			text_add(t, "; thread %u has the lock", o->t_number);
+			return;
+		}
+	if (why.wy_object && e->e_op.o_object == (uintptr_t)why.wy_object) {
+		text_put(t, "; the last use by another one: ");
+		put_op(t, e);
+	}
+}
+
 static void put_threads(struct text *t)
 {
 	uint32_t left = THREADS;
@@ -100,6 +142,8 @@ static void put_threads(struct text *t)
 		}
 		text_put(t, "usched:   ");
 		put_op(t, &next);
+		if (sim__run.r_outcome && sim__run.r_outcome->u_end == SIM_DEADLOCK)
+			put_wait(t, o);
 		text_put(t, "\n");
 	}
 }
@@ -218,6 +262,13 @@ void sim__event(const struct sim_event *e)
 	struct sim_run *r = &sim__run;
 
 	events[r->r_events++ % LAST] = *e;
+	if (e->e_number != SIM_NAMED) {
+		struct use *u = use_of(e->e_op.o_object);
+
+		if (u->u_last.e_number != e->e_number)
+			u->u_before = u->u_last;
+		u->u_last = *e;
+	}
 	if (e->e_chosen || e->e_number == SIM_NAMED)
 		mark(e);
 	if (r->r_trace)

@@ -117,6 +117,9 @@ bool sim__pass(int64_t until)
 		until = heap[0].e_when;
 	if (until == INT64_MAX)
 		return false;
+	if (count == 0)
+		sim__look_for_hang();
+	sim__run.r_jumps++;
 	*now = until > *now ? until : *now;
 	sim__catch_up();
 	return true;

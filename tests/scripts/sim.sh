@@ -110,6 +110,14 @@ fails 'signal 6' orders sleep
 # of four it comes so soon that this is seen within 30 runs.
 fails 'exit status 1' meet lost
 USCHED_SIM=1-30 "$B/sim_meet" lost >"$dir/out" 2>&1 && fail "meet: no latency is short"
+# Threads that wait for ever while others tick; the report says who could have woken them.
+for hang in clock polls; do
+	fails 'a hang: ' hang $hang
+	grep -q 'pthread_cond_wait in .* nothing wakes it; .*: pthread_cond_signal in ' "$dir/out" ||
+		fail "hang $hang: the report does not say who waits, or for whom"
+done
+USCHED_SIM=1-300 USCHED_SIM_TIME=100000 USCHED_SIM_STEPS=100000 "$B/sim_hang" clock 2>&1 |
+	grep -q 'has not ended in the steps' || fail "--time 100000"
 # Latency, faults and hosts by options; the last line repeats them.
 USCHED_SIM=1 USCHED_SIM_LATENCY=0 "$B/sim_meet" lost 2>&1 |
 	grep -q 'again: usched-run --sim --seeds 1 --latency 0 ' || fail "--latency 0"
@@ -123,7 +131,7 @@ grep -q 'fault: reset' "$dir/out" && grep -q 'again:.* --faults reset:5 ' "$dir/
 	fail "--faults reset:5"
 USCHED_SIM=1 USCHED_SIM_HOSTS=a=10.0.0.4,b=10.0.0.5 LD_PRELOAD=$library getent ahostsv4 b 2>&1 |
 	grep -q '^10\.0\.0\.5 ' || fail "--hosts"
-for bad in LATENCY=x LATENCY=3-2 LATENCY=1-2-3-4 FAULTS=quake FAULTS=reset:x FAULTS=reset:1x \
+for bad in TIME=x LATENCY=x LATENCY=3-2 LATENCY=1-2-3-4 FAULTS=quake FAULTS=reset:x FAULTS=reset:1x \
 	HOSTS=a HOSTS=a=b HOSTS==1.2.3.4
 do
 	option=$(echo "${bad%%=*}" | tr A-Z a-z)
