@@ -435,12 +435,8 @@ SIM_PRIVATE bool sim__next_order(void);
 
 /* ---- sim/strategy.c ---- */
 
-/*
- * Makes sim__replay use a list of `all' choices, but leave out the n choices that begin
- * at index `from'. The list is not copied.
- */
-SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t all,
-				   size_t from, size_t n);
+/* Makes sim__replay use a list of n choices, which is not copied. */
+SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t n);
 
 /*
  * Returns the number that sim__replay takes for the choice identified by `by' and `when'.

@@ -47,6 +47,10 @@ enum {
 					   step */
 	ODDS  = 100,                    /* odds of a fault that has none in --faults */
 	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
+	SHRINK = 60,                    /* seconds that shrinking may take */
+	TRIES = 32,                     /* draws of choices to leave out, for each choice */
+	ROUNDS = 10,                    /* rounds of shrinking after the best one */
+	KINDS = 64,                     /* kinds of choices that are left out as a whole */
 	TRACE = 1 << 30,                /* bytes of a trace, for ten million events; later
 					   events are left out */
 };
@@ -84,7 +88,7 @@ static struct {
 static struct text *trace;              /* header of the trace, or NULL; the trace follows
 					   the header in memory */
 static struct sim_profile *first;       /* profile of the first run */
-static struct job jobs[JOBS];
+static struct job jobs[JOBS], spare;    /* spare: for messages, and for shrinking */
 static uint64_t passed, redundant, steps, all_hashes;   /* sums over all runs */
 static char **program;                  /* argv */
 static jmp_buf run_begins;              /* a point in sim__serve(), where each run begins
@@ -99,6 +103,7 @@ bool sim__is_wanted(void)
 }
 
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static uint64_t take_output(int from, FILE *to, uint64_t hash);
 
 static void say(const char *format, ...)
 {
@@ -110,7 +115,12 @@ static void say(const char *format, ...)
 	va_end(list);
 	text_copy(line, sizeof line, line);
 	fflush(stdout);
-	fprintf(stderr, "usched-run: %s\n", line);
+	if (spare.j_outcome) {                  /* the line may have places in the code */
+		dprintf(spare.j_output[1], "usched-run: %s\n", line);
+		take_output(spare.j_output[1], stderr, 0);
+	} else {
+		fprintf(stderr, "usched-run: %s\n", line);
+	}
 }
 
 static void stop(const char *what)
@@ -592,19 +602,22 @@ static void learn(void)
 	first->p_count = share(SIM_OBJECTS * sizeof first->p_count[0]);
 	begin_run(jobs, &sim__in_order, true);
 	j = end_run(&wrong);
-	take_hash(j, wrong != NULL);
 	if (wrong) {
 		write_trace(wrong);
 		say("%s: with its threads in order, before the first seed: %s",
 		    program[0], wrong);
-		_exit(EXIT_FAILURE);
 	}
+	take_hash(j, wrong != NULL);
+	if (wrong)
+		_exit(EXIT_FAILURE);
 	sim__learned(first, j->j_outcome->u_steps);
 }
 
 /* ---- Choices: replay and shrinking ---- */
 
-static struct sim_choice *choices;
+static struct sim_choice choices[SIM_CHOICES];
+static bool out[SIM_CHOICES];           /* choices that are left out in the next run */
+static time_t shrunk_by;                /* the time when shrinking ends */
 
 static const char *const heading = "usched-sim 1";
 
@@ -640,81 +653,169 @@ static size_t read_choices(const char *path)
 	return n;
 }
 
-/*
- * Repeats the run with `all' choices, but leaves out the n choices that begin at index
- * `from'. Returns the result of fault().
- */
-static const char *try_choices(size_t all, size_t from, size_t n, bool shows)
+/* Makes a run with n choices. Returns the result of fault(). */
+static const char *try_choices(const struct sim_choice *some, size_t n)
 {
 	const char *wrong;
 
-	sim__replay_these(choices, all, from, n);
+	sim__replay_these(some, n);
 	begin_run(jobs, &sim__replay, false);
-	take_hash(end_run(&wrong), shows);
+	end_run(&wrong);
 	return wrong;
 }
 
 static void replay(void)
 {
 	size_t n = read_choices(conf.c_replay);
-	const char *wrong = try_choices(n, 0, 0, true);
+	const char *wrong = try_choices(choices, n);
 
 	write_trace(wrong);
 	say("%zu choice%s: %s", n, plural(n), wrong ? wrong : "it passed");
+	take_hash(jobs, true);
 	_exit(wrong ? EXIT_FAILURE : 0);
 }
 
-/*
- * Shrinks a list of choices (Zeller, Hildebrandt: Simplifying and isolating
- * failure-inducing input, 2002). If the run fails in the same way without a piece of the
- * list, the piece is removed. The pieces get smaller, down to one choice. Returns how
- * many of the n choices are left.
- */
-static size_t shrink(size_t n, const char *wanted)
+static bool are_alike(const char *a, const char *b, const char *without)
 {
-	size_t piece = (n + 1) / 2;
-
-	while (piece > 0) {
-		bool less = false;
-
-		for (size_t at = 0; at < n; ) {
-			size_t size = piece < n - at ? piece : n - at;
-			const char *wrong = try_choices(n, at, size, false);
-
-			if (!wrong || strcmp(wrong, wanted) != 0) {
-				at += size;
-				continue;
-			}
-			n -= size;
-			memmove(choices + at, choices + at + size,
-				(n - at) * sizeof choices[0]);
-			less = true;
-		}
-		piece = less ? piece : piece / 2;
-		piece = piece < n ? piece : n;
-	}
-	return n;
+	do {
+		a += strspn(a, without);
+		b += strspn(b, without);
+		if (*a != *b++)
+			return false;
+	} while (*a++);
+	return true;
 }
 
-static void tell_shrunk(const struct sim_outcome *u, const char *wanted)
+/* Returns whether a run with n choices fails like the run with the outcome `u'. If the
+   program says what is wrong, the numbers in its message do not matter. */
+static bool fails_again(const struct sim_choice *some, size_t n,
+			const struct sim_outcome *u)
+{
+	const char *wrong = try_choices(some, n);
+
+	take_hash(jobs, false);
+	return wrong && are_alike(wrong, u->u_message,
+				  u->u_end == SIM_FAILED ? "0123456789" : "");
+}
+
+/*
+ * Tries to leave out the choices that are marked in out[], and clears the marks. If the
+ * run fails again, the choices that it has made are left, since some of those it was
+ * given may not have come up any more.
+ */
+static bool leave_out(size_t *left, const struct sim_outcome *u)
+{
+	static struct sim_choice fewer[SIM_CHOICES];
+	const struct sim_outcome *now = jobs[0].j_outcome;
+	size_t n = 0;
+
+	for (size_t i = 0; i < *left; i++)
+		if (!out[i])
+			fewer[n++] = choices[i];
+	memset(out, 0, *left);
+	if (n == *left || time(NULL) > shrunk_by || !fails_again(fewer, n, u))
+		return false;
+	*left = now->u_noted;
+	memcpy(choices, now->u_choices, *left * sizeof choices[0]);
+	return true;
+}
+
+/* Leaves out pieces of the list, which get smaller, down to one choice (Zeller,
+   Hildebrandt: Simplifying and isolating failure-inducing input, 2002). */
+static void leave_out_pieces(size_t *left, const struct sim_outcome *u)
+{
+	bool less;
+
+	for (size_t piece = (*left + 1) / 2; piece > 0; piece = less ? piece : piece / 2) {
+		less = false;
+		piece = piece < *left ? piece : *left;
+		for (size_t at = 0; at < *left; ) {
+			size_t size = piece < *left - at ? piece : *left - at;
+
+			memset(out + at, true, size);
+			if (leave_out(left, u))
+				less = true;
+			else
+				at += size;
+		}
+	}
+}
+
+/* Leaves out choices that are drawn: one in 2, 4, 8 or 16. Returns true when the run has
+   failed without some. */
+static bool leave_out_any(size_t *left, const struct sim_outcome *u)
+{
+	for (size_t tries = 0; tries < TRIES * *left; tries++) {
+		for (size_t i = 0; i < *left; i++)
+			out[i] = sim__below(UINT64_C(2) << tries % 4) == 0;
+		if (leave_out(left, u))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Shrinks the list of choices as far as it gets, and returns how many are left. All
+ * choices after steps of one thread, or with one name, are left out first.
+ */
+static size_t shrink_once(const struct sim_outcome *u, unsigned round)
+{
+	size_t left = u->u_noted;
+
+	memcpy(choices, u->u_choices, left * sizeof choices[0]);
+	if (round > 1)
+		leave_out_any(&left, u);
+	do {
+		for (size_t kind = 0; round % 2 == 0 && kind < KINDS; kind++) {
+			for (size_t i = 0; i < left; i++)
+				out[i] = sim__hash(choices[i].c_by, round) % KINDS == kind;
+			leave_out(&left, u);
+		}
+		leave_out_pieces(&left, u);
+	} while (left > 2 && leave_out_any(&left, u));
+	return left;
+}
+
+/* Shrinks the list in other orders, too, until the time is over or none is better. */
+static size_t shrink(const struct sim_outcome *u)
+{
+	static struct sim_choice best[SIM_CHOICES];
+	size_t least = SIZE_MAX, left;
+
+	shrunk_by = time(NULL) + SHRINK;
+	for (unsigned round = 0, last = ROUNDS; round < last && least > 1; round++) {
+		left = shrink_once(u, round);
+		if (left >= least)
+			continue;
+		memcpy(best, choices, left * sizeof best[0]);
+		least = left;
+		last = round + ROUNDS;
+	}
+	memcpy(choices, best, least * sizeof best[0]);
+	return least;
+}
+
+/* Shrinks a failure, and shows a run with the choices that are left. Returns false if
+   there is no such run. */
+static bool tell_shrunk(const struct sim_outcome *u)
 {
 	size_t n = u->u_noted, left;
-	const char *wrong;
 
 	if (n > SIM_CHOICES) {
 		say("it made too many choices to shrink them: %zu", n);
-		return;
+		return false;
 	}
-	memcpy(choices, u->u_choices, n * sizeof choices[0]);
-	wrong = try_choices(n, 0, 0, false);
-	if (!wrong || strcmp(wrong, wanted) != 0) {
+	if (!fails_again(u->u_choices, n, u)) {
 		say("its choices alone do not make it fail");
-		return;
+		return false;
 	}
-	left = shrink(n, wanted);
+	left = shrink(u);
 	write_choices(conf.c_shrink, left);
+	try_choices(choices, left);
+	take_hash(jobs, true);
 	say("%zu choice%s of %zu make%s it fail: usched-run --sim --replay %s%s", left,
 	    plural(left), n, left == 1 ? "s" : "", conf.c_shrink, conf.c_again);
+	return true;
 }
 
 /* ---- Results ---- */
@@ -730,19 +831,19 @@ static void tell_command(uint64_t seed)
 	fputc('\n', stderr);
 }
 
-static void tell_failure(struct job *j)
+static void tell_failure(const struct job *j)
 {
-	char wrong[SIM_MESSAGE];
+	struct job failed = *j;
+	const struct sim_outcome *u = failed.j_outcome;
 
-	memcpy(wrong, j->j_outcome->u_message, sizeof wrong);
-	take_hash(j, true);
 	say("seed %" PRIu64 ": %s, after %" PRIu64 " step%s and %" PRIu64
-	    " run%s that passed", j->j_seed, wrong, j->j_outcome->u_steps,
-	    plural(j->j_outcome->u_steps), passed, plural(passed));
-	jobs[0].j_seed = j->j_seed;
-	if (conf.c_shrink)
-		tell_shrunk(j->j_outcome, wrong);
-	tell_command(jobs[0].j_seed);
+	    " run%s that passed", failed.j_seed, u->u_message, u->u_steps,
+	    plural(u->u_steps), passed, plural(passed));
+	jobs[0] = spare;
+	jobs[0].j_seed = failed.j_seed;
+	if (!conf.c_shrink || !tell_shrunk(u))
+		take_hash(&failed, true);
+	tell_command(failed.j_seed);
 	_exit(EXIT_FAILURE);
 }
 
@@ -839,6 +940,7 @@ static void prepare(void)
 	};
 	struct stat s;
 
+	make_job(&spare);
 	for (unsigned i = 0; i < conf.c_jobs; i++)
 		make_job(&jobs[i]);
 
@@ -846,7 +948,6 @@ static void prepare(void)
 	if (!reads_file)
 		open_input("/dev/null");
 	first = share(sizeof *first);
-	choices = share(SIM_CHOICES * sizeof *choices);
 	if (conf.c_trace) {
 		trace = share(TRACE);
 		*trace = (struct text){ .t_bytes = (char *)(trace + 1), .t_fd = -1,

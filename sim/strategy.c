@@ -373,24 +373,18 @@ static const struct sim_strategy surw = {
 
 static const struct sim_choice *replayed;
 static size_t replays;                  /* length of replayed[] */
-static size_t without, without_end;     /* the choices from index `without' up to
-					   `without_end' are left out */
 
-void sim__replay_these(const struct sim_choice *choices, size_t all, size_t from,
-		       size_t n)
+void sim__replay_these(const struct sim_choice *choices, size_t n)
 {
 	replayed = choices;
-	replays = all;
-	without = from;
-	without_end = from + n;
+	replays = n;
 }
 
 /* Returns the choice that is identified by `by' and `when', or NULL. */
 static const struct sim_choice *find(uint32_t by, uint32_t when)
 {
 	for (size_t i = 0; i < replays; i++)
-		if (replayed[i].c_by == by && replayed[i].c_when == when
-		    && (i < without || i >= without_end))
+		if (replayed[i].c_by == by && replayed[i].c_when == when)
 			return &replayed[i];
 	return NULL;
 }

@@ -25,7 +25,7 @@ enum {
 	LAST    = 64,                   /* events shown */
 	USES    = 512,                  /* objects whose last uses are known */
 	MARKED  = 256,                  /* choices and faults shown */
-	BINARIES   = 64,                   /* loaded binaries whose lines are shown */
+	BINARIES = 64,                  /* files in memory whose lines are shown */
 };
 
 /* Event number n is events[n % LAST]. */
@@ -314,103 +314,73 @@ void sim__tell_signals(void)
 
 /* ---- Lines of the source, in the process that shows a report ---- */
 
-/* A loaded file, and a socket to a process of addr2line(1) for the file. */
-static struct binary {
-	char      f_name[CODE_FILE];    /* as in struct code */
-	char      f_path[CODE_PATH];
-	uintptr_t f_first;              /* the first address of the file's code, as
-					   addr2line counts it */
-	FILE     *f_lines;              /* NULL: not started, or there is no addr2line */
-} binaries[BINARIES];
-static size_t n_binaries;
-
-static int add_binary(struct dl_phdr_info *info, size_t size, void *unused)
-{
-	struct binary *f = &binaries[n_binaries];
-	struct code c;
-	int i = 0;
-
-	(void)size;
-	(void)unused;
-	if (n_binaries == BINARIES)
-		return 1;
-	snprintf(f->f_path, sizeof f->f_path, "%s", info->dlpi_name);
-	if (!*info->dlpi_name && readlink("/proc/self/exe", f->f_path, CODE_PATH - 1) < 0)
-		return 0;
-	while (i < info->dlpi_phnum - 1 && info->dlpi_phdr[i].p_type != PT_LOAD)
-		i++;
-	f->f_first = info->dlpi_phdr[i].p_vaddr;
-	code__set_file(&c, f->f_path);
-	memcpy(f->f_name, c.cd_file, sizeof f->f_name);
-	n_binaries++;
-	return 0;
-}
-
-/* Starts addr2line. If that cannot be executed, the first read is an end of file. */
-static void start_lines(struct binary *f)
+/* Starts addr2line(1) for a file. If it cannot be executed, no answer will come. */
+static FILE *start_lines(const char *path)
 {
 	int ends[2];
 
 	if (syscall(SYS_socketpair, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
-		return;
+		return NULL;
 	if (_Fork() == 0) {
 		dup2(ends[1], STDIN_FILENO);
 		dup2(ends[1], STDOUT_FILENO);
 		close(STDERR_FILENO);
-		execlp("addr2line", "addr2line", "-s", "-e", f->f_path, (char *)NULL);
+		execlp("addr2line", "addr2line", "-s", "-e", path, (char *)NULL);
 		_exit(EXIT_FAILURE);
 	}
 	close(ends[1]);
-	f->f_lines = fdopen(ends[0], "r+");
+	return fdopen(ends[0], "r+");
 }
 
 /*
  * If `text' begins with a place as put_place() writes it, writes the name and the line of
- * the source instead, and returns the end of the place. Otherwise returns NULL.
+ * the source instead, and returns the end of the place. Otherwise returns `text'. In a
+ * program at a fixed address, addr2line does not count from the start of the file.
  */
 static const char *put_source(const char *text, FILE *to)
 {
-	char answer[CODE_PATH], *end;
+	static FILE *lines[BINARIES];           /* of the first files in memory */
+	const struct link_map *m = _r_debug.r_map;
+	char path[CODE_PATH] = "", answer[CODE_PATH], *end;
+	uintptr_t at = (uintptr_t)getauxval(AT_PHDR) - sizeof(ElfW(Ehdr)) - m->l_addr;
 
-	for (struct binary *f = binaries; f < binaries + n_binaries; f++) {
-		size_t n = strlen(f->f_name);
-		uintptr_t offset;
+	(void)!readlink("/proc/self/exe", path, sizeof path - 1);
+	for (size_t i = 0; m && i < BINARIES; m = m->l_next, at = 0, i++) {
+		const char *name = strrchr(i > 0 ? m->l_name : path, '/');
+		size_t n = name ? strlen(++name) : 0;
 
-		if (strncmp(text, f->f_name, n) != 0 || strncmp(text + n, "+0x", 3) != 0)
+		if (n == 0 || strncmp(text, name, n) != 0 || text[n] != '+')
 			continue;
-		offset = strtoull(text + n + 1, &end, 16);
-		if (!f->f_lines)
-			start_lines(f);
-		if (*end != ')' || !f->f_lines)
-			continue;
-		fprintf(f->f_lines, "%#" PRIxPTR "\n", offset + f->f_first);
-		if (!fgets(answer, sizeof answer, f->f_lines) || *answer == '?'
+		at += strtoull(text + n + 1, &end, 16);
+		if (!lines[i])
+			lines[i] = start_lines(i > 0 ? m->l_name : path);
+		if (*end != ')' || !lines[i]
+		    || fprintf(lines[i], "%#" PRIxPTR "\n", at) < 0
+		    || !fgets(answer, sizeof answer, lines[i]) || *answer == '?'
 		    || strstr(answer, ":?") || strstr(answer, ":0"))
-			continue;
+			break;
 		answer[strcspn(answer, " \n")] = '\0';
 		fputs(answer, to);
 		return end;
 	}
-	return NULL;
+	return text;
 }
 
 void sim__show(int from, FILE *to)
 {
 	FILE *f = fdopen(from, "r");
-	char *line = NULL;
+	char *line = NULL, *open;
 	size_t room = 0;
 	ssize_t n;
 
 	unsetenv("LD_PRELOAD");
 	signal(SIGPIPE, SIG_IGN);
-	dl_iterate_phdr(add_binary, NULL);
 	while (f && (n = getline(&line, &room, f)) >= 0) {
-		const char *at = line, *open, *end;
+		const char *at = line;
 
-		while (strncmp(line, "usched: ", 8) == 0 && (open = strchr(at, '('))) {
+		while (strncmp(line, "usched", 6) == 0 && (open = strchr(at, '('))) {
 			fwrite(at, 1, (size_t)(open + 1 - at), to);
-			end = put_source(open + 1, to);
-			at = end ? end : open + 1;
+			at = put_source(open + 1, to);
 		}
 		fwrite(at, 1, (size_t)(line + n - at), to);
 	}

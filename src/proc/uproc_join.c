@@ -274,9 +274,9 @@ static int drive(struct uprocs *r, struct uproc_thread *t, void **value, int64_t
 			rc = -ETIMEDOUT;
 		else if (LOAD(p->p_inbox) == PARKED     /* so no mail has come */
 			 && !(SIMULATED && sim__pass(INT64_MAX))) {
-			rc = uproc__report_stuck(r) ? 0 : -EDEADLK;
-			if (SIMULATED)
+			if (SIMULATED)          /* has a report of its own */
 				sim__stuck();
+			rc = uproc__report_stuck(r) ? 0 : -EDEADLK;
 		}
 	}
 	r->r_returns = 0;

@@ -230,6 +230,8 @@ late()
 	env LD_LIBRARY_PATH="$B" "$@" "$dir/late" >"$dir/out" 2>&1
 }
 late USCHED_SIM=1-300 USCHED_SIM_SHRINK="$dir/choices"
+head -n 1 "$dir/out" | grep -q '^usched-run: seed [0-9]*: exit status 1' ||
+	fail "late: begins with $(head -n 1 "$dir/out")"
 late USCHED_SIM=1 USCHED_SIM_REPLAY="$dir/choices"
 grep -q '  thread 2: .*, in place of thread 1: pthread_mutex_[a-z]* in take (' "$dir/out" &&
 	! grep -q ', by choice$' "$dir/out" ||
@@ -241,6 +243,56 @@ fi
 late PATH="$dir" USCHED_SIM=1 USCHED_SIM_REPLAY="$dir/choices"
 grep -q 'in take (late+0x[0-9a-f]*)' "$dir/out" || fail "late: no offsets: $(head -n 5 "$dir/out")"
 rm -f "$dir/choices"
+
+# Shrinking leaves out any choices together, and does not look at numbers in messages.
+cat >"$dir/even.c" <<'END'
+#include "sim/sim.h"
+
+int main(void)
+{
+	unsigned n = 0;
+
+	for (int i = 0; i < 20; i++)
+		n += (unsigned)sim_choose(2);
+	if (n > 0 && n % 2 == 0)
+		sim_fail("%u of 20", n);
+	return 0;
+}
+END
+$CC -I. -o "$dir/even" "$dir/even.c" "$library" -pthread || die "even.c does not build"
+USCHED_SIM=1-100 USCHED_SIM_SHRINK="$dir/choices" LD_LIBRARY_PATH=$B "$dir/even" 2>&1 |
+	grep -q ': 2 choices of ' || fail "even: it is not shrunk to two choices"
+rm -f "$dir/choices"
+# The report of a deadlock says who has what, and is the same in each run.
+cat >"$dir/crossed.c" <<'END'
+#include <pthread.h>
+
+static pthread_mutex_t locks[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+
+static void *cross(void *first)
+{
+	pthread_mutex_lock(&locks[first != NULL]);
+	pthread_mutex_lock(&locks[first == NULL]);
+	pthread_mutex_unlock(&locks[first == NULL]);
+	pthread_mutex_unlock(&locks[first != NULL]);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, cross, locks);
+	cross(NULL);
+	return pthread_join(t, NULL);
+}
+END
+$CC -o "$dir/crossed" "$dir/crossed.c" "$library" -pthread || die "crossed.c does not build"
+for i in 1 2; do
+	USCHED_SIM=1-300 LD_LIBRARY_PATH=$B "$dir/crossed" >"$dir/out$i" 2>&1
+done
+grep -q 'thread 1: pthread_mutex_lock in cross (.*); thread 0 has the lock$' "$dir/out1" &&
+	cmp "$dir/out1" "$dir/out2" || fail "crossed: $(head -n 9 "$dir/out1")"
 
 # A seed gives the same run with any compiler.
 for compiler in "$CC" gcc clang; do
