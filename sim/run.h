@@ -93,14 +93,15 @@ struct sim_thread {
  * thread or, if that cannot go on, the first thread in the queue. The usual choice among
  * numbers is 0. A choice among threads is identified by the thread that made the last
  * step, and by how many steps that thread had made. A choice among numbers is identified
- * by its name, and by how many choices had that name. So if some choices are removed from
- * a list, the others keep their meaning.
+ * by its name, the thread that made it, and how many choices of that name the thread had
+ * made. So if some choices are removed from a list, the others keep their meaning.
  */
 struct sim_choice {
 	uint32_t c_by;                  /* number of the thread of the last step, or
-					   SIM_NAMED and a hash of the choice's name */
-	uint32_t c_when;                /* number of steps of that thread, or of choices
-					   with that name */
+					   SIM_NAMED and a hash of the choice's name
+					   and the thread's number */
+	uint32_t c_when;                /* number of steps of that thread, or of its
+					   choices with that name */
 	uint64_t c_what;                /* the chosen number, or the thread's number */
 };
 

@@ -37,7 +37,7 @@ enum {
 					   loops which look at the clock end */
 	SPINS     = 100,                /* the most times that a thread spins in a row */
 	LONGEST   = 24,                 /* it waits at most STEP_TIME << LONGEST, 16 s */
-	NAMES     = 64,                 /* length of names[]; a name that finds no room
+	NAMES     = 1024,               /* length of names[]; a name that finds no room
 					   shares the last entry */
 	TIME      = 60,                 /* s without progress, after which threads hang */
 	TICKS     = 1000,               /* waits without progress that each thread with a
@@ -54,9 +54,10 @@ static struct {
 } checks[CHECKS];
 static size_t n_checks;
 
-/* The number of choices so far under each name. */
+/* The number of choices so far under each name in each thread. */
 static struct named {
-	uint32_t n_name;                /* SIM_NAMED and a hash of the name; 0: free */
+	uint32_t n_name;                /* SIM_NAMED and a hash of the thread's number and
+					   the name; 0: free */
 	uint32_t n_count;
 } names[NAMES];
 
@@ -448,14 +449,14 @@ static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 {
 	struct sim_run *r = &sim__run;
 	const bool is_fault = odds > 0 && odds != EACH;
-	uint32_t by = 0, i = 0;
+	uint32_t by = sim__self() ? sim__self()->t_number + 1 : 0, i, more = NAMES;
 	uint64_t chosen = 0;
 
 	for (const char *at = what; *at; at++)
 		by = by * 31 + (unsigned char)*at;
 	by |= SIM_NAMED;
-	while (names[i].n_name && names[i].n_name != by && i < NAMES - 1)
-		i++;
+	for (i = by % NAMES; names[i].n_name && names[i].n_name != by && --more > 0; )
+		i = (i + 1) % NAMES;
 	names[i].n_name = by;
 	names[i].n_count++;
 	if (r->r_strategy == &sim__replay)
