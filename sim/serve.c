@@ -48,9 +48,9 @@ enum {
 	ODDS  = 100,                    /* odds of a fault that has none in --faults */
 	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
 	SHRINK = 60,                    /* seconds that shrinking may take */
-	TRIES = 32,                     /* draws of choices to leave out, for each choice */
+	TRIES = 32,                     /* draws of what to leave out, for each choice */
 	ROUNDS = 10,                    /* rounds of shrinking after the best one */
-	KINDS = 64,                     /* kinds of choices that are left out as a whole */
+	KINDS = 64,                     /* kinds of choices that are left out at once */
 	TRACE = 1 << 30,                /* bytes of a trace, for ten million events; later
 					   events are left out */
 };
@@ -726,7 +726,7 @@ static void leave_out_pieces(size_t *left, const struct sim_outcome *u)
 {
 	bool less;
 
-	for (size_t piece = (*left + 1) / 2; piece > 0; piece = less ? piece : piece / 2) {
+	for (size_t piece = *left / 2 + 1; piece > 0; piece = less ? piece : piece / 2) {
 		less = false;
 		piece = piece < *left ? piece : *left;
 		for (size_t at = 0; at < *left; ) {
@@ -776,7 +776,8 @@ static size_t shrink_once(const struct sim_outcome *u, unsigned round)
 	do {
 		for (size_t kind = 0; round % 2 == 0 && kind < KINDS; kind++) {
 			for (size_t i = 0; i < left; i++)
-				out[i] = sim__hash(choices[i].c_by, round) % KINDS == kind;
+				out[i] = sim__hash(choices[i].c_by, round) % KINDS
+					== kind;
 			leave_out(&left, u);
 		}
 		leave_out_pieces(&left, u);
