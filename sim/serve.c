@@ -700,8 +700,8 @@ static bool fails_again(const struct sim_choice *some, size_t n,
 
 /*
  * Tries to leave out the choices that are marked in out[], and clears the marks. If the
- * run fails again, the choices that it has made are left, since some of those it was
- * given may not have come up any more.
+ * run fails again, the choices of that run are left, since some of the given choices may
+ * not have come up any more.
  */
 static bool leave_out(size_t *left, const struct sim_outcome *u)
 {
@@ -743,7 +743,7 @@ static void leave_out_pieces(size_t *left, const struct sim_outcome *u)
 
 /*
  * Leaves out choices that are drawn: one in 2, 4, 8 or 16. Another one comes up to two
- * calls earlier, since a thread makes fewer calls if, say, it is not cut short. Returns
+ * calls earlier, since a thread makes fewer calls if, say, no write is cut short. Returns
  * true when the run has failed without some.
  */
 static bool leave_out_any(size_t *left, const struct sim_outcome *u)

@@ -314,7 +314,7 @@ void sim__tell_signals(void)
 
 /* ---- Lines of the source, in the process that shows a report ---- */
 
-/* Starts addr2line(1) for a file. If it cannot be executed, no answer will come. */
+/* Starts addr2line(1) for a file. Without addr2line there is no answer. */
 static FILE *start_lines(const char *path)
 {
 	int ends[2];
