@@ -37,6 +37,7 @@ enter:
 	stp	q2, q3, [sp, #128]
 	stp	q4, q5, [sp, #160]
 	stp	q6, q7, [sp, #192]
+	mov	x3, x1
 	mov	x1, x0
 	mov	x0, x16
 	mov	x2, x17

@@ -4,6 +4,7 @@
  * values of native threads. A thread has an array of its values, indexed by key.
  */
 #include "uposix_set.h"
+#include "../src/base/sim.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -142,6 +143,8 @@ static void settle(struct once *o)
 	while (uposix__once_more(usync_mutex_lock(&once_lock, USCHED_NEVER)))
 		;
 	__atomic_store_n(o->o_state, o->o_next, __ATOMIC_RELEASE);
+	if (SIMULATED)
+		sim__done(o->o_state);
 	usync_cond_broadcast(&once_over);
 	usync_mutex_unlock(&once_lock);
 }

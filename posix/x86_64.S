@@ -27,7 +27,7 @@
  * of the program's call.
  *
  * extern unsigned char sim__enters;
- * void sim__enter(size_t offset, uintptr_t object, uintptr_t place);
+ * void sim__enter(size_t offset, uintptr_t object, uintptr_t place, uintptr_t second);
  */
 #ifdef USCHED_SIM
 #define ENTER(name, otherwise)				\
@@ -48,6 +48,7 @@ enter:
 	movaps	%xmm5, 80(%rsp)
 	movaps	%xmm6, 96(%rsp)
 	movaps	%xmm7, 112(%rsp)
+	movq	%rsi, %rcx
 	movq	%rdi, %rsi
 	movl	%r11d, %edi
 	movq	200(%rsp), %rdx

@@ -2,25 +2,39 @@
 /*
  * access.c: accesses to memory as operations. Code that is compiled with
  * -fsanitize=thread calls __tsan_read4() and the like before each access. Here such a
- * call is a step if more than one thread uses the memory location and at least one of
- * them writes to it. This file takes the place of libtsan, and defines the functions that
- * compilers call. (KCSAN of the Linux kernel does the same.)
+ * call is a step if more than one thread uses the memory location, at least one of them
+ * writes to it, and nothing orders two of these uses. This file takes the place of
+ * libtsan, and defines the functions that compilers call. (KCSAN of the Linux kernel does
+ * the same.)
  *
- * The first run of a program finds out which locations these are. In later runs, accesses
- * to a location that the first run did not see become steps when a second thread has used
- * the location. Accesses are not counted while there is only one thread.
+ * Vector clocks tell what is ordered (Flanagan, Freund: FastTrack, 2009). clocks[t][u] is
+ * how much thread t knows of thread u: of its uses up to that number. What a thread knows
+ * is left in an object by unlock, signal or a post, at the end of the thread, by a
+ * message, or by an atomic operation; the thread that then locks, waits, joins or
+ * receives takes it from there.
+ *
+ * The first run finds out which locations have uses without an order. In later runs,
+ * accesses to others become steps when that run finds such uses, and otherwise one time
+ * in ODDS, since a lock may order what is ordered otherwise in another run. Accesses are
+ * not counted while there is only one thread.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* strchrnul() */
 #endif
 #include <string.h>
 
-#include "run.h"
+#include "host.h"
 
 enum {
 	GRAIN = 2,                      /* this many low bits of an address are dropped: a
 					   location is four bytes */
 	MOST  = 256,                    /* bytes of a range whose accesses are recorded */
+	ODDS  = 16,
+	CLOCKS = 128,                   /* threads that have clocks; no use of another
+					   thread is ordered */
+	SYNCS = 512,                    /* entries for objects that order uses; half of
+					   them are used, and the rest share one */
+	STACK = 1 << 16,                /* bytes of a stack that are taken for its own */
 };
 
 bool sim__traced;
@@ -28,13 +42,170 @@ bool sim__traced;
 /* The profile from the first run, with the objects that are new in this run. */
 struct sim_profile sim__profile;
 
+static uint32_t clocks[CLOCKS][CLOCKS];
+
+/* Objects in which threads have left what they know. */
+static struct sync {
+	uintptr_t y_object;
+	uint32_t  y_clock[CLOCKS];
+} syncs[SYNCS], other_syncs;
+
+static unsigned n_syncs;                /* entries of syncs[] that are used */
+
+/* ---- What is ordered ---- */
+
+static struct sync *sync_of(uintptr_t object)
+{
+	size_t i = (object * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SYNCS;
+
+	while (syncs[i].y_object && syncs[i].y_object != object)
+		i = (i + 1) % SYNCS;
+	if (!syncs[i].y_object && n_syncs == SYNCS / 2)
+		return &other_syncs;
+	n_syncs += !syncs[i].y_object;
+	syncs[i].y_object = object;
+	return &syncs[i];
+}
+
+static void join(uint32_t *to, const uint32_t *from)
+{
+	for (uint32_t i = 0; i < sim__run.r_started && i < CLOCKS; i++)
+		to[i] = from[i] > to[i] ? from[i] : to[i];
+}
+
+void sim__leave_in(uintptr_t object, const struct sim_thread *t)
+{
+	const uint32_t n = t->t_number;
+
+	if (!sim__traced || n >= CLOCKS || !object)
+		return;
+	join(sync_of(object)->y_clock, clocks[n]);
+	clocks[n][n]++;
+}
+
+static void take_from(uintptr_t object, const struct sim_thread *t)
+{
+	if (t->t_number < CLOCKS && object)
+		join(clocks[t->t_number], sync_of(object)->y_clock);
+}
+
+void sim__settle(struct sim_thread *t)
+{
+	for (int i = 0; i < 2; i++) {
+		take_from(t->t_from[i], t);
+		t->t_from[i] = 0;
+	}
+}
+
+void sim__done(const void *object)
+{
+	struct sim_thread *self = sim__self();
+
+	if (!self)
+		return;
+	sim__settle(self);
+	sim__leave_in((uintptr_t)object, self);
+}
+
+void sim__inherit(const struct sim_thread *new, struct sim_thread *parent)
+{
+	uint32_t n = new->t_number, by = parent ? parent->t_number : CLOCKS;
+
+	if (!sim__traced || n >= CLOCKS)
+		return;
+	if (n == 0 && n_syncs > 0) {            /* an earlier run's */
+		memset(syncs, 0, sizeof syncs);
+		memset(&other_syncs, 0, sizeof other_syncs);
+		n_syncs = 0;
+	}
+	memset(clocks[n], 0, sizeof clocks[n]);
+	if (by < CLOCKS) {
+		sim__settle(parent);
+		join(clocks[n], clocks[by]);
+		clocks[by][by]++;
+	}
+	clocks[n][n] = 1;
+}
+
+/*
+ * Returns whether a use comes before what thread t does now. A use of memory that has
+ * been a block or a stack since is none, and is forgotten.
+ */
+static bool is_ordered(struct sim_use *u, uintptr_t at, const struct sim_thread *t)
+{
+	const uint32_t n = t->t_number;
+
+	if (u->u_clock == 0 || u->u_thread == n)
+		return true;
+	if (n < CLOCKS && u->u_thread < CLOCKS && u->u_clock <= clocks[n][u->u_thread])
+		return true;
+	if (u->u_step < sim__born(at)
+	    || (at - (uintptr_t)&at < STACK && u->u_step < t->t_born))
+		u->u_clock = 0;
+	return u->u_clock == 0;
+}
+
+/* Notes two uses without an order, for the end of all runs. */
+static void note_race(const struct sim_use *a, const struct sim_use *b)
+{
+	const bool turned = a->u_place > b->u_place;
+	const struct sim_race race = { turned ? b->u_place : a->u_place,
+		turned ? a->u_place : b->u_place, turned ? b->u_writes : a->u_writes,
+		turned ? a->u_writes : b->u_writes };
+
+	if (sim__run.r_outcome && !sim__is_own(a->u_place))
+		sim__add_race(&sim__run.r_outcome->u_races, &race);
+}
+
+/* Records a use, and returns whether nothing orders it and an earlier use. */
+static bool is_race(struct sim_object *o, const struct sim_use *now,
+		    const struct sim_thread *t)
+{
+	const uintptr_t at = o->b_object << GRAIN;
+	struct sim_use *u = o->b_uses;
+	bool races = false;
+
+	for (int i = 0; i < (now->u_writes ? 3 : 1); i++)
+		if (!is_ordered(&u[i], at, t)) {
+			if (!o->b_races && !races)
+				note_race(&u[i], now);
+			races = true;
+		}
+	if (!now->u_writes)
+		u += u[1].u_thread == now->u_thread || is_ordered(&u[1], at, t) ? 1 : 2;
+	*u = *now;
+	return races;
+}
+
+/* The races are in the order of places, in whatever order the runs end. */
+void sim__add_race(struct sim_races *all, const struct sim_race *race)
+{
+	unsigned i = 0;
+
+	while (i < all->s_count && (all->s_race[i].a_place < race->a_place
+				    || (all->s_race[i].a_place == race->a_place
+					&& all->s_race[i].a_other < race->a_other)))
+		i++;
+	if (all->s_count == SIM_RACES
+	    || (i < all->s_count && all->s_race[i].a_place == race->a_place
+		&& all->s_race[i].a_other == race->a_other))
+		return;
+	memmove(&all->s_race[i + 1], &all->s_race[i],
+		(all->s_count++ - i) * sizeof *race);
+	all->s_race[i] = *race;
+}
+
+/* ---- Objects ---- */
+
 /*
  * Returns a pointer to the hash table's slot for an object. The slot contains the
- * object's index plus 1, or 0 if the object is not in the table.
+ * object's index plus 1, or 0 if the object is not in the table. Neighbours are in
+ * neighbouring slots, on the same page of memory.
  */
 static uint16_t *find(struct sim_profile *p, uintptr_t object)
 {
-	size_t i = (object * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SIM_INDEX;
+	size_t i = ((object >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 4
+		    | (object & 15)) % SIM_INDEX;
 
 	while (p->p_index[i] && p->p_object[p->p_index[i] - 1].b_object != object)
 		i = (i + 1) % SIM_INDEX;
@@ -50,49 +221,68 @@ static struct sim_object *add(struct sim_profile *p, uint16_t *at, struct sim_ob
 }
 
 /*
- * In the first run uses are counted, but are not steps. In later runs, if the table has
- * no room for an object, every use of the object is a step.
+ * Returns whether an ordered access is a step, which the seed and the number of such
+ * accesses of the thread decide. So choices that are left out change little of this.
  */
-bool sim__uses(uintptr_t object, enum sim_kind kind)
+static bool is_drawn(struct sim_thread *t)
+{
+	const uint64_t n = (uint64_t)t->t_number << 40 | t->t_ordered_uses++;
+
+	return sim__run.r_strategy == &sim__all
+		|| sim__hash(sim__run.r_conf.c_seed, n) % ODDS == 0;
+}
+
+/*
+ * In the first run uses are counted, but are not steps. If a thread uses what another
+ * thread alone had written to in the first run, and has not used in this run yet, there
+ * is no order.
+ */
+bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 {
 	struct sim_run *r = &sim__run;
 	struct sim_profile *p = r->r_profile;
-	const struct sim_thread *self = sim__self();
+	struct sim_thread *self = sim__self();
+	const uint32_t n = self ? self->t_number : 0;
+	const struct sim_use now = { place, n < CLOCKS ? clocks[n][n] : 1,
+		(uint32_t)r->r_steps, (uint16_t)n, kind != SIM_READS };
 	struct sim_object *o;
 	uint16_t *at;
 
 	if (!self || r->r_live < 2 || object == 0)
 		return false;
+	sim__settle(self);
 	at = find(p, object);
 	if (!*at && p->p_used == SIM_OBJECTS)
-		return !r->r_learns;
+		return !r->r_learns && is_drawn(self);
 	o = *at ? &p->p_object[*at - 1] : add(p, at, (struct sim_object){
-		.b_object = object, .b_first = self->t_number });
-	if (!o->b_shared && o->b_first != self->t_number)
+		.b_object = object, .b_first = n });
+	if (!o->b_shared && o->b_first != n) {
 		o->b_shared = true;
-	if (!o->b_written && kind == SIM_WRITES)
-		o->b_written = true;
-	if (!r->r_learns)
-		return o->b_shared && o->b_written;
-	if (self->t_number < SIM_THREADS)
-		p->p_count[o - p->p_object][self->t_number]++;
-	return false;
+		o->b_races |= o->b_written && !o->b_uses[0].u_clock;
+	}
+	o->b_written |= kind == SIM_WRITES;
+	o->b_races |= !place || is_race(o, &now, self);
+	if (r->r_learns && n < SIM_THREADS)
+		p->p_count[o - p->p_object][n]++;
+	return !r->r_learns && o->b_shared && o->b_written
+		&& (o->b_races || is_drawn(self));
 }
 
 /*
- * Copies the objects that several threads have used if `shared' is true, and otherwise
- * those of one thread that has written to them, such as memory that it has freed. Another
+ * Copies the objects that have uses without an order if `races' is true, and otherwise
+ * the other ones that were written to, such as memory that a thread has freed. Another
  * thread may come first in a later run.
  */
-static void copy_objects(const struct sim_profile *first, bool shared)
+static void copy_objects(const struct sim_profile *first, bool races)
 {
 	struct sim_profile *p = &sim__profile;
 
 	for (size_t i = 0; i < first->p_used; i++) {
-		const struct sim_object *o = &first->p_object[i];
+		struct sim_object o = first->p_object[i];
 
-		if (o->b_shared == shared && o->b_written)
-			add(p, find(p, o->b_object), *o);
+		memset(o.b_uses, 0, sizeof o.b_uses);
+		if ((o.b_shared && o.b_races) == races && o.b_written)
+			add(p, find(p, o.b_object), o);
 	}
 }
 
@@ -137,7 +327,7 @@ static void access_memory(uintptr_t at, size_t size, enum sim_kind kind,
 	uintptr_t shared = 0;
 
 	for (size_t i = 0; i < size && i < MOST; i += 8)
-		if (sim__uses((at + i) >> GRAIN, kind) && !shared)
+		if (sim__uses((at + i) >> GRAIN, kind, place) && !shared)
 			shared = (at + i) >> GRAIN;
 	if (shared)
 		sim__step((struct sim_op){ shared, place, place, does, kind, 0 });
@@ -195,6 +385,13 @@ CALL(void, init, void)
 	sim__traced = true;
 }
 
+/* libstdc++ has made a static variable that several threads may want to make. */
+int uposix___cxa_guard_release(void *guard)
+{
+	sim__done((void *)((uintptr_t)guard >> GRAIN));
+	return __cxa_guard_release(guard);
+}
+
 CALL(void, func_entry, void *caller)
 {
 	(void)caller;
@@ -219,7 +416,6 @@ CALL(void, write_range, void *at, size_t size)
  * uposix_memcpy(); clang calls __tsan_memcpy().
  */
 #define LIBC(type, name, arguments, accesses, result)			\
-	__typeof__(name) uposix_##name;					\
 	type uposix_##name arguments					\
 	{								\
 		accesses;						\
@@ -283,12 +479,19 @@ LIBC(char *, strdup, (const char *s), STRING(s), strdup(s))
 static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t place)
 {
 	uintptr_t object = (uintptr_t)at >> GRAIN;
+	struct sim_thread *self = sim__self();
 
 	if (sim__run.r_learns)
-		sim__uses(object, kind);
+		sim__uses(object, kind, 0);
 	sim__step((struct sim_op){ object, place, place, kind == SIM_READS
 				   ? "reads, atomically," : "writes, atomically,", kind,
 				   0 });
+	sim__check_heap((uintptr_t)at, 1, "uses, atomically,", place);
+	if (!self || !sim__traced)
+		return;
+	take_from(object, self);
+	if (kind == SIM_WRITES)
+		sim__leave_in(object, self);
 }
 
 #define LOAD(bits)							\

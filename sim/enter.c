@@ -65,7 +65,7 @@ static const struct call calls[] = {
 	  "arc4random,arc4random_buf,arc4random_uniform,getpid,gettid,"
 	  "getcwd,prctl,_exit,_Exit,getsockname,getpeername,getsockopt,setsockopt,"
 	  "memcpy,memmove,memset,memcmp,strlen,strchr,strrchr,strcmp,strncmp,strcpy,"
-	  "strncpy,strcat,strdup," },
+	  "strncpy,strcat,strdup,__cxa_guard_release," },
 	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
 	{ ARGUMENT, SIM_READS, 0, NULL, ",sem_getvalue,fstat,fstat64," },
 	{ ANY, SIM_NOTHING, SIM_YIELDS, NULL,
@@ -148,7 +148,43 @@ static const struct call *call_of[NAMES];
 static bool is_object[NAMES];           /* the first argument of names[i] is a mutex or
 					   the like */
 
+/*
+ * What a thread leaves for others when it calls names[i], and takes from them when the
+ * call has returned: sim/access.c.
+ */
+enum { LEAVES = 1, TAKES = 2, MESSAGE = 4, JOINS = 8, RELOCKS = 16 };
+
+static unsigned char orders[NAMES];
+
 unsigned char sim__enters;
+
+static bool is_one(const char *name, const char *const *begins)
+{
+	for (; *begins; begins++)
+		if (strncmp(name, *begins, strlen(*begins)) == 0)
+			return true;
+	return false;
+}
+
+static unsigned char orders_of(const char *name, bool object)
+{
+	static const char *const sends[] = { "write", "send", "connect", "shutdown",
+		"close", "kill", "raise", "eventfd_write", NULL };
+	static const char *const receives[] = { "read", "recv", "accept", "poll", "ppoll",
+		"select", "pselect", "epoll_", "eventfd_read", "sig", NULL };
+	const bool takes = strstr(name, "wait") || strstr(name, "once")
+		|| (strstr(name, "lock") && !strstr(name, "unlock"));
+
+	if (strstr(name, "_join") || strstr(name, "join_np"))
+		return JOINS;
+	if (strstr(name, "barrier_wait"))
+		return LEAVES | TAKES;
+	if ((object && takes) || strcmp(name, "call_once") == 0)
+		return strstr(name, "cond") || strstr(name, "cnd") ? TAKES | RELOCKS
+			: TAKES;
+	return object ? LEAVES : is_one(name, sends) ? LEAVES | MESSAGE
+		: is_one(name, receives) ? TAKES | MESSAGE : 0;
+}
 
 static const struct call *find(const char *name)
 {
@@ -163,13 +199,12 @@ static const struct call *find(const char *name)
 
 static void find_calls(void)
 {
-	static const char *const begins[] = { "pthread_", "sem_", "mtx_", "cnd_" };
+	static const char *const begins[] = { "pthread_", "sem_", "mtx_", "cnd_", NULL };
 
 	for (size_t i = 0; i < NAMES; i++) {
 		call_of[i] = find(names[i]);
-		for (size_t j = 0; j < sizeof begins / sizeof begins[0]; j++)
-			is_object[i] |= strncmp(names[i], begins[j],
-						strlen(begins[j])) == 0;
+		is_object[i] = is_one(names[i], begins);
+		orders[i] = orders_of(names[i], is_object[i]);
 	}
 }
 
@@ -190,14 +225,32 @@ static void look_at_number(uintptr_t number)
 			sim__escape("syscall() of this number");
 }
 
+/* A thread is about to make a call: see LEAVES and the like. */
+static void order(struct sim_thread *t, unsigned char how, uintptr_t object,
+		  uintptr_t mutex)
+{
+	if (how & (MESSAGE | JOINS))
+		object = how & JOINS ? SIM_AT_END : SIM_BY_MESSAGE;
+	sim__settle(t);
+	if (how & LEAVES)
+		sim__leave_in(object, t);
+	if (how & RELOCKS)
+		sim__leave_in(mutex, t);
+	if (how & (TAKES | JOINS))
+		t->t_from[0] = object;
+	if (how & RELOCKS)
+		t->t_from[1] = mutex;
+}
+
 /*
  * Called before a function of POSIX: makes a step, and runs handlers of signals. `offset'
- * is the offset of names[i] in a table of pointers, `argument' is the function's first
- * argument, and `place' the return address.
+ * is the offset of names[i] in a table of pointers, `argument' and `second' are the
+ * function's first arguments, and `place' is the return address.
  */
-SIM_PRIVATE void sim__enter(size_t offset, uintptr_t argument, uintptr_t place);
+SIM_PRIVATE void sim__enter(size_t offset, uintptr_t argument, uintptr_t place,
+			    uintptr_t second);
 
-void sim__enter(size_t offset, uintptr_t argument, uintptr_t place)
+void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t second)
 {
 	size_t i = offset / sizeof(void *);
 	const struct call *c = call_of[i];
@@ -218,10 +271,12 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place)
 	if (sim__self())
 		sim__self()->t_ordered = false;
 	if (sim__run.r_learns)
-		sim__uses(op.o_object, op.o_kind);
+		sim__uses(op.o_object, op.o_kind, 0);
 	sim__step(op);
 	if (me)
 		uposix__handle(me);
+	if (sim__traced && orders[i] && sim__self())
+		order(sim__self(), orders[i], argument, second);
 }
 
 /* ---- main() ---- */

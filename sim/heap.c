@@ -17,6 +17,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "run.h"
@@ -28,6 +29,7 @@ enum {
 	AFTER    = 8,                   /* the least bytes between a block and the end of
 					   its slot */
 	KEPT     = 1 << 20,             /* bytes of slots that are freed and not used */
+	LINKER   = 1 << 19,             /* bytes that the dynamic linker may have */
 };
 
 /* Where the regions are, unless other memory is there. */
@@ -39,13 +41,16 @@ struct block {
 					   that may be used; or NULL */
 	uintptr_t     b_place;          /* address in the code that has made or freed the
 					   block */
-	uint32_t      b_offset;         /* bytes from the begin of the slot to the block;
-					   0: the slot has not been used yet */
+	uint32_t      b_born;           /* r_steps when the block was made */
 	uint16_t      b_thread;         /* thread that has made or freed the block */
+	uint8_t       b_shift;          /* the block is 2^b_shift bytes behind the begin
+					   of the slot; 0: the slot has not been used */
 	bool          b_freed;
 };
 
 static uintptr_t heap;                          /* the first region; 0: none */
+static uintptr_t linker;                        /* the dynamic linker, whose blocks are
+						   libc's: calls here use dlsym() */
 static size_t used[CLASSES];                    /* bytes of each region that are slots */
 static struct block *unused[CLASSES];           /* slots that may be used again */
 static struct block *kept, **kept_last = &kept; /* freed slots, the oldest first */
@@ -71,6 +76,7 @@ void sim__begin_heap(void)
 		return;
 	madvise(memory, (CLASSES + 1) * size, MADV_NOHUGEPAGE);
 	heap = ((uintptr_t)memory + size - 1) & -size;
+	linker = getauxval(AT_BASE);
 }
 
 static size_t class_of(const struct block *b)
@@ -80,7 +86,7 @@ static size_t class_of(const struct block *b)
 
 static uintptr_t begin_of(const struct block *b)
 {
-	return (uintptr_t)b + b->b_offset;
+	return (uintptr_t)b + ((uintptr_t)1 << b->b_shift);
 }
 
 /* Returns the slot of an address, or NULL if the address is not in a region. */
@@ -111,7 +117,7 @@ static void complain(const struct block *b, uintptr_t at, const char *does,
 	if (b->b_freed)
 		sim_fail("thread %u %s%s what thread %u has freed%s", number(), does,
 			 here, b->b_thread, there);
-	if (!b->b_offset)
+	if (!b->b_shift)
 		sim_fail("thread %u %s%s memory that is in no block", number(), does,
 			 here);
 	sim_fail("thread %u %s%s %s a block of %zu bytes that thread %u has made%s",
@@ -133,6 +139,13 @@ void sim__check_heap(uintptr_t at, size_t size, const char *does, uintptr_t plac
 		complain(b, begin_of(b) + b->b_size, does, place);
 }
 
+uint32_t sim__born(uintptr_t at)
+{
+	const struct block *b = slot_of(at);
+
+	return b ? b->b_born : 0;
+}
+
 /* Returns a new block, or NULL if libc is to make the block. Clears the block if `clears'
    is true. */
 static void *make(size_t size, size_t align, bool clears, uintptr_t place)
@@ -142,8 +155,8 @@ static void *make(size_t size, size_t align, bool clears, uintptr_t place)
 	size_t class = 0, slot = (size_t)1 << SMALLEST;
 	struct block *b;
 
-	if (!heap || !sim__self() || sim__is_own(place) || size > most
-	    || offset + size + AFTER > most)
+	if (!heap || !sim__self() || sim__is_own(place) || place - linker < LINKER
+	    || size > most || offset + size + AFTER > most)
 		return NULL;
 	for (; slot < offset + size + AFTER; slot *= 2)
 		class++;
@@ -158,7 +171,8 @@ static void *make(size_t size, size_t align, bool clears, uintptr_t place)
 		b = (struct block *)(heap + ((uintptr_t)class << REGION) + used[class]);
 		used[class] += slot;
 	}
-	*b = (struct block){ size, NULL, place, (uint32_t)offset, number(), false };
+	*b = (struct block){ size, NULL, place, (uint32_t)sim__run.r_steps, number(),
+			     (uint8_t)__builtin_ctzl(offset), false };
 	return (char *)b + offset;
 }
 
@@ -228,37 +242,25 @@ CALL void *realloc(void *old, size_t size)
 
 	if (old && !b)
 		return __libc_realloc(old, size);
-	new = old && size == 0 ? NULL : make(size, 0, false, HERE);
-	if (!new && !(old && size == 0))
-		new = __libc_malloc(size);
-	if (b && new)
+	if (b && size == 0)
+		return free(old), NULL;
+	new = make(size, 0, false, HERE);
+	new = new ? new : __libc_malloc(size);
+	if (b && new) {
 		memcpy(new, old, b->b_size < size ? b->b_size : size);
-	if (b && (new || size == 0))
 		release(b, (uintptr_t)old, HERE);
+	}
 	return new;
-}
-
-static void *make_aligned(size_t align, size_t size, uintptr_t place)
-{
-	void *new = align & (align - 1) ? NULL : make(size, align, false, place);
-
-	return new ? new : __libc_memalign(align, size);
 }
 
 CALL void *memalign(size_t align, size_t size)
 {
-	return make_aligned(align, size, HERE);
+	void *new = align & (align - 1) ? NULL : make(size, align, false, HERE);
+
+	return new ? new : __libc_memalign(align, size);
 }
 
-CALL void *aligned_alloc(size_t align, size_t size)
-{
-	return make_aligned(align, size, HERE);
-}
-
-CALL void *valloc(size_t size)
-{
-	return make_aligned((size_t)sysconf(_SC_PAGESIZE), size, HERE);
-}
+CALL void *aligned_alloc(size_t align, size_t size) __attribute__((alias("memalign")));
 
 CALL int posix_memalign(void **new, size_t align, size_t size)
 {
@@ -266,10 +268,12 @@ CALL int posix_memalign(void **new, size_t align, size_t size)
 
 	if (align % sizeof(void *) || align & (align - 1) || align == 0)
 		return EINVAL;
-	memory = make_aligned(align, size, HERE);
-	if (memory)
-		*new = memory;
-	return memory ? 0 : ENOMEM;
+	memory = make(size, align, false, HERE);
+	memory = memory ? memory : __libc_memalign(align, size);
+	if (!memory)
+		return ENOMEM;
+	*new = memory;
+	return 0;
 }
 
 CALL size_t malloc_usable_size(void *block)

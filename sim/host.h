@@ -50,6 +50,8 @@ struct sim_host {
 /* Declares uposix_NAME(), which the program calls in place of NAME(). */
 #define IN_PLACE_OF(name) extern __typeof__(name) uposix_##name
 
+int __cxa_guard_release(void *guard);
+
 /* Declares all functions of uposix_sim_names.h. */
 #define PLAIN(name)
 #define WORLD(name) IN_PLACE_OF(name);

@@ -83,6 +83,11 @@ struct sim_thread {
 	uint64_t             t_calm;    /* r_calm_step when t_ticks was 0 */
 	uint32_t             t_ticks;   /* how often in this calm the thread's own timer
 					   has ended a wait: sim__look_for_hang() */
+	uint64_t             t_born;    /* r_steps when the thread was started */
+	uint64_t             t_ordered_uses;    /* uses that were no races */
+	uintptr_t            t_from[2]; /* objects from which the thread takes what other
+					   threads have left there, when its call has
+					   returned; or 0 */
 	bool                 t_ordered; /* the thread's last call was one of usync.h;
 					   these calls guarantee the order in which
 					   threads wake */
@@ -114,12 +119,33 @@ enum sim_end {
 
 enum {
 	SIM_CHOICES  = 1 << 18,         /* the most choices that a run records */
-	SIM_OBJECTS  = 1 << 12,         /* the most objects in a profile */
+	SIM_OBJECTS  = 1 << 15,         /* the most objects in a profile */
+	SIM_RACES    = 16,              /* the most races that a run notes */
 	SIM_INDEX    = 2 * SIM_OBJECTS,
 	SIM_THREADS  = 1 << 9,          /* the most threads whose uses of objects are
 					   counted */
 	SIM_MESSAGE  = 512,
 	SIM_PLACE    = 160,             /* length of the name of a place */
+};
+
+/* A use of memory. */
+struct sim_use {
+	uintptr_t u_place;              /* address in the code */
+	uint32_t  u_clock;              /* the thread's own clock; 0: no use */
+	uint32_t  u_step;
+	uint16_t  u_thread;
+	bool      u_writes;
+};
+
+/* Two places with uses that nothing orders, and whether each writes. */
+struct sim_race {
+	uintptr_t a_place, a_other;
+	bool      a_writes, a_other_writes;
+};
+
+struct sim_races {
+	unsigned        s_count;
+	struct sim_race s_race[SIM_RACES];
 };
 
 /* The outcome of a run, in memory that the process of the run shares with its parent. */
@@ -130,12 +156,13 @@ struct sim_outcome {
 	uint64_t          u_noted;      /* number of choices; the first SIM_CHOICES are in
 					   u_choices */
 	char              u_message[SIM_MESSAGE];
+	struct sim_races  u_races;
 	struct sim_choice u_choices[SIM_CHOICES];
 };
 
 /*
- * An object of the program. If several threads use an object, and at least one of them
- * writes to the object, each use is a step.
+ * An object of the program. If several threads use an object, at least one of them writes
+ * to the object, and nothing orders two uses, each use is a step.
  */
 struct sim_object {
 	uintptr_t b_object;
@@ -143,6 +170,8 @@ struct sim_object {
 					   object */
 	bool      b_shared;             /* another thread has used the object */
 	bool      b_written;            /* a thread has written to the object */
+	bool      b_races;              /* nothing orders two uses */
+	struct sim_use b_uses[3];       /* the last write, and two reads */
 };
 
 /*
@@ -483,8 +512,21 @@ static inline uintptr_t sim__key(const char *name, uintptr_t object, uintptr_t p
 
 /*
  * Records a use of an object. Returns whether the use is a step: see struct sim_object.
+ * If the place is 0, the object orders threads, and each use is a step.
  */
-SIM_PRIVATE bool sim__uses(uintptr_t object, enum sim_kind kind);
+SIM_PRIVATE bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place);
+
+/* What threads without an object of their own leave, and take. */
+enum { SIM_AT_END = 1, SIM_BY_MESSAGE };
+
+/*
+ * sim__leave_in() leaves what thread `t' knows in an object. sim__settle() takes what
+ * t_from says. sim__inherit() gives a new thread what its parent knows.
+ */
+SIM_PRIVATE void sim__leave_in(uintptr_t object, const struct sim_thread *t);
+SIM_PRIVATE void sim__settle(struct sim_thread *t);
+SIM_PRIVATE void sim__add_race(struct sim_races *all, const struct sim_race *race);
+SIM_PRIVATE void sim__inherit(const struct sim_thread *new, struct sim_thread *parent);
 
 /*
  * The profile of runs after the first one. sim__learned() copies the shared objects of
@@ -507,5 +549,8 @@ SIM_PRIVATE void sim__begin_heap(void);
  */
 SIM_PRIVATE void sim__check_heap(uintptr_t at, size_t size, const char *does,
 				 uintptr_t place);
+
+/* Returns r_steps when the block at an address was made, or 0 if there is no block. */
+SIM_PRIVATE uint32_t sim__born(uintptr_t at);
 
 #endif /* USCHED_SIM_RUN_H */

@@ -89,6 +89,7 @@ static struct text *trace;              /* header of the trace, or NULL; the tra
 					   the header in memory */
 static struct sim_profile *first;       /* profile of the first run */
 static struct job jobs[JOBS], spare;    /* spare: for messages, and for shrinking */
+static struct sim_races races;          /* of all runs */
 static uint64_t passed, redundant, steps, all_hashes;   /* sums over all runs */
 static char **program;                  /* argv */
 static jmp_buf run_begins;              /* a point in sim__serve(), where each run begins
@@ -488,6 +489,7 @@ static void begin_run(struct job *j, const struct sim_strategy *y, bool learns)
 {
 	j->j_outcome->u_end = SIM_GOES_ON;
 	j->j_outcome->u_noted = 0;
+	j->j_outcome->u_races.s_count = 0;
 	j->j_process = _Fork();
 	if (j->j_process < 0)
 		stop("no process for a run");
@@ -535,6 +537,8 @@ static struct job *end_run(const char **wrong)
 		stop("a run is lost");
 	j->j_process = 0;
 	*wrong = fault(j->j_outcome, status);
+	for (unsigned i = 0; i < j->j_outcome->u_races.s_count; i++)
+		sim__add_race(&races, &j->j_outcome->u_races.s_race[i]);
 	return j;
 }
 
@@ -856,8 +860,26 @@ static void tell_failure(const struct job *j)
 	_exit(EXIT_FAILURE);
 }
 
+/* Names the races of all runs. The file for output shows lines of the source. */
+static void tell_races(void)
+{
+	char place[SIM_PLACE], other[SIM_PLACE];
+
+	for (unsigned i = 0; i < races.s_count; i++) {
+		const struct sim_race *r = &races.s_race[i];
+
+		sim__name_place(place, r->a_place);
+		sim__name_place(other, r->a_other);
+		dprintf(jobs->j_output[1], "usched: a race, with the same result: one "
+			"thread %s%s, another %s%s\n", r->a_writes ? "writes" : "reads",
+			place, r->a_other_writes ? "writes" : "reads", other);
+	}
+	take_output(jobs->j_output[1], stderr, 0);
+}
+
 static void tell_passed(void)
 {
+	tell_races();
 	if (conf.c_strategy == &sim__all)
 		say("all orders passed: %" PRIu64 ", and %" PRIu64
 		    " redundant beginning%s", passed, redundant, plural(redundant));

@@ -504,8 +504,11 @@ void sim__waits(const char *call, const void *place)
 {
 	struct sim_thread *self = sim__self();
 
-	if (self && !sim__is_own((uintptr_t)place))
-		self->t_op = op_of(call, 0, (uintptr_t)place, 0);
+	if (!self || sim__is_own((uintptr_t)place))
+		return;
+	self->t_op = op_of(call, 0, (uintptr_t)place, 0);
+	sim__leave_in(SIM_BY_MESSAGE, self);
+	self->t_from[0] = SIM_BY_MESSAGE;
 }
 
 void sim__called(const void *object, const char *call, const void *place)
@@ -516,6 +519,9 @@ void sim__called(const void *object, const char *call, const void *place)
 		return;
 	self->t_ordered = true;
 	sim__step(op_of(call, (uintptr_t)object, (uintptr_t)place, 0));
+	sim__settle(self);
+	sim__leave_in((uintptr_t)object, self);
+	self->t_from[0] = (uintptr_t)object;
 }
 
 /*
@@ -719,6 +725,8 @@ void sim__started(struct uproc_thread *t)
 		r->r_profile->p_parent[new->t_number] = new->t_parent;
 		r->r_profile->p_threads = r->r_started;
 	}
+	new->t_born = r->r_steps;
+	sim__inherit(new, self);
 	if (r->r_strategy->y_started)
 		r->r_strategy->y_started(new);
 }
@@ -732,6 +740,7 @@ void sim__ended(struct uproc_thread *t)
 	if (old->t_next)
 		old->t_next->t_prev = old->t_prev;
 	leave_processor(old);
+	sim__leave_in(SIM_AT_END, old);
 	if (r->r_running == old)
 		r->r_running = NULL;
 	uproc_rest(t)->re_sim = NULL;

@@ -53,6 +53,9 @@ SIM_PRIVATE void sim__called(const void *object, const char *call, const void *p
 /* Does the same for a call that may wait. The step comes when the call returns. */
 SIM_PRIVATE void sim__waits(const char *call, const void *place);
 
+/* Notes that the calling thread has made an object for which other threads wait. */
+SIM_PRIVATE void sim__done(const void *object);
+
 /* The first notes that a thread of the program yields, the second that a thread spins
    until another thread runs. */
 SIM_PRIVATE void sim__yields(const void *place);

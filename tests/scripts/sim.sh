@@ -48,7 +48,8 @@ fails()
 for program in tests/sim/*.c; do
 	program=$(basename "$program" .c)
 	case $program in
-	test_* | busy | escape | freed | part | replace | spins | wal | kv | httpd | proxy | chat) ;;
+	test_* | busy | escape | freed | ordered | part | replace | spins | wal | kv | httpd | proxy | \
+		chat) ;;
 	*) passes 1-$seeds "$program" ;;
 	esac
 done
@@ -78,6 +79,16 @@ for wrong in 'writes in main .* after:after' 'writes in main .* before:before' \
 	'frees in main .* inside:middle'; do
 	fails "${wrong%:*} a block of .* that thread 0 has made in main" traced "${wrong#*:}"
 done
+# Uses that are ordered are no races, and most of them no steps; a race is named once.
+traced $CC -O1 tests/sim/ordered.c
+passes 1-$((3 * seeds)) traced
+grep -q 'a race' "$dir/out" && fail "ordered: $(cat "$dir/out")"
+most=$((3 * seeds * 1500))
+[ "$(sed -n 's/.* passed, \([0-9]*\) steps.*/\1/p' "$dir/out")" -lt $most ] ||
+	fail "ordered: too many steps: $(cat "$dir/out")"
+passes 1-$seeds traced note
+[ "$(grep -c 'a race, with the same result: .* writes in consume .* writes in produce' \
+	"$dir/out")" -eq 1 ] || fail "ordered: the race is not named: $(cat "$dir/out")"
 if command -v g++ >/dev/null; then
 	traced g++ -std=c++20 -O1 tests/sim/plus.cc
 	passes 1-$((7 * seeds)) traced

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ordered.c: memory that threads share, compiled with -fsanitize=thread. Without an
+ * argument each use is ordered: by a lock, a condition, a semaphore, a barrier, a pipe, a
+ * call that is made once, an atomic variable, or the begin and the end of a thread. With
+ * an argument two uses are not, and the result is the same.
+ */
+#include <semaphore.h>
+
+#include "check.h"
+
+enum { PIECES = 20, BYTES = 100 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_barrier_t barrier;
+static sem_t sem;
+static int ends[2], ready, made, in_pipe, by_sem, by_barrier, noted;
+static unsigned char *queue[PIECES];
+
+static void make(void)
+{
+	made = 1;
+}
+
+static void fill(unsigned char *piece, int i)
+{
+	for (int k = 0; k < BYTES; k++)
+		piece[k] = (unsigned char)i;
+}
+
+static void note(void)
+{
+	noted = 1;
+}
+
+static void *produce(void *note_it)
+{
+	char c = 'x';
+
+	pthread_once(&once, make);
+	CHECK(made == 1);
+	for (int i = 0; i < PIECES; i++) {
+		unsigned char *piece = malloc(BYTES);
+
+		fill(piece, i);
+		pthread_mutex_lock(&lock);
+		queue[ready++] = piece;
+		pthread_cond_signal(&filled);
+		pthread_mutex_unlock(&lock);
+	}
+	in_pipe = 1;
+	CHECK(write(ends[1], &c, 1) == 1);
+	by_sem = 1;
+	sem_post(&sem);
+	by_barrier = 1;
+	pthread_barrier_wait(&barrier);
+	if (note_it)
+		note();
+	return NULL;
+}
+
+static unsigned char *take(int i)
+{
+	unsigned char *piece;
+
+	pthread_mutex_lock(&lock);
+	while (ready <= i)
+		pthread_cond_wait(&filled, &lock);
+	piece = queue[i];
+	pthread_mutex_unlock(&lock);
+	return piece;
+}
+
+static void check(unsigned char *piece, int i)
+{
+	for (int k = 0; k < BYTES; k++)
+		CHECK(piece[k] == i);
+	free(piece);
+}
+
+static void *consume(void *note_it)
+{
+	char c;
+
+	pthread_once(&once, make);
+	CHECK(made == 1);
+	for (int i = 0; i < PIECES; i++)
+		check(take(i), i);
+	CHECK(read(ends[0], &c, 1) == 1 && in_pipe == 1);
+	sem_wait(&sem);
+	CHECK(by_sem == 1);
+	pthread_barrier_wait(&barrier);
+	CHECK(by_barrier == 1);
+	if (note_it)
+		note();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t producer, consumer;
+
+	(void)argv;
+	CHECK(pipe(ends) == 0);
+	sem_init(&sem, 0, 0);
+	pthread_barrier_init(&barrier, NULL, 2);
+	for (int round = 0; round < 2; round++) {
+		ready = 0;
+		producer = started(produce, argc > 1 ? &noted : NULL);
+		consumer = started(consume, argc > 1 ? &noted : NULL);
+		CHECK(pthread_join(producer, NULL) == 0);
+		CHECK(pthread_join(consumer, NULL) == 0);
+	}
+	return noted != (argc > 1);
+}
