@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * enter.c: calls of POSIX as operations, and main() as a thread. libusched-sim exports
+ * enter.c: calls of POSIX as operations. libusched-sim exports
  * the functions of uposix_names.h through posix/x86_64.S or posix/aarch64.S. While
  * sim__enters is set, each function there first calls sim__enter(). A call that a
  * simulation cannot repeat is an escape, and fails the run, unless USCHED_SIM_ESCAPES=1.
@@ -197,7 +197,7 @@ static const struct call *find(const char *name)
 	return &calls[0];
 }
 
-static void find_calls(void)
+void sim__find_calls(void)
 {
 	static const char *const begins[] = { "pthread_", "sem_", "mtx_", "cnd_", NULL };
 
@@ -257,6 +257,8 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 	struct sim_op op = { c->c_object, place, 0, names[i], c->c_kind, c->c_how };
 	struct uposix_thread *me = uposix__thread_now();
 
+	if (sim__others_wait)
+		sim__may_begin_others(names[i]);
 	if (c->c_object == NONE)
 		return;
 	if (c->c_object == ARGUMENT)
@@ -277,73 +279,4 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 		uposix__handle(me);
 	if (sim__traced && orders[i] && sim__self())
 		order(sim__self(), orders[i], argument, second);
-}
-
-/* ---- main() ---- */
-
-typedef int main_fn(int argc, char **argv, char **envp);
-
-static struct {
-	main_fn *m_main;
-	int      m_argc;
-	char   **m_argv;
-	char   **m_envp;
-} program;
-
-static void *run_main(void *unused)
-{
-	(void)unused;
-	exit(program.m_main(program.m_argc, program.m_argv, program.m_envp));
-}
-
-static void *return_at_once(void *unused)
-{
-	return unused;
-}
-
-static void run_thread(void *(*func)(void *))
-{
-	pthread_t t;
-
-	if (uposix_pthread_create(&t, NULL, func, NULL)
-	    || uposix_pthread_join(t, NULL))
-		sim_fail("no thread for main()");
-}
-
-/*
- * Called in place of main(). sim__serve() returns once in the process of each run. The
- * scheduler is created before that call, so that all runs inherit the scheduler.
- */
-static int simulate(int argc, char **argv, char **envp)
-{
-	program.m_argc = argc;
-	program.m_argv = argv;
-	program.m_envp = envp;
-	find_calls();
-	sim__begin(&(struct sim_conf){ 0 }, &sim__in_order);
-	run_thread(return_at_once);
-	sim__begin_heap();
-	sim__serve(argv);
-	sim__enters = 1;
-	run_thread(run_main);
-	/* The thread of main() has ended by pthread_exit(). */
-	uprocs_destroy(sim__run.r_proc->p_procs, USCHED_NEVER);
-	exit(0);
-}
-
-/* Replaces the function of libc that calls main(). */
-__attribute__((visibility("default")))
-int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
-			       void (*fini)(void), void (*end)(void), void *stack);
-
-int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
-		      void (*fini)(void), void (*end)(void), void *stack)
-{
-	__typeof__(__libc_start_main) *start;
-	void *found = dlsym(RTLD_NEXT, "__libc_start_main");
-
-	memcpy(&start, &found, sizeof start);
-	program.m_main = run;
-	return start(sim__is_wanted() ? simulate : run, argc, argv, init, fini, end,
-		     stack);
 }

@@ -135,7 +135,7 @@ static struct file *new_file(const char *path, mode_t mode)
 		sim_fail("no memory, or no number, for a file");
 	f->f_inode = s.st_ino;
 	f->f_synced.i_bytes = sim__memory(BLOCK);
-	f->f_host = sim__host();
+	f->f_host = sim__machine(sim__host());
 	f->f_path = path;
 	f->f_number = ++numbers;
 	f->f_mode = mode;
@@ -359,7 +359,8 @@ static struct name *used_name(const char *path)
 	struct name *n;
 
 	LIST_FOREACH(n, &names, n_of_all)
-		if (n->n_host == sim__host() && strcmp(n->n_path, path) == 0)
+		if (n->n_host == sim__machine(sim__host())
+		    && strcmp(n->n_path, path) == 0)
 			return n;
 	return NULL;
 }
@@ -378,7 +379,7 @@ static struct name *name_at(const char *path)
 		return n;
 	n = sim__memory(sizeof *n + size);
 	memcpy(n->n_path, path, size);
-	n->n_host = sim__host();
+	n->n_host = sim__machine(sim__host());
 	if (fstatat(AT_FDCWD, path, &s, 0) == 0) {
 		refer(&n->n_file, copy_file(n->n_path, &s));
 		refer(&n->n_synced, n->n_file);

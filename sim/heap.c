@@ -284,7 +284,9 @@ CALL size_t malloc_usable_size(void *block)
 
 	if (b)
 		return b->b_size;
-	found = dlsym(RTLD_NEXT, "malloc_usable_size");
+	/* Not RTLD_NEXT, which may find the function of another library, such as
+	   jemalloc: blocks are libc's. */
+	found = dlsym(dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "malloc_usable_size");
 	memcpy(&real, &found, sizeof real);
 	return real(block);
 }

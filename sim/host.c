@@ -174,25 +174,32 @@ int sim_host_start(const char *name, const char *address, void (*func)(void *arg
 	return 0;
 }
 
-int sim_host_crash(struct sim_host *host)
+void sim__stop_host(struct sim_host *host)
 {
 	const struct sim_thread *self = sim__self();
 
-	if (!host->h_up)
-		return -EALREADY;
-	host->h_up = false;
-	sim__note_fault("crash", host);
 	for (struct sim_thread *t = sim__run.r_threads; t; t = t->t_next)
 		if (t->t_host == host && !t->t_dead)
 			kill_thread(t);
 	sim__run.r_busy -= host->h_processor.c_busy != NULL;
 	host->h_processor = (struct sim_processor){ false, NULL };
-	sim__drop_files(host);
-	host->h_dir = NULL;
+	if (!host->h_shares) {
+		sim__drop_files(host);
+		host->h_dir = NULL;
+	}
 	sim__close_all(host);
 	sim__look_for_living();
 	while (self && self->t_dead)
 		ustack_block();
+}
+
+int sim_host_crash(struct sim_host *host)
+{
+	if (!host->h_up)
+		return -EALREADY;
+	host->h_up = false;
+	sim__note_fault("crash", host);
+	sim__stop_host(host);
 	return 0;
 }
 

@@ -38,6 +38,9 @@ struct sim_host {
 	void            *h_arg;
 	unsigned         h_number;      /* number of the host, from 1 on */
 	bool             h_up;
+	bool             h_shares;      /* the host is a program of usched-run --with:
+					   such programs share one machine, with its
+					   files and addresses */
 	struct sim_processor h_processor;
 	bool             h_full;        /* the disk is full */
 	int64_t          h_jump;        /* ns by which CLOCK_REALTIME of the host has
@@ -80,6 +83,21 @@ SIM_PRIVATE bool sim__strikes(const char *what, unsigned n);
 /* Returns the host of the calling thread, or NULL if the caller is on no host. */
 SIM_PRIVATE struct sim_host *sim__host(void);
 
+/*
+ * Returns the host whose files and addresses `host' uses: `host' itself, or NULL, which
+ * stands for the machine of the programs that the user has given.
+ */
+static inline struct sim_host *sim__machine(struct sim_host *host)
+{
+	return host && host->h_shares ? NULL : host;
+}
+
+/*
+ * Ends the threads of a host, and closes its descriptors. If a thread of that host makes
+ * the call, the call does not return.
+ */
+SIM_PRIVATE void sim__stop_host(struct sim_host *host);
+
 /* Returns the host with this name or address, or NULL. */
 SIM_PRIVATE struct sim_host *sim__find_host(const char *name);
 
@@ -111,7 +129,29 @@ SIM_PRIVATE void sim__drop_files(const struct sim_host *host);
 
 /* ---- sim/enter.c ---- */
 
+/* Prepares sim__enter(). */
+SIM_PRIVATE void sim__find_calls(void);
+
+/* ---- sim/main.c ---- */
+
+/*
+ * Called when a program calls exit(). Returns if that ends the run; otherwise only the
+ * caller's program ends, and the call does not return.
+ */
+SIM_PRIVATE void sim__leave(int status);
+
+/* Writes the options --with of this run, each with a space before, to `to'. */
+SIM_PRIVATE void sim__tell_with(FILE *to);
+
 /* Fails the run for a call that cannot be simulated, unless USCHED_SIM_ESCAPES is set. */
 SIM_PRIVATE void sim__escape(const char *name);
+
+/*
+ * sim__others_wait is true while programs of --with have not begun. Then
+ * sim__may_begin_others() is called before each call of POSIX: if the first program has
+ * bound a socket, and `name' is a call that waits, the other programs begin.
+ */
+extern bool sim__others_wait SIM_PRIVATE;
+SIM_PRIVATE void sim__may_begin_others(const char *name);
 
 #endif /* USCHED_SIM_HOST_H */

@@ -139,12 +139,16 @@ static struct names *list_of(const struct sim_address *a)
 	return &lists[hash % NAMES];
 }
 
-/* Returns whether `o' has the family and port of address `a', and the kind of `other'. */
+/*
+ * Returns whether `o' is on the machine of `host', has the family and port of address
+ * `a', and the kind of `other'.
+ */
 static bool is_alike(const struct sim_open *o, const struct sim_open *other,
-		     const struct sim_address *a)
+		     const struct sim_address *a, struct sim_host *host)
 {
 	return o->f_kind == other->f_kind && o->f_local.a_family == a->a_family
-		&& o->f_local.a_port == a->a_port;
+		&& o->f_local.a_port == a->a_port
+		&& sim__machine(o->f_host) == sim__machine(host);
 }
 
 /*
@@ -156,7 +160,7 @@ static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 static int fit(const struct sim_open *o, const struct sim_open *sender,
 	       const struct sim_address *to, const struct sim_address *from)
 {
-	if (!is_alike(o, sender, to) || o->f_host != sim__host_at(sender, to)
+	if (!is_alike(o, sender, to, sim__host_at(sender, to))
 	    || (o->f_kind == SOCK_STREAM && o->f_state != SIM_LISTENS) || !covers(o, to))
 		return 0;
 	if (o->f_state == SIM_CONNECTED && sim__is_far(o))
@@ -189,7 +193,7 @@ static bool is_taken(const struct sim_open *o)
 	const struct sim_open *other;
 
 	LIST_FOREACH(other, list_of(&o->f_local), f_of_name)
-		if (is_alike(other, o, &o->f_local) && other->f_host == o->f_host
+		if (is_alike(other, o, &o->f_local, o->f_host)
 		    && (covers(other, &o->f_local) || covers(o, &other->f_local)))
 			return true;
 	return false;

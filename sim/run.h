@@ -6,7 +6,8 @@
  *	sim/strategy.c     which thread makes the next step
  *	sim/order.c        all orders of a small program: the strategy "all"
  *	sim/serve.c        runs of a whole program, each in a process of its own
- *	sim/enter.c        calls of POSIX as operations, and main() as a thread
+ *	sim/enter.c        calls of POSIX as operations
+ *	sim/main.c         main() as a thread, and several programs in a run
  *	sim/world.h        the simulated world, and a list of its files
  *	sim/tell.c         the report of a run that fails
  *	sim/access.c       accesses to memory as operations

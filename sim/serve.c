@@ -346,6 +346,7 @@ static void end_process(int status, void *unused)
 
 void uposix__exit(int status)
 {
+	sim__leave(status);
 	end_process(status, NULL);
 	_exit(status);
 }
@@ -839,6 +840,7 @@ static void tell_command(uint64_t seed)
 	if (conf.c_strategy != &sim__all)
 		fprintf(stderr, " --seeds %" PRIu64, seed);
 	fputs(conf.c_again, stderr);
+	sim__tell_with(stderr);
 	for (; *program; program++)
 		fprintf(stderr, " %s", *program);
 	fputc('\n', stderr);

@@ -755,8 +755,13 @@ void sim__ended(struct uproc_thread *t)
 
 int64_t sim__time(clockid_t clock)
 {
-	int64_t now = sim__run.r_now += READ_TIME;
 	const struct sim_host *host;
+	int64_t now;
+
+	/* A native thread, such as one that jemalloc starts, may not move the clock. */
+	if (sim__self())
+		sim__run.r_now += READ_TIME;
+	now = sim__run.r_now;
 
 	if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
 		return now;

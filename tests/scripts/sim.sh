@@ -331,6 +331,29 @@ done
 fails 'setitimer() for processor time' escape setitimer
 fails 'syscall() of this number' escape syscall
 fails 'a real FIFO, socket or device' escape device
+# Several programs: a server and its clients, each with its own variables and options.
+# with_clients COMMAND-LINES ARGUMENT...
+with_clients() {
+	USCHED_SIM=1-30 USCHED_SIM_TWICE=1 USCHED_SIM_WITH=$1 timeout 600 \
+		"$B/sim_with" ${2:+"$2" "$3"} >"$dir/out" 2>&1
+}
+clients="$B/sim_with -n 2
+$B/sim_with '-n' \"3\""
+with_clients "$clients" -l 5 && grep -q '30 runs passed' "$dir/out" ||
+	fail "with: $(tail -n 3 "$dir/out")"
+with_clients "$clients" -l 6 || grep -q 'sim_with: the exit status is 3' "$dir/out" ||
+	fail "with: the server's status: $(tail -n 3 "$dir/out")"
+with_clients "$clients -p 7001" -l 2 || grep -q 'sim_with: the exit status is 1' "$dir/out" ||
+	fail "with: a client's status: $(tail -n 3 "$dir/out")"
+with_clients "$clients" || grep -q 'ended before a wait' "$dir/out" ||
+	fail "with: no server: $(tail -n 3 "$dir/out")"
+with_clients "$0 x" -l 2 || grep -q -- "--with '.* x': that is no program" "$dir/out" ||
+	fail "with: no program: $(tail -n 3 "$dir/out")"
+for command in ./nothing cd ''; do
+	USCHED_SIM_LIBRARY=$library posix/usched-run --sim --with "$command" true \
+		>"$dir/out" 2>&1 || grep -q 'no program' "$dir/out" ||
+		fail "--with $command: $(cat "$dir/out")"
+done
 # A trace changes nothing of the run.
 for program in echo log; do
 	USCHED_SIM=7 "$B/sim_$program" >"$dir/out" 2>&1

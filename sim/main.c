@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * main.c: main() as a thread, and several programs in a run. A program that
+ * usched-run --with names is loaded like a library, before the processes of runs are
+ * forked. So all programs call the same simulated functions, and each program has
+ * separate variables. Shared libraries are loaded once, for all programs.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE             /* RTLD_NEXT */
+#endif
+#include <dlfcn.h>
+#include <getopt.h>
+#include <link.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <wordexp.h>
+
+#include "../posix/uposix_set.h"
+#include "../src/core/outside.h"
+#include "host.h"
+
+/* ---- Programs ---- */
+
+typedef int main_fn(int argc, char **argv, char **envp);
+
+enum { PROGRAMS = 16 };                 /* the most programs of a run */
+
+/*
+ * The programs of the run. programs[0] is the program of the command line; usched-run
+ * --with names the other programs. If there are several programs, each has a host, and
+ * the hosts share the files and addresses of the machine. The programs of --with begin
+ * when programs[0] waits for the first connection.
+ */
+static struct program {
+	main_fn         *p_main;
+	int              p_argc;
+	char           **p_argv;
+	const char      *p_given;       /* argument of --with */
+	struct sim_host *p_host;
+	struct link_map *p_library;     /* NULL: the program was not loaded by --with */
+	bool             p_parses;      /* getopt() was called */
+} programs[PROGRAMS];
+static unsigned n_programs = 1, ended;
+static char **strings;                  /* envp of main() */
+bool sim__others_wait;
+
+static void run_program(void *program)
+{
+	const struct program *p = program;
+
+	exit(p->p_main(p->p_argc, p->p_argv, strings));
+}
+
+static void *run_first(void *first)
+{
+	run_program(first);
+	return NULL;
+}
+
+static void *return_at_once(void *unused)
+{
+	return unused;
+}
+
+static void run_thread(void *(*func)(void *))
+{
+	pthread_t t;
+
+	if (uposix_pthread_create(&t, NULL, func, programs)
+	    || uposix_pthread_join(t, NULL))
+		sim_fail("no thread for main()");
+}
+
+static void start_host(struct program *p)
+{
+	/* A copy, since setproctitle() overwrites arguments. */
+	const char *name = strdup(basename(p->p_argv[0]));
+
+	if (!name || sim_host_start(name, NULL, run_program, p, &p->p_host))
+		sim_fail("no memory for a program");
+	p->p_host->h_shares = true;
+}
+
+static void *start_first(void *unused)
+{
+	start_host(programs);
+	return unused;
+}
+
+void sim__may_begin_others(const char *name)
+{
+	static const char waits[] =
+		",accept,accept4,poll,ppoll,select,pselect,epoll_wait,epoll_pwait,"
+		"epoll_pwait2,recv,recvfrom,recvmsg,sigwait,";
+	static bool is_bound;
+	char with_commas[64];
+
+	snprintf(with_commas, sizeof with_commas, ",%s,", name);
+	is_bound |= strcmp(name, "bind") == 0;
+	if (!is_bound || !strstr(waits, with_commas))
+		return;
+	sim__others_wait = false;
+	for (unsigned i = 1; i < n_programs; i++)
+		start_host(&programs[i]);
+}
+
+/* Handles the signal that asks programs[0] to end, if that program does not. */
+static void pass(int unused)
+{
+	(void)unused;
+	sim__end(SIM_PASSED, "");
+}
+
+/* Sends SIGTERM to programs[0]. */
+static void terminate_first(void)
+{
+	struct sim_thread *self = sim__self();
+	struct sim_host *own = self->t_host;
+	struct sigaction action;
+
+	if (sigaction(SIGTERM, NULL, &action) || action.sa_handler == SIG_DFL
+	    || action.sa_handler == SIG_IGN)
+		signal(SIGTERM, pass);
+	self->t_host = programs[0].p_host;
+	kill(uposix_getpid(), SIGTERM);
+	self->t_host = own;
+}
+
+void sim__leave(int status)
+{
+	static bool first_ended;
+	struct sim_host *host = sim__host();
+
+	if (!host || !host->h_shares)
+		return;
+	if (status)
+		sim_fail("%s: the exit status is %d", host->h_name, status);
+	if (sim__others_wait)
+		sim_fail("%s has ended before a wait for connections: no program "
+			 "of --with has begun", host->h_name);
+	first_ended |= host == programs[0].p_host;
+	if (++ended == n_programs)
+		return;
+	if (ended == n_programs - 1 && !first_ended)
+		terminate_first();
+	sim__stop_host(host);
+}
+
+/* Replaces the function of libc: a program of several ends alone. */
+__attribute__((visibility("default"))) void exit(int status)
+{
+	__typeof__(exit) *real;
+	void *found = dlsym(RTLD_NEXT, "exit");
+
+	memcpy(&real, &found, sizeof real);
+	sim__leave(status);
+	real(status);
+	__builtin_unreachable();
+}
+
+/* ---- Programs of --with ---- */
+
+static struct program *loading;         /* __libc_start_main() sets p_main of this
+					   program, and jumps to `loaded' */
+static jmp_buf loaded;
+
+/*
+ * Changes the image of an executable so that the dynamic linker loads it as a library.
+ * Returns NULL, or why the image cannot be a library.
+ */
+static const char *make_library(char *image, size_t size)
+{
+	const ElfW(Ehdr) *e = (void *)image;
+	const ElfW(Phdr) *p = (void *)(image + e->e_phoff);
+	ElfW(Dyn) *d = NULL;
+
+	if (size < sizeof *e || memcmp(e->e_ident, ELFMAG, SELFMAG)
+	    || e->e_type != ET_DYN || e->e_phoff + e->e_phnum * sizeof *p > size)
+		return "that is no program linked with -pie";
+	for (; p < (const ElfW(Phdr) *)(void *)(image + e->e_phoff) + e->e_phnum; p++) {
+		if (p->p_type == PT_TLS)
+			return "thread-local variables: make this the program, and "
+			       "give the other one by --with";
+		if (p->p_type == PT_DYNAMIC && p->p_offset < size)
+			d = (void *)(image + p->p_offset);
+	}
+	for (; d && d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_FLAGS_1)
+			d->d_un.d_val &= ~(ElfW(Xword))DF_1_PIE;
+	return d ? NULL : "that is no program linked with -pie";
+}
+
+/*
+ * Copies a program into memory as a library, and sets *entry to the offset of the start.
+ * The copy stays open, so that two copies of a program have different names. Returns the
+ * descriptor of the copy, or -1 and what is wrong.
+ */
+static int copy_program(const char *path, uintptr_t *entry, const char **wrong)
+{
+	int from = open(path, O_RDONLY | O_CLOEXEC), low = memfd_create("program", 0);
+	int to = fcntl(low, F_DUPFD_CLOEXEC, sim__high());
+	struct stat s = { 0 };
+	char *image = MAP_FAILED;
+
+	close(low);
+	*wrong = "the file cannot be read";
+	if (to >= 0 && from >= 0 && fstat(from, &s) == 0
+	    && (size_t)s.st_size > sizeof(ElfW(Ehdr)))
+		image = mmap(NULL, (size_t)s.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+			     from, 0);
+	close(from);
+	if (image == MAP_FAILED)
+		return -1;
+	*wrong = make_library(image, (size_t)s.st_size);
+	*entry = ((ElfW(Ehdr) *)(void *)image)->e_entry;
+	if (!*wrong && write(to, image, (size_t)s.st_size) != s.st_size)
+		*wrong = "the file cannot be copied";
+	munmap(image, (size_t)s.st_size);
+	return *wrong ? -1 : to;
+}
+
+/*
+ * Loads a program, and finds main(): the start of the program passes main() to
+ * __libc_start_main(), which jumps back. Returns NULL, or what is wrong.
+ */
+static const char *load_program(struct program *p)
+{
+	const char *path = p->p_argv[0], *wrong;
+	uintptr_t entry;
+	int fd = copy_program(path, &entry, &wrong);
+	char copy[64];
+	void (*start)(void);
+
+	if (fd < 0)
+		return wrong;
+	snprintf(copy, sizeof copy, "/proc/self/fd/%d", fd);
+	p->p_library = dlopen(copy, RTLD_NOW);
+	if (!p->p_library)
+		return dlerror();
+	p->p_library->l_name = strdup(path);            /* for reports */
+	entry += p->p_library->l_addr;
+	memcpy(&start, &entry, sizeof start);
+	loading = p;
+	if (setjmp(loaded) == 0)
+		start();
+	loading = NULL;
+	return NULL;
+}
+
+/*
+ * Copies the variables of getopt() between libc and a program of --with. Each executable
+ * has variables of its own, and libc uses only those of the first program.
+ */
+static void copy_options(bool to_libc)
+{
+	static const struct { const char *name; size_t size; } of[] = {
+		{ "optind", sizeof optind }, { "opterr", sizeof opterr },
+		{ "optopt", sizeof optopt }, { "optarg", sizeof optarg },
+	};
+	struct program *p = programs + 1;
+
+	while (p < programs + n_programs && p->p_host != sim__host())
+		p++;
+	if (p == programs + n_programs)
+		return;
+	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+		void *own = dlsym(p->p_library, of[i].name);
+		void *libc = dlsym(RTLD_DEFAULT, of[i].name);
+
+		memmove(to_libc ? libc : own, to_libc ? own : libc, of[i].size);
+	}
+	if (!p->p_parses)
+		optind = 0;             /* libc forgets the options of other programs */
+	p->p_parses = true;
+}
+
+#define GETOPT(name, parameters, arguments)					\
+__attribute__((visibility("default"))) int name parameters			\
+{										\
+	void *found = dlsym(RTLD_NEXT, #name);					\
+	__typeof__(name) *real;							\
+	int rc;									\
+										\
+	memcpy(&real, &found, sizeof real);					\
+	copy_options(true);							\
+	rc = real arguments;							\
+	copy_options(false);							\
+	return rc;								\
+}
+
+GETOPT(getopt, (int n, char *const *argv, const char *letters), (n, argv, letters))
+GETOPT(getopt_long, (int n, char *const *argv, const char *letters,
+		     const struct option *words, int *index),
+       (n, argv, letters, words, index))
+GETOPT(getopt_long_only, (int n, char *const *argv, const char *letters,
+			  const struct option *words, int *index),
+       (n, argv, letters, words, index))
+
+/* Loads the programs of --with: USCHED_SIM_WITH has a command in each line. */
+static void load_programs(void)
+{
+	const char *given = outside_setting("USCHED_SIM_WITH"), *wrong;
+	char *rest = given ? strdup(given) : NULL, *command;
+	wordexp_t words;
+
+	while ((command = strsep(&rest, "\n"))) {
+		struct program *p = &programs[n_programs];
+
+		if (n_programs == PROGRAMS)
+			wrong = "there are too many programs";
+		else if (wordexp(command, &words, WRDE_NOCMD) || words.we_wordc == 0)
+			wrong = "that is no command of words";
+		else {
+			p->p_given = command;
+			p->p_argc = (int)words.we_wordc;
+			p->p_argv = words.we_wordv;
+			wrong = load_program(p);
+		}
+		if (wrong) {
+			fprintf(stderr, "usched-run: --with '%s': %s\n", command, wrong);
+			_exit(2);
+		}
+		n_programs++;
+	}
+	sim__others_wait = n_programs > 1;
+}
+
+void sim__tell_with(FILE *to)
+{
+	for (unsigned i = 1; i < n_programs; i++) {
+		const char *given = programs[i].p_given;
+		char quote = strchr(given, '\'') ? '"' : '\'';
+
+		fprintf(to, " --with %c%s%c", quote, given, quote);
+	}
+}
+
+/* ---- main() ---- */
+
+/*
+ * Called in place of main(). sim__serve() returns once in the process of each run. The
+ * scheduler is created before that call, so that all runs inherit the scheduler.
+ */
+static int simulate(int argc, char **argv, char **envp)
+{
+	strings = envp;
+	programs[0].p_argc = argc;
+	programs[0].p_argv = argv;
+	sim__find_calls();
+	load_programs();
+	sim__begin(&(struct sim_conf){ 0 }, &sim__in_order);
+	run_thread(return_at_once);
+	sim__begin_heap();
+	sim__serve(argv);
+	sim__enters = 1;
+	run_thread(n_programs == 1 ? run_first : start_first);
+	/* There are several programs, or main() has called pthread_exit(). */
+	uprocs_destroy(sim__run.r_proc->p_procs, USCHED_NEVER);
+	exit(0);
+}
+
+/* Replaces the function of libc that calls main(). */
+__attribute__((visibility("default")))
+int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
+			       void (*fini)(void), void (*end)(void), void *stack);
+
+int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
+		      void (*fini)(void), void (*end)(void), void *stack)
+{
+	__typeof__(__libc_start_main) *start;
+	void *found = dlsym(RTLD_NEXT, "__libc_start_main");
+
+	memcpy(&start, &found, sizeof start);
+	if (loading) {
+		loading->p_main = run;
+		longjmp(loaded, 1);
+	}
+	programs[0].p_main = run;
+	return start(sim__is_wanted() ? simulate : run, argc, argv, init, fini, end,
+		     stack);
+}
