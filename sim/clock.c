@@ -14,9 +14,11 @@ enum {
 	US     = 1000,                  /* ns in a microsecond */
 	BEGUN  = 1000,                  /* s: CLOCK_MONOTONIC when a run begins; BOOTED in
 					   sim.c is the same time */
-	PROCESS = 1000,                 /* getpid() is PROCESS + n on host n, and PROCESS
-					   on no host */
-	THREAD = 2000,                  /* gettid() of thread n is THREAD + n */
+	PROCESS = 5000000,              /* getpid() is PROCESS + n on host n, and PROCESS
+					   on no host. No real process has such a number:
+					   kill() of sim/local.c must not take the one for
+					   the other */
+	THREAD = 6000000,               /* gettid() of thread n is THREAD + n */
 	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds; */
 	LEAP   = 10000,                 /* n is from -LEAP to LEAP */
 	MOST   = 256,                   /* the most bytes that getentropy() returns */

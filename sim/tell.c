@@ -200,6 +200,8 @@ void sim__tell(const char *why)
 	char line[512];
 	struct text t = TEXT(line, STDERR_FILENO);
 
+	if (r->r_outcome)
+		r->r_outcome->u_steps = r->r_steps;
 	text_add(&t, "usched: %s, in step %zu, after ", why, (size_t)r->r_steps);
 	text_seconds(&t, (uint64_t)(r->r_now - r->r_began), 6);
 	text_put(&t, " s\n");
@@ -295,10 +297,8 @@ static void tell_signal(int signal)
 {
 	const char *name = strsignal(signal);
 
-	if (sim__run.r_outcome) {
-		sim__run.r_outcome->u_steps = sim__run.r_steps;
+	if (sim__run.r_outcome)
 		sim__tell(name ? name : "a signal");
-	}
 	raise(signal);                          /* ends the process: SA_RESETHAND */
 }
 
