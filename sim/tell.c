@@ -23,13 +23,16 @@
 enum {
 	THREADS = 32,                   /* threads shown */
 	LAST    = 64,                   /* events shown */
+	KEPT    = 1024,                 /* events kept */
+	FEW     = 32,                   /* choices and faults of a run that can be told in
+					   a sentence */
 	USES    = 512,                  /* objects whose last uses are known */
 	MARKED  = 256,                  /* choices and faults shown */
 	BINARIES = 64,                  /* files in memory whose lines are shown */
 };
 
-/* Event number n is events[n % LAST]. */
-static struct sim_event events[LAST];
+/* Event number n is events[n % KEPT]. */
+static struct sim_event events[KEPT];
 
 /*
  * A choice or a fault. Number n is marks[n % MARKED]. m_other is what the usual thread
@@ -187,11 +190,119 @@ static void put_last(struct text *t)
 
 	text_put(t, "usched: the last steps:\n");
 	for (uint64_t i = all < LAST ? 0 : all - LAST; i < all; i++) {
-		const struct sim_event *e = &events[i % LAST];
+		const struct sim_event *e = &events[i % KEPT];
 
 		put_event(t, e);
 		text_put(t, e->e_chosen ? ", by choice\n" : "\n");
 	}
+}
+
+/* ---- In one sentence: what came between two uses of an object ---- */
+
+static bool is_access(const struct sim_op *op)
+{
+	return strncmp(op->o_name, "reads", 5) == 0
+		|| strncmp(op->o_name, "writes", 6) == 0;
+}
+
+/* Adds the variable that an operation uses, if all bytes of the object are its own. */
+static void put_object(struct text *t, const struct sim_op *op)
+{
+	const uintptr_t at = is_access(op) ? op->o_object << 2 : op->o_object;
+	struct code c, end;
+
+	find_code(&c, at + 1);
+	find_code(&end, at + 4);
+	if (c.cd_name[0] && (!end.cd_name[0] || strcmp(c.cd_name, end.cd_name) == 0))
+		text_add(t, "on %s, ", c.cd_name);
+	else
+		text_put(t, "on one object, ");
+}
+
+static void put_use(struct text *t, const char *before, const struct sim_event *e)
+{
+	const char *calls = is_access(&e->e_op) || strchr(e->e_op.o_name, ' ') ? ""
+		: "calls ";
+
+	text_add(t, "%sthread %u %s%s", before, e->e_number, calls, e->e_op.o_name);
+	put_place(t, e->e_op.o_place);
+}
+
+/*
+ * Returns the number of the last event before event `end' in which a thread used the
+ * object of an operation, in a way that conflicts, plus 1; or `first' if there is none.
+ * The call of a lock counts if the thread has gone on after the call.
+ */
+static uint64_t last_use(uint64_t first, uint64_t end, uint32_t thread,
+			 const struct sim_op *op)
+{
+	bool went_on = false;
+
+	for (; end > first; end--) {
+		const struct sim_event *e = &events[(end - 1) % KEPT];
+
+		if (e->e_number != thread)
+			continue;
+		if (e->e_op.o_object == op->o_object && sim__conflict(&e->e_op, op)
+		    && (went_on || !(e->e_op.o_how & SIM_LOCKS)))
+			return end;
+		went_on = true;
+	}
+	return first;
+}
+
+/*
+ * If the chosen thread has used an object before the usual thread did, in a way that
+ * conflicts, says so and returns true. A pass has fewer conditions than the one before:
+ * accesses between two accesses, accesses, and calls. Small numbers are no addresses of
+ * objects.
+ */
+static bool put_between(struct text *t, const struct mark *m, int pass)
+{
+	const uint64_t all = sim__run.r_events;
+	const uint32_t usual = m->m_other.e_number;
+	uint64_t first = all < KEPT ? 0 : all - KEPT, chosen = first, between, before;
+	bool ran = false;               /* the usual thread has run since */
+
+	while (chosen < all && events[chosen % KEPT].e_step < m->m_event.e_step)
+		chosen++;
+	for (uint64_t i = chosen + 1; i <= all && chosen > first; i++) {
+		const struct sim_event *e = i < all ? &events[i % KEPT] : &m->m_other;
+
+		if (e->e_number != usual || (i == all && ran))
+			continue;
+		ran = true;
+		if (e->e_op.o_object <= SIM_OBJECTS
+		    || (pass < 2 && !is_access(&e->e_op)))
+			continue;
+		between = last_use(chosen, i, m->m_event.e_number, &e->e_op);
+		if (between == chosen)
+			continue;
+		before = last_use(first, between - 1, usual,
+				  &events[(between - 1) % KEPT].e_op);
+		if (before == first && pass == 0)
+			continue;
+		text_put(t, "usched: ");
+		put_object(t, &e->e_op);
+		put_use(t, "", &events[(between - 1) % KEPT]);
+		if (before > first)
+			put_use(t, " after ", &events[(before - 1) % KEPT]);
+		put_use(t, before > first ? " and before " : " before ", e);
+		text_put(t, "\n");
+		return true;
+	}
+	return false;
+}
+
+static void put_sentence(struct text *t)
+{
+	const uint64_t all = sim__run.r_marked;
+
+	for (int pass = 0; all <= FEW && pass < 3; pass++)
+		for (uint64_t i = all; i-- > 0; )
+			if (marks[i].m_by && marks[i].m_event.e_number != SIM_NAMED
+			    && put_between(t, &marks[i], pass))
+				return;
 }
 
 void sim__tell(const char *why)
@@ -205,6 +316,7 @@ void sim__tell(const char *why)
 	text_add(&t, "usched: %s, in step %zu, after ", why, (size_t)r->r_steps);
 	text_seconds(&t, (uint64_t)(r->r_now - r->r_began), 6);
 	text_put(&t, " s\n");
+	put_sentence(&t);
 	put_marked(&t);
 	put_threads(&t);
 	put_last(&t);
@@ -263,7 +375,7 @@ void sim__event(const struct sim_event *e)
 {
 	struct sim_run *r = &sim__run;
 
-	events[r->r_events++ % LAST] = *e;
+	events[r->r_events++ % KEPT] = *e;
 	if (e->e_number != SIM_NAMED) {
 		struct use *u = use_of(e->e_op.o_object);
 

@@ -66,7 +66,8 @@ static inline void code__set_file(struct code *c, const char *path)
 	text_copy(c->cd_file, sizeof c->cd_file, last ? last + 1 : path);
 }
 
-/* Looks in one symbol table for the function at `place', an address of that table. */
+/* Looks in one symbol table for the function or variable at `place', an address of that
+   table. */
 static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 				size_t strings, uintptr_t place)
 {
@@ -79,7 +80,8 @@ static inline bool code__search(struct code *c, int fd, const ElfW(Shdr) *table,
 				table->sh_offset + i * sizeof *some))
 			return false;
 		for (size_t j = 0; j < got; j++) {
-			if ((some[j].st_info & 0xf) != STT_FUNC
+			if (((some[j].st_info & 0xf) != STT_FUNC
+			     && (some[j].st_info & 0xf) != STT_OBJECT)
 			    || place - some[j].st_value >= some[j].st_size)
 				continue;
 			if (pread(fd, c->cd_name, sizeof c->cd_name - 1,

@@ -251,6 +251,8 @@ grep -q '  thread 2: .*, in place of thread 1: pthread_mutex_[a-z]* in take (' "
 if command -v addr2line >/dev/null; then
 	grep -q 'in take (late.c:1[0-9])' "$dir/out" || fail "late: no lines: $(head -n 5 "$dir/out")"
 fi
+grep -q '^usched: on lock, thread 2 calls .* after thread 1 calls .* and before thread 1 calls pthread_mutex_lock in' "$dir/out" ||
+	fail "late: not told: $(head -n 5 "$dir/out")"
 late PATH="$dir" USCHED_SIM=1 USCHED_SIM_REPLAY="$dir/choices"
 grep -q 'in take (late+0x[0-9a-f]*)' "$dir/out" || fail "late: no offsets: $(head -n 5 "$dir/out")"
 rm -f "$dir/choices"
