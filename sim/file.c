@@ -66,9 +66,9 @@ struct file {
 	uid_t            f_user;
 	gid_t            f_group;
 	bool             f_real;        /* the file is a copy of a real one */
-	int64_t          f_read;        /* st_atim in ns; reads do not change it */
-	int64_t          f_written;     /* st_mtim */
-	int64_t          f_changed;     /* st_ctim */
+	struct timespec  f_times[2];    /* st_atim, which reads do not change, and
+					   st_mtim */
+	struct timespec  f_changed;     /* st_ctim */
 	struct image     f_synced;      /* contents at the last sync */
 	char            *f_again;       /* f_again[i] is 1 if block i has been written
 					   since a sync failed */
@@ -98,12 +98,23 @@ static struct file none;                /* stands for any real file, if the prog
 /* Makes the program's calls of `name', such as fopen64() or lstat64(), go to `as'. */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
 
+/* Defines a function of the program that is a call of another function. */
+#define CALLS(type, name, params, call) type uposix_##name params { return call; }
+
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size);
 
 static int fail(int error)
 {
 	errno = error;
 	return -1;
+}
+
+/* Returns the time of the clock. */
+static struct timespec stamp(void)
+{
+	int64_t ns = sim__time(CLOCK_REALTIME);
+
+	return (struct timespec){ ns / SECOND, ns % SECOND };
 }
 
 /* ---- Files ---- */
@@ -141,7 +152,7 @@ static struct file *new_file(const char *path, mode_t mode)
 	f->f_mode = mode;
 	f->f_user = geteuid();
 	f->f_group = getegid();
-	f->f_read = f->f_written = f->f_changed = sim__time(CLOCK_REALTIME);
+	f->f_times[0] = f->f_times[1] = f->f_changed = stamp();
 	LIST_INSERT_HEAD(&files, f, f_of_all);
 	return f;
 }
@@ -538,7 +549,7 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
 	if (n < 0)
 		return n;
-	f->f_written = f->f_changed = sim__time(CLOCK_REALTIME);
+	f->f_times[1] = f->f_changed = stamp();
 	for (size_t i = (size_t)(end - n) / BLOCK; i < f->f_blocks && n > 0; i++)
 		if (i * BLOCK < (size_t)end)
 			f->f_again[i] = true;
@@ -604,9 +615,9 @@ int uposix_fstat(int fd, struct stat *s)
 	s->st_nlink = S_ISDIR(f->f_mode) ? 2 : 1;
 	s->st_uid = f->f_user;
 	s->st_gid = f->f_group;
-	s->st_atim = (struct timespec){ f->f_read / SECOND, f->f_read % SECOND };
-	s->st_mtim = (struct timespec){ f->f_written / SECOND, f->f_written % SECOND };
-	s->st_ctim = (struct timespec){ f->f_changed / SECOND, f->f_changed % SECOND };
+	s->st_atim = f->f_times[0];
+	s->st_mtim = f->f_times[1];
+	s->st_ctim = f->f_changed;
 	return 0;
 }
 
@@ -730,21 +741,9 @@ static int make_temporary(char *path, int flags)
 	return rc;
 }
 
-int uposix_mkostemp(char *path, int flags)
-{
-	return make_temporary(path, flags);
-}
-
-int uposix_mkstemp(char *path)
-{
-	return make_temporary(path, 0);
-}
-
-char *uposix_mkdtemp(char *path)
-{
-	return make_temporary(path, O_DIRECTORY) ? NULL : path;
-}
-
+CALLS(int, mkostemp, (char *path, int flags), make_temporary(path, flags))
+CALLS(int, mkstemp, (char *path), make_temporary(path, 0))
+CALLS(char *, mkdtemp, (char *path), make_temporary(path, O_DIRECTORY) ? NULL : path)
 SAME(mkostemp64, uposix_mkostemp);
 SAME(mkstemp64, uposix_mkstemp);
 
@@ -813,10 +812,8 @@ int uposix_faccessat(int dir, const char *path, int mode, int flags)
 	return !f ? -1 : mode & R_OK && f->f_error ? fail(f->f_error) : 0;
 }
 
-int uposix_access(const char *path, int mode)
-{
-	return uposix_faccessat(AT_FDCWD, path, mode, 0);
-}
+CALLS(int, access, (const char *path, int mode),
+      uposix_faccessat(AT_FDCWD, path, mode, 0))
 
 int uposix_mkdirat(int dir, const char *path, mode_t mode)
 {
@@ -825,10 +822,7 @@ int uposix_mkdirat(int dir, const char *path, mode_t mode)
 	return !n ? -1 : n->n_file ? fail(EEXIST) : make(n, S_IFDIR, mode);
 }
 
-int uposix_mkdir(const char *path, mode_t mode)
-{
-	return uposix_mkdirat(AT_FDCWD, path, mode);
-}
+CALLS(int, mkdir, (const char *path, mode_t mode), uposix_mkdirat(AT_FDCWD, path, mode))
 
 int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
 		     unsigned flags)
@@ -851,16 +845,12 @@ int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
 	return change_names(from, to, from->n_file);
 }
 
-int uposix_renameat(int dir, const char *old, int new_dir, const char *new)
-{
-	return uposix_renameat2(dir, old, new_dir, new, 0);
-}
+CALLS(int, renameat, (int dir, const char *old, int new_dir, const char *new),
+      uposix_renameat2(dir, old, new_dir, new, 0))
+CALLS(int, rename, (const char *old, const char *new),
+      uposix_renameat2(AT_FDCWD, old, AT_FDCWD, new, 0))
 
-int uposix_rename(const char *old, const char *new)
-{
-	return uposix_renameat2(AT_FDCWD, old, AT_FDCWD, new, 0);
-}
-
+/* Makes a directory the current one. */
 static int enter_directory(const struct file *f)
 {
 	if (!f || !S_ISDIR(f->f_mode))
@@ -884,75 +874,70 @@ REPLACE(int, fchdir, (int fd))
 /* ---- Mode, owner and times ---- */
 
 /*
- * Returns the file at a path, `none', or NULL with errno. With AT_EMPTY_PATH and an empty
- * path, `dir' is a descriptor of the file.
+ * Returns the file at a path, which the caller changes now; or `none', or NULL with
+ * errno. With AT_EMPTY_PATH and an empty path, `dir' is a descriptor of the file.
  */
 static struct file *file_for(int dir, const char *path, int flags)
 {
-	struct file *f;
+	bool open = flags & AT_EMPTY_PATH && !*path;
+	struct file *f = open ? file_of(dir) : is_real(dir, path) ? &none
+		: file_at(dir, path);
 
-	if (!(flags & AT_EMPTY_PATH) || *path)
-		return is_real(dir, path) ? &none : file_at(dir, path);
-	f = file_of(dir);
-	return f || fcntl(dir, F_GETFD) < 0 ? f : &none;
+	if (open && !f && fcntl(dir, F_GETFD) >= 0)
+		f = &none;
+	if (f)
+		f->f_changed = stamp();
+	return f;
 }
 
-static int set_mode(struct file *f, mode_t mode)
+int uposix_fchmodat(int dir, const char *path, mode_t mode, int flags)
 {
-	f->f_mode = (f->f_mode & S_IFMT) | (mode & 07777);
-	return 0;
+	struct file *f = file_for(dir, path, flags);
+
+	if (f)
+		f->f_mode = (f->f_mode & S_IFMT) | (mode & 07777);
+	return f ? 0 : -1;
 }
 
-static int set_owner(struct file *f, uid_t user, gid_t group)
+CALLS(int, chmod, (const char *path, mode_t mode),
+      uposix_fchmodat(AT_FDCWD, path, mode, 0))
+CALLS(int, fchmod, (int fd, mode_t mode), uposix_fchmodat(fd, "", mode, AT_EMPTY_PATH))
+
+int uposix_fchownat(int dir, const char *path, uid_t user, gid_t group, int flags)
 {
-	f->f_user = user == (uid_t)-1 ? f->f_user : user;
-	f->f_group = group == (gid_t)-1 ? f->f_group : group;
-	return 0;
+	struct file *f = file_for(dir, path, flags);
+
+	if (f && user != (uid_t)-1)
+		f->f_user = user;
+	if (f && group != (gid_t)-1)
+		f->f_group = group;
+	return f ? 0 : -1;
 }
 
-/* Sets f_read and f_written as utimensat() does. */
-static int set_times(struct file *f, const struct timespec *to)
+CALLS(int, chown, (const char *path, uid_t user, gid_t group),
+      uposix_fchownat(AT_FDCWD, path, user, group, 0))
+SAME(lchown, uposix_chown);
+CALLS(int, fchown, (int fd, uid_t user, gid_t group),
+      uposix_fchownat(fd, "", user, group, AT_EMPTY_PATH))
+
+int uposix_utimensat(int dir, const char *path, const struct timespec to[2], int flags)
 {
-	int64_t *times[] = { &f->f_read, &f->f_written };
+	struct file *f = file_for(dir, path, flags);
 
 	for (int i = 0; to && i < 2; i++)
 		if (to[i].tv_nsec != UTIME_NOW && to[i].tv_nsec != UTIME_OMIT
 		    && (to[i].tv_nsec < 0 || to[i].tv_nsec >= SECOND))
 			return fail(EINVAL);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; f && i < 2; i++)
 		if (!to || to[i].tv_nsec == UTIME_NOW)
-			*times[i] = f->f_changed;
+			f->f_times[i] = f->f_changed;
 		else if (to[i].tv_nsec != UTIME_OMIT)
-			*times[i] = to[i].tv_sec * SECOND + to[i].tv_nsec;
-	return 0;
+			f->f_times[i] = to[i];
+	return f ? 0 : -1;
 }
 
-/* Defines a function of the program that changes the file `which'. */
-#define CHANGE(name, params, which, change)				\
-	int uposix_##name params					\
-	{								\
-		struct file *f = which;					\
-									\
-		if (f)							\
-			f->f_changed = sim__time(CLOCK_REALTIME);	\
-		return f ? change : -1;					\
-	}
-#define OPEN(fd) file_for(fd, "", AT_EMPTY_PATH)
-
-CHANGE(chmod, (const char *path, mode_t mode), file_for(AT_FDCWD, path, 0),
-       set_mode(f, mode))
-CHANGE(fchmod, (int fd, mode_t mode), OPEN(fd), set_mode(f, mode))
-CHANGE(fchmodat, (int dir, const char *path, mode_t mode, int flags),
-       file_for(dir, path, flags), set_mode(f, mode))
-CHANGE(chown, (const char *path, uid_t user, gid_t group), file_for(AT_FDCWD, path, 0),
-       set_owner(f, user, group))
-SAME(lchown, uposix_chown);
-CHANGE(fchown, (int fd, uid_t user, gid_t group), OPEN(fd), set_owner(f, user, group))
-CHANGE(fchownat, (int dir, const char *path, uid_t user, gid_t group, int flags),
-       file_for(dir, path, flags), set_owner(f, user, group))
-CHANGE(utimensat, (int dir, const char *path, const struct timespec to[2], int flags),
-       file_for(dir, path, flags), set_times(f, to))
-CHANGE(futimens, (int fd, const struct timespec to[2]), OPEN(fd), set_times(f, to))
+CALLS(int, futimens, (int fd, const struct timespec to[2]),
+      uposix_utimensat(fd, "", to, AT_EMPTY_PATH))
 
 int uposix_utimes(const char *path, const struct timeval to[2])
 {
@@ -1071,6 +1056,7 @@ static struct dir *dir_of(DIR *dir)
 	return *(int *)(void *)dir == MARK ? (struct dir *)(void *)dir : NULL;
 }
 
+/* Defines in_NAME(), which returns `result' if `dir' has been made here, as `d'. */
 #define DIR_CALL(type, name, params, args, result)			\
 	REPLACE(type, name, params)					\
 	{								\
@@ -1082,8 +1068,8 @@ static struct dir *dir_of(DIR *dir)
 DIR_CALL(int, dirfd, (DIR *dir), (dir), d->d_fd)
 DIR_CALL(long, telldir, (DIR *dir), (dir), (long)d->d_at)
 DIR_CALL(int, readdir_r, (DIR *dir, struct dirent *e, struct dirent **found),
-	 (dir, e, found), (*found = d->d_at == d->d_count ? NULL
-			   : memcpy(e, &d->d_entries[d->d_at++], sizeof *e), 0))
+	 (dir, e, found),
+	 (*found = in_readdir(dir)) ? (*found = memcpy(e, *found, sizeof *e), 0) : 0)
 
 static struct dirent *in_readdir(DIR *dir)
 {
@@ -1164,19 +1150,7 @@ int uposix_unlinkat(int dir, const char *path, int flags)
 	return d.d_count > 2 ? fail(ENOTEMPTY) : change_names(n, NULL, NULL);
 }
 
-int uposix_unlink(const char *path)
-{
-	return uposix_unlinkat(AT_FDCWD, path, 0);
-}
-
-int uposix_rmdir(const char *path)
-{
-	return uposix_unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
-}
-
-int uposix_remove(const char *path)
-{
-	int rc = uposix_unlink(path);
-
-	return rc && errno == EISDIR ? uposix_rmdir(path) : rc;
-}
+CALLS(int, unlink, (const char *path), uposix_unlinkat(AT_FDCWD, path, 0))
+CALLS(int, rmdir, (const char *path), uposix_unlinkat(AT_FDCWD, path, AT_REMOVEDIR))
+CALLS(int, remove, (const char *path), uposix_unlink(path) == 0 ? 0
+      : errno == EISDIR ? uposix_rmdir(path) : -1)
