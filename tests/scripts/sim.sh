@@ -119,7 +119,10 @@ fails 'exit status 1' part
 fails 'signal 6' orders sleep
 # A request that arrives while another thread runs, between two of its waits. In one run
 # of four it comes so soon that this is seen within 30 runs.
+USCHED_SIM_LATENCY=50-500-50000
+export USCHED_SIM_LATENCY
 fails 'exit status 1' meet lost
+unset USCHED_SIM_LATENCY
 USCHED_SIM=1-30 "$B/sim_meet" lost >"$dir/out" 2>&1 && fail "meet: no latency is short"
 # Threads that wait for ever while others tick; the report says who could have woken them.
 for hang in clock polls; do
