@@ -836,6 +836,8 @@ static bool tell_shrunk(const struct sim_outcome *u)
 
 static void tell_command(uint64_t seed)
 {
+	if (!conf.c_trace && conf.c_strategy != &sim__all)
+		say("a picture: add --trace run.csv; uthreads draw run.csv run.svg");
 	fputs("usched-run: again: usched-run --sim", stderr);
 	if (conf.c_strategy != &sim__all)
 		fprintf(stderr, " --seeds %" PRIu64, seed);
