@@ -446,7 +446,17 @@ struct sim_strategy {
 /* Returns the strategy with this name, or NULL. */
 SIM_PRIVATE const struct sim_strategy *sim__strategy(const char *name);
 
-extern const struct sim_strategy sim__in_order, sim__replay, sim__all SIM_PRIVATE;
+extern const struct sim_strategy
+	sim__in_order, sim__replay, sim__all, sim__depth SIM_PRIVATE;
+
+/*
+ * What the runs of sim__depth remember, in memory that all runs share; at first zeros.
+ * sim__remember() is called after each run that passed.
+ */
+struct sim_memory;
+SIM_PRIVATE size_t sim__memory_size(void);
+SIM_PRIVATE void   sim__use_memory(struct sim_memory *shared);
+SIM_PRIVATE void   sim__remember(const struct sim_outcome *u);
 
 /* ---- sim/order.c ---- */
 

@@ -248,9 +248,10 @@ static void read_strategy(void)
 	if (bound && *bound++)
 		conf.c_bound = number("strategy", &bound);
 	conf.c_strategy = strcmp(name, sim__all.y_name) == 0 ? &sim__all
+		: strcmp(name, sim__depth.y_name) == 0 ? &sim__depth
 		: sim__strategy(name);
 	if (!conf.c_strategy)
-		stop("--strategy: mix, site, surw, pos, pct, random or all");
+		stop("--strategy: mix, depth, site, surw, pos, pct, random or all");
 }
 
 static void read_settings(void)
@@ -288,8 +289,9 @@ static void read_settings(void)
 						   tried */
 		conf.c_first = 0;
 		conf.c_last = UINT64_MAX - 1;
-		conf.c_jobs = 1;
 	}
+	if (conf.c_strategy == &sim__all || conf.c_strategy == &sim__depth)
+		conf.c_jobs = 1;                /* a run depends on the earlier ones */
 	if (conf.c_trace && !conf.c_replay && conf.c_first != conf.c_last)
 		stop("--trace: that is of one run: --seeds A or --replay FILE");
 }
@@ -839,7 +841,9 @@ static void tell_command(uint64_t seed)
 	if (!conf.c_trace && conf.c_strategy != &sim__all)
 		say("a picture: add --trace run.csv; uthreads draw run.csv run.svg");
 	fputs("usched-run: again: usched-run --sim", stderr);
-	if (conf.c_strategy != &sim__all)
+	if (conf.c_strategy == &sim__depth)
+		fprintf(stderr, " --seeds %" PRIu64 "-%" PRIu64, conf.c_first, seed);
+	else if (conf.c_strategy != &sim__all)
 		fprintf(stderr, " --seeds %" PRIu64, seed);
 	fputs(conf.c_again, stderr);
 	sim__tell_with(stderr);
@@ -920,6 +924,7 @@ static void settle(struct job *j)
 		begin_seed(j, j->j_seed, true);
 		return;
 	}
+	sim__remember(j->j_outcome);
 	*(j->j_outcome->u_end == SIM_REDUNDANT ? &redundant : &passed) += 1;
 	steps += j->j_outcome->u_steps;
 	all_hashes ^= sim__hash(hash, j->j_seed);     /* runs may end in any order */
@@ -990,6 +995,8 @@ static void prepare(void)
 	}
 	if (conf.c_strategy == &sim__all)
 		sim__use_order(share(sim__order_size()));
+	if (conf.c_strategy == &sim__depth)
+		sim__use_memory(share(sim__memory_size()));
 	sim__tell_signals();
 	sigaction(SIGVTALRM, &on_tick, NULL);
 	signal(SIGSTKFLT, look);       /* which nobody else uses */

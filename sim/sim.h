@@ -51,6 +51,8 @@ extern "C" {
  *             operation (Yuan, Yang, Gu: Partial order aware concurrency sampling, 2018)
  *   "surw"    all orders of the operations on one object are equally likely (Zhao and
  *             others: Selectively uniform concurrency testing, 2025)
+ *   "depth"   remembers after which writes the operations of earlier runs came, and goes
+ *             on from a run that had a new pair; by usched-run --sim, one run at a time
  *   "all"     every order of conflicting operations once, by sleep sets (Godefroid:
  *             Partial-order methods for the verification of concurrent systems, 1996);
  *             for small programs, by usched-run --sim
@@ -69,7 +71,7 @@ struct sim_conf {
 /*
  * Begins a run, with a new clock, new choices and a new hash. There must be no scheduler.
  * If the call is left out, the first scheduler begins a run with seed 0.
- * 0; -EINVAL: no such strategy, or "all"; -EBUSY: there is a scheduler.
+ * 0; -EINVAL: no such strategy, or "depth" or "all"; -EBUSY: there is a scheduler.
  * From the main native thread. Does not switch.
  */
 int sim_begin(const struct sim_conf *conf);

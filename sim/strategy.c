@@ -429,6 +429,119 @@ static void begin_mix(void)
 
 static const struct sim_strategy mix = { .y_name = "mix", .y_begin = begin_mix };
 
+/* ---- Depth ---- */
+
+/*
+ * Remembers runs. A pair is a place where an object was written, and the place of the
+ * next operation on the object. (Wolff and others: Greybox fuzzing for concurrency
+ * testing, 2024, have such pairs.) A run with a pair that no run had before is kept. Half
+ * of the runs make the choices of such a run, mostly up to its last new pair, and then
+ * those of another strategy. So a failure that needs many choices is found by one choice
+ * at a time.
+ */
+enum {
+	PAIRS  = 1 << 16,               /* pairs, by their hashes */
+	LASTS  = 1 << 12,               /* objects, by their hashes */
+	KEPT   = 256,                   /* runs that are kept, the newest ones */
+	NEAR   = 8,                     /* the part that is repeated ends at most so many
+					   steps before the last new pair, mostly */
+	LENGTH = 512,                   /* the most choices of such a run */
+};
+
+static struct sim_memory {
+	uint64_t m_new;                 /* step of the run's last new pair, or 0 */
+	uint64_t m_runs;                /* how many runs were ever kept */
+	bool     m_seen[PAIRS];
+	struct kept {
+		uint64_t          k_choices, k_until;
+		struct sim_choice k_choice[LENGTH];
+	} m_kept[KEPT];
+} *memory;
+
+static const struct sim_strategy *after;        /* the strategy after the repeated part */
+static uint64_t repeats_until;                  /* the step where that part ends */
+static struct {
+	uintptr_t l_object, l_place;
+} lasts[LASTS];                                 /* where objects were last written */
+
+size_t sim__memory_size(void)
+{
+	return sizeof *memory;
+}
+
+void sim__use_memory(struct sim_memory *shared)
+{
+	memory = shared;
+}
+
+void sim__remember(const struct sim_outcome *u)
+{
+	struct kept *k;
+
+	if (!memory || !memory->m_new || u->u_noted > LENGTH)
+		return;
+	k = &memory->m_kept[memory->m_runs++ % KEPT];
+	k->k_choices = u->u_noted;
+	k->k_until = memory->m_new;
+	memcpy(k->k_choice, u->u_choices, u->u_noted * sizeof k->k_choice[0]);
+	memory->m_new = 0;
+}
+
+static void begin_depth(void)
+{
+	static const struct sim_strategy *const some[] = { &site, &surw, &pos };
+	uint64_t n = memory->m_runs < KEPT ? memory->m_runs : KEPT, i;
+	const struct kept *k;
+
+	after = some[sim__below(sizeof some / sizeof some[0])];
+	after->y_begin();
+	repeats_until = 0;
+	if (n == 0 || sim__below(2) == 0)
+		return;
+	i = sim__below(2) ? sim__below(n) : sim__below(n < 4 ? n : 4);
+	k = &memory->m_kept[(memory->m_runs - 1 - i) % KEPT];
+	sim__replay_these(k->k_choice, k->k_choices);
+	repeats_until = k->k_until - sim__below(sim__below(4) && k->k_until > NEAR ? NEAR
+						: k->k_until);
+}
+
+static void started_depth(struct sim_thread *t)
+{
+	if (after->y_started)
+		after->y_started(t);
+}
+
+static struct sim_thread *choose_depth(size_t n, struct sim_thread *self)
+{
+	return sim__run.r_steps < repeats_until ? choose_replayed(n, self)
+		: after->y_choose(n, self);
+}
+
+static void ran_depth(struct sim_thread *t)
+{
+	const struct sim_op *op = &t->t_op;
+	size_t i = sim__hash(op->o_object, 0) % LASTS;
+	bool *seen;
+
+	if (after->y_ran)
+		after->y_ran(t);
+	if (op->o_object == 0)
+		return;
+	if (lasts[i].l_object != op->o_object)
+		lasts[i].l_place = 0;
+	lasts[i].l_object = op->o_object;
+	seen = &memory->m_seen[sim__hash(lasts[i].l_place, op->o_place) % PAIRS];
+	memory->m_new = *seen ? memory->m_new : sim__run.r_steps;
+	*seen = true;
+	if (op->o_kind == SIM_WRITES)
+		lasts[i].l_place = op->o_place;
+}
+
+const struct sim_strategy sim__depth = {
+	.y_name = "depth", .y_begin = begin_depth, .y_started = started_depth,
+	.y_choose = choose_depth, .y_ran = ran_depth,
+};
+
 const struct sim_strategy *sim__strategy(const char *name)
 {
 	static const struct sim_strategy *const all[] = {

@@ -48,7 +48,7 @@ fails()
 for program in tests/sim/*.c; do
 	program=$(basename "$program" .c)
 	case $program in
-	test_* | busy | escape | freed | ordered | part | replace | spins | wal | kv | httpd | proxy | \
+	test_* | busy | deep | escape | freed | ordered | part | replace | spins | wal | kv | httpd | proxy | \
 		chat) ;;
 	*) passes 1-$seeds "$program" ;;
 	esac
@@ -66,6 +66,12 @@ for strategy in random pct pos surw site; do
 	export USCHED_SIM_STRATEGY=$strategy
 	passes 1-$((3 * seeds)) traced
 done
+# What takes many choices in a row; the seeds up to the failure repeat it.
+traced $CC -O1 tests/sim/deep.c
+export USCHED_SIM_STRATEGY=depth
+USCHED_SIM=1-6000 "$B/sim_traced" >"$dir/out" 2>&1 && fail "deep: it has passed"
+USCHED_SIM=$(sed -n 's/.* --seeds \(1-[0-9]*\) .*/\1/p' "$dir/out") USCHED_SIM_TWICE=1 \
+	"$B/sim_traced" 2>&1 | cmp -s "$dir/out" - || fail "deep: not again: $(cat "$dir/out")"
 unset USCHED_SIM_STRATEGY
 # So are frees, and what is freed, or beside a block, is not accessed.
 traced $CC -O1 tests/sim/freed.c
