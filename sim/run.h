@@ -82,6 +82,7 @@ struct sim_thread {
 	uint64_t             t_ran;     /* r_steps at the thread's last step */
 	uint64_t             t_jumps;   /* r_jumps at the thread's last step */
 	uint64_t             t_calm;    /* r_calm_step when t_ticks was 0 */
+	uint32_t             t_first;   /* t_steps then */
 	uint32_t             t_ticks;   /* how often in this calm the thread's own timer
 					   has ended a wait: sim__look_for_hang() */
 	uint64_t             t_born;    /* r_steps when the thread was started */

@@ -40,9 +40,10 @@ enum {
 	NAMES     = 1024,               /* length of names[]; a name that finds no room
 					   shares the last entry */
 	TIME      = 60,                 /* s without progress, after which threads hang */
-	TICKS     = 1000,               /* waits without progress that each thread with a
-					   timer has ended by then. So a loop of fewer
-					   sleeps is no hang */
+	TICKS     = 100,                /* waits without progress that each thread with a
+					   timer has ended by then, */
+	CALM      = 2000,               /* and steps that the thread has made; a loop of
+					   fewer sleeps, two steps each, is no hang */
 	CHECKS    = 256,                /* the most checks of the program */
 };
 
@@ -192,8 +193,10 @@ static void note_wake(struct sim_thread *t)
 	t->t_jumps = r->r_jumps;
 	if (sim__limit(t) > r->r_now)
 		note_progress();
-	if (t->t_calm != r->r_calm_step)
+	if (t->t_calm != r->r_calm_step) {
 		t->t_ticks = 0;
+		t->t_first = t->t_steps;
+	}
 	t->t_calm = r->r_calm_step;
 	t->t_ticks++;
 }
@@ -216,7 +219,8 @@ void sim__look_for_hang(void)
 			return;
 		if (limit <= r->r_now || limit == USCHED_NEVER)
 			hang += state == UPROC_WAITS;
-		else if (t->t_calm != r->r_calm_step || t->t_ticks < TICKS)
+		else if (t->t_calm != r->r_calm_step || t->t_ticks < TICKS
+			 || t->t_steps - t->t_first < CALM)
 			return;
 	}
 	if (hang > 0)
