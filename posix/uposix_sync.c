@@ -150,8 +150,11 @@ int uposix_pthread_mutex_destroy(pthread_mutex_t *mutex)
 	return 0;
 }
 
-/* Locks a mutex that the caller already holds, if the kind allows that. */
-static int relock(struct mutex *m)
+/*
+ * Locks a mutex that the caller already holds, if the kind allows that. In a simulation
+ * the caller of another kind waits, as with libc: a deadlock, which is reported.
+ */
+static int relock(struct mutex *m, int64_t deadline)
 {
 	uint32_t kind = m->m_word & KINDS;
 
@@ -161,10 +164,18 @@ static int relock(struct mutex *m)
 		m->m_word += COUNT;
 		return 0;
 	}
-	if (kind != PTHREAD_MUTEX_ERRORCHECK)
-		UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): the thread has it already, and"
-				 " would wait for ever: EDEADLK", (void *)m);
+	if (kind == PTHREAD_MUTEX_ERRORCHECK)
+		return EDEADLK;
+#ifdef USCHED_SIM
+	while (uposix__once_more(usync_sleep_until(deadline)))
+		;
+	return ETIMEDOUT;
+#else
+	(void)deadline;
+	UPOSIX_TELL_ONCE("pthread_mutex_lock(%p): the thread has it already, and would"
+			 " wait for ever: EDEADLK", (void *)m);
 	return EDEADLK;
+#endif
 }
 
 /*
@@ -205,7 +216,7 @@ int uposix_pthread_mutex_lock(pthread_mutex_t *mutex)
 			rc = lock_until(m, USCHED_NEVER);
 		while (uposix__once_more(rc));
 	}
-	return rc == -EDEADLK ? relock(m) : -rc;
+	return rc == -EDEADLK ? relock(m, USCHED_NEVER) : -rc;
 }
 
 int uposix_pthread_mutex_trylock(pthread_mutex_t *mutex)
@@ -218,7 +229,7 @@ int uposix_pthread_mutex_trylock(pthread_mutex_t *mutex)
 		return uposix__shared_trylock(mutex);
 	rc = usync__mutex_try(&m->m);
 	if (rc == -EDEADLK && (m->m_word & KINDS) == PTHREAD_MUTEX_RECURSIVE)
-		return relock(m);
+		return relock(m, USCHED_NEVER);
 	return rc ? EBUSY : 0;
 }
 
@@ -251,7 +262,7 @@ static int lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *
 		if (rc == -ETIMEDOUT && !uposix__early(time, clock))
 			break;
 	}
-	return rc == -EDEADLK ? relock(m) : -rc;
+	return rc == -EDEADLK ? relock(m, uposix__deadline(time, clock)) : -rc;
 }
 
 int uposix_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *time)

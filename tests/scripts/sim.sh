@@ -339,6 +339,7 @@ fails 'was saved' replace dir
 for call in fork system link; do
 	fails "$call() cannot be simulated" escape "$call"
 done
+fails deadlock escape relock
 fails 'setitimer() for processor time' escape setitimer
 fails 'syscall() of this number' escape syscall
 fails 'a real FIFO, socket or device' escape device

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls that a simulation cannot repeat: the argument says which. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 int main(int argc, char **argv)
 {
@@ -15,6 +18,8 @@ int main(int argc, char **argv)
 		_exit(0);
 	if (strcmp(call, "system") == 0)
 		return system("true");
+	if (strcmp(call, "relock") == 0)
+		return pthread_mutex_lock(&mutex) || pthread_mutex_lock(&mutex);
 	if (strcmp(call, "setitimer") == 0)
 		setitimer(ITIMER_PROF, &(struct itimerval){ 0 }, NULL);
 	if (strcmp(call, "link") == 0)
