@@ -18,7 +18,8 @@
 #
 #   ONLY           names of recipes: 'xz-*'
 #   BUGS           the directory of the sources: PACKAGE-VERSION of each. Those that are
-#                  not there come by apt-get source, where apt has servers of Debian
+#                  not there come by apt-get source, where apt has servers of Debian.
+#                  The programs are left there, for usched-run --sim
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/scripts/test.lib
@@ -75,12 +76,12 @@ object() {
 	$CC -w -g -O1 $built -c -D_GNU_SOURCE "$@"
 }
 
-# link NAME MODE: the program is $dir/NAME.
+# Makes the program $BUGS/$name: its SUFFIX and MODE.
 made() {
 	built=$2
 	rm -rf "$dir/objects"
 	mkdir "$dir/objects"
-	(cd "$dir/objects" && build && $CC -o "$dir/$1" ./*.o -pthread $libs \
+	(cd "$dir/objects" && build && $CC -o "$BUGS/$name$1" ./*.o -pthread $libs \
 		${built:+"$library" "-Wl,-rpath,${library%/*}"}) >"$dir/make" 2>&1 && return
 	fail "$name does not compile: $(tail -n 5 "$dir/make" | cut -c1-200)"
 	return 1
@@ -94,7 +95,7 @@ simulated() {		# SEEDS PROGRAM
 # Prints the runs up to the first failure of three ranges, or - if there is none.
 search() {
 	for first in 1 100001 200001; do
-		simulated $first-$((first + RUNS - 1)) "$dir/bad"
+		simulated $first-$((first + RUNS - 1)) "$BUGS/$name"
 		if grep -q 'with its threads in order' "$dir/out"; then
 			echo 0
 		else
@@ -107,7 +108,7 @@ search() {
 native() {
 	bad_runs=0
 	for _ in $(seq "$NATIVE"); do
-		timeout -s KILL 5 "$dir/native" $arguments >"$dir/out" 2>&1 </dev/null ||
+		timeout -s KILL 10 "$BUGS/$name.native" $arguments >"$dir/out" 2>&1 </dev/null ||
 			bad_runs=$((bad_runs + 1))
 	done
 	echo "$bad_runs of $NATIVE"
@@ -116,7 +117,7 @@ native() {
 # Prints how many runs passed, and the rate.
 control() {
 	start=$(date +%s%N)
-	simulated "1-$FIXED" "$dir/good"
+	simulated "1-$FIXED" "$BUGS/$name.repaired"
 	end=$(date +%s%N)
 	if grep -q "^usched-run: $FIXED runs passed" "$dir/out"; then
 		echo "$FIXED | $((FIXED * 1000000000 / (end - start)))"
@@ -130,16 +131,16 @@ row() {
 	repair() { return 1; }
 	. "$1"
 	get $bad || { note "$name: skipped: there is no source of $program"; return; }
-	made bad "$mode" && made native '' || return
+	made '' "$mode" && made .native '' || return
 	found=$(search) natives=$(native) passed='not tried | '
 	case $found in *-*) fail "$name: not found: $found" ;; esac
 	if [ -z "$good" ]; then
 		rm -rf "$dir/repaired"
 		cp -r "$source" "$dir/repaired"
 		source=$dir/repaired
-		repair && made good "$mode" && passed=$(control)
+		repair && made .repaired "$mode" && passed=$(control)
 	elif get $good; then
-		made good "$mode" && passed=$(control)
+		made .repaired "$mode" && passed=$(control)
 	fi
 	case $passed in \**) fail "$name: what is repaired fails: $passed" ;; esac
 	echo "| $program | $bug | ${mode:+t}${mode:-p} | $found | $natives | $passed |" |

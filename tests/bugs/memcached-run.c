@@ -12,7 +12,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { MANY = 4 };
 
 int server_main(int argc, char **argv);
 
@@ -40,21 +43,36 @@ static void *stop(void *unused)
 	return unused;
 }
 
-static void *auth(void *unused)
+/* Gives the password by several connections at once. */
+static void log_in(void)
 {
 	static const char login[] = "set login 0 0 11\r\nuser secret\r\n";
-	char answer[64];
-	int fd[3];
+	char answer[6];
+	int fd[MANY];
 
-	for (int i = 0; i < 3; i++)
-		fd[i] = connected();
-	kill(getpid(), SIGHUP);
-	usleep(1000000 - 500);		/* It reads the file once a second. */
-	for (int i = 0; i < 3; i++) {
-		(void)!write(fd[i], login, sizeof login - 1);
-		if (read(fd[i], answer, sizeof answer) < 6
+	for (int i = 0; i < MANY; i++)
+		for (size_t at = (fd[i] = connected(), 0); at < sizeof login - 1;)
+			at += (size_t)write(fd[i], login + at, sizeof login - 1 - at);
+	for (int i = 0; i < MANY; i++) {
+		if (recv(fd[i], answer, 6, MSG_WAITALL) < 6
 		    || memcmp(answer, "STORED", 6))
 			exit(1);
+		close(fd[i]);
+	}
+}
+
+/* memcached reads the file once a second, if there was a SIGHUP. */
+static void *auth(void *unused)
+{
+	struct timespec then;
+
+	close(connected());
+	clock_gettime(CLOCK_MONOTONIC, &then);
+	for (int i = 0; i < 5; i++) {
+		kill(getpid(), SIGHUP);
+		then.tv_sec++;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &then, NULL);
+		log_in();
 	}
 	exit(0);
 	return unused;

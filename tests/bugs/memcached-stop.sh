@@ -16,8 +16,10 @@ build() {
 	object "$here/memcached-run.c"
 }
 
-# The flag is looked at again, under the lock.
+# The flag is looked at again, under the lock; and a worker that has just begun does not wait
+# for the lock that the end holds, which is one more bug.
 repair() {
 	sed -i 's/if (watcher_count == 0)/if (watcher_count == 0 \&\& do_run_logger_thread)/' \
 		"$source/logger.c"
+	sed -i '/pile up if/,+2d' "$source/thread.c"
 }
