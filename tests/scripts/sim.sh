@@ -266,24 +266,34 @@ late PATH="$dir" USCHED_SIM=1 USCHED_SIM_REPLAY="$dir/choices"
 grep -q 'in take (late+0x[0-9a-f]*)' "$dir/out" || fail "late: no offsets: $(head -n 5 "$dir/out")"
 rm -f "$dir/choices"
 
-# Shrinking leaves out any choices together, and does not look at numbers in messages.
-cat >"$dir/even.c" <<'END'
+# Shrinking leaves out any choices together, lets others come earlier then, and does not look
+# at numbers in messages.
+cat >"$dir/fives.c" <<'END'
 #include "sim/sim.h"
 
-int main(void)
+int main(int count, char **arguments)
 {
 	unsigned n = 0;
 
+	(void)arguments;
 	for (int i = 0; i < 20; i++)
-		n += (unsigned)sim_choose(2);
-	if (n > 0 && n % 2 == 0)
+		if (sim_choose(2)) {
+			n++;
+			if (count > 1)
+				sim_choose(2);
+		}
+	if (count > 1 ? sim_choose(4) == 3 : n % 5 == 2)
 		sim_fail("%u of 20", n);
 	return 0;
 }
 END
-$CC -I. -o "$dir/even" "$dir/even.c" "$library" -pthread || die "even.c does not build"
-USCHED_SIM=1-100 USCHED_SIM_SHRINK="$dir/choices" LD_LIBRARY_PATH=$B "$dir/even" 2>&1 |
-	grep -q ': 2 choices of ' || fail "even: it is not shrunk to two choices"
+$CC -I. -o "$dir/fives" "$dir/fives.c" "$library" -pthread || die "fives.c does not build"
+for later in '' later; do
+	USCHED_SIM=1-100 USCHED_SIM_SHRINK="$dir/choices" LD_LIBRARY_PATH=$B \
+		"$dir/fives" $later >"$dir/out" 2>&1
+	grep -q ": $([ "$later" ] && echo 1 choice || echo 2 choices) of " "$dir/out" ||
+		fail "fives $later: $(tail -n 3 "$dir/out")"
+done
 rm -f "$dir/choices"
 # The report of a deadlock says who has what, and is the same in each run.
 cat >"$dir/crossed.c" <<'END'
