@@ -118,6 +118,7 @@ static void ring_often(void)
 		pthread_mutex_unlock(&lock);
 	}
 	CHECK(microseconds() - begun >= 1000000 + 3 * 300);
+	CHECK(microseconds() - begun < 1000000 + 4 * 300);
 	CHECK(setitimer(ITIMER_REAL, &none, NULL) == 0);
 	often.it_value.tv_usec = 1000000;
 	CHECK(setitimer(ITIMER_REAL, &often, NULL) < 0 && errno == EINVAL);
