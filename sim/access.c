@@ -50,7 +50,9 @@ static struct sync {
 	uint32_t  y_clock[CLOCKS];
 } syncs[SYNCS], other_syncs;
 
-static unsigned n_syncs;                /* entries of syncs[] that are used */
+/* The entries of syncs[] that are used. */
+static uint16_t used_syncs[SYNCS / 2];
+static unsigned n_syncs;
 
 /* ---- What is ordered ---- */
 
@@ -62,7 +64,8 @@ static struct sync *sync_of(uintptr_t object)
 		i = (i + 1) % SYNCS;
 	if (!syncs[i].y_object && n_syncs == SYNCS / 2)
 		return &other_syncs;
-	n_syncs += !syncs[i].y_object;
+	if (!syncs[i].y_object)
+		used_syncs[n_syncs++] = (uint16_t)i;
 	syncs[i].y_object = object;
 	return &syncs[i];
 }
@@ -114,9 +117,9 @@ void sim__inherit(const struct sim_thread *new, struct sim_thread *parent)
 	if (!sim__traced || n >= CLOCKS)
 		return;
 	if (n == 0 && n_syncs > 0) {            /* an earlier run's */
-		memset(syncs, 0, sizeof syncs);
+		while (n_syncs > 0)
+			syncs[used_syncs[--n_syncs]] = (struct sync){ 0 };
 		memset(&other_syncs, 0, sizeof other_syncs);
-		n_syncs = 0;
 	}
 	memset(clocks[n], 0, sizeof clocks[n]);
 	if (by < CLOCKS) {
