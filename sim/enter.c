@@ -255,7 +255,7 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 	size_t i = offset / sizeof(void *);
 	const struct call *c = call_of[i];
 	struct sim_op op = { c->c_object, place, 0, names[i], c->c_kind, c->c_how };
-	struct uposix_thread *me = uposix__thread_now();
+	struct uposix_thread *me = sim__self() ? uposix__me() : NULL;
 
 	if (sim__others_wait)
 		sim__may_begin_others(names[i]);

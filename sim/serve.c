@@ -868,7 +868,6 @@ static void tell_failure(const struct job *j)
 	_exit(EXIT_FAILURE);
 }
 
-/* Names the races of all runs. The file for output shows lines of the source. */
 static void tell_races(void)
 {
 	char place[SIM_PLACE], other[SIM_PLACE];
@@ -878,11 +877,10 @@ static void tell_races(void)
 
 		sim__name_place(place, r->a_place);
 		sim__name_place(other, r->a_other);
-		dprintf(jobs->j_output[1], "usched: a race, with the same result: one "
-			"thread %s%s, another %s%s\n", r->a_writes ? "writes" : "reads",
-			place, r->a_other_writes ? "writes" : "reads", other);
+		say("a race, with the same result: one thread %s%s, another %s%s",
+		    r->a_writes ? "writes" : "reads", place,
+		    r->a_other_writes ? "writes" : "reads", other);
 	}
-	take_output(jobs->j_output[1], stderr, 0);
 }
 
 static void tell_passed(void)
