@@ -251,6 +251,6 @@ clean:
 help:
 	@sed -n '3,/^$$/ { /^$$/q; s/^# \{0,1\}//; p; }' $(firstword $(MAKEFILE_LIST))
 
-.PHONY: all one checked pages programs examples tests tls posix sim sim-tests posix-tests locks \
+.PHONY: all one checked pages programs examples tests tls posix sim sim-tests sim-bugs posix-tests locks \
 	check quick bench peers matrix install uninstall site dist deb clean help force
 .DELETE_ON_ERROR:
