@@ -75,6 +75,7 @@ run_one() {
 }
 
 if [ $# -eq 2 ]; then
+	unset ONLY              # some scripts have an ONLY of their own
 	run_one "$1" "$2"
 	exit 0
 fi

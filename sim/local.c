@@ -315,7 +315,8 @@ REPLACE(int, kill, (pid_t pid, int sig))
 	p = give_signal(process_of(sim__host()), sig);
 	if (p)
 		uposix__ask(p, UPOSIX_SIGNAL);
-	uposix__handle(uposix__me());
+	if (uposix__me())                       /* NULL: not a thread of POSIX */
+		uposix__handle(uposix__me());
 	return 0;
 }
 

@@ -24,6 +24,7 @@ cp scripts/check.sh scripts/lib.sh "$dir/tree/scripts"
 cp tests/scripts/test.lib "$dir/tree/tests/scripts"
 printf 'CC=cc\nCFLAGS=\nVERSION=1\nSWITCH=setjmp\n' >"$dir/tree/build/flags"
 script good <<-'END'
+	same 'ONLY, which is for check.sh and not for scripts' unset "${ONLY-unset}"
 	conclude 'all is well'
 END
 script bad <<-'END'

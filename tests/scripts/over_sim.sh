@@ -5,7 +5,7 @@
 # program runs in order of its threads, with SEEDS seeds, and the first of these twice,
 # with equal hashes. The table has a line for each program, with its seeds, and below it
 # one for each case that is left out, or for a whole program, with the reason. Each
-# program that calls over_all() must be there.
+# program that calls over_all() must be there, and each case must be one of its program.
 #
 #   B        the build directory
 #   SEEDS    for each program, in place of the table's
@@ -16,6 +16,7 @@ MAKE=${MAKE:-make}
 
 table=$(sed -n '1,/^exit/d; p' "$0")
 fails=0
+ran=0
 
 # without PROGRAM: the cases of a program that are left out.
 without() {
@@ -26,6 +27,7 @@ without() {
 
 # run PROGRAM [twice]: with the seeds of USCHED_SIM.
 run() {
+	ran=$((ran + 1))
 	out=$("$B/sim/tests/$1" 2>&1)
 	status=$?
 	[ $status -eq 0 ] || {
@@ -40,6 +42,13 @@ for file in $(grep -l over_all tests/*/test_*.c); do
 	echo "$table" | grep -q "^$name " && continue
 	echo "$name is neither run over sim nor left out with a reason"
 	fails=$((fails + 1))
+done
+for name in $(echo "$table" | sed -n 's/^\(test_[a-z_]*\) .*/\1/p'); do
+	for case in $(without "$name"); do
+		grep -qw "$case" tests/*/"$name.c" && continue
+		echo "$name has no case $case"
+		fails=$((fails + 1))
+	done
 done
 
 [ "$(uname -m)" = x86_64 ] || [ "$(uname -m)" = aarch64 ] || {
@@ -67,8 +76,9 @@ while read -r program seeds rest; do
 done <<END
 $table
 END
+[ $ran -gt 0 ] || echo 'no program is run'
 [ $fails -eq 0 ] || echo "failed: $fails"
-[ $fails -eq 0 ]
+[ $fails -eq 0 ] && [ $ran -gt 0 ]
 exit
 
 test_sync_cancel 30
@@ -132,6 +142,7 @@ test_net_kinds 20
 	pipes                   O_NONBLOCK, which posix/ hides
 	terminals               a device
 	files                   mkdtemp()
+	beside_input            MSG_OOB
 	datagrams               no datagram is lost or late
 test_net_limits 20
 	exhausted               another limit of descriptors
@@ -151,13 +162,17 @@ test_net_select 20
 test_net_storm 10
 test_net_transfer 20
 	partial                 no transfer is short
+	shut_readers            bind() of a socket of AF_UNIX without a name
+	shut_writers            SOCK_SEQPACKET
 	test_sigpipe            a reset that is there at once
 test_net_wait 20
 	native_is_cancelled     native threads, which a cancel does not reach
 	forgotten               epoll, which is not simulated
+	reader_goes             poll() in place of that of the library
 	poll_looks              poll() in place of that of the library
 	poll_tells              poll() in place of that of the library
 	poll_looks_always       MSG_OOB
+	polls_sleep             poll() in place of that of the library
 	native_waits            no transfer is short
 	is_cancelled            no transfer is short
 	others_wait             no transfer is short

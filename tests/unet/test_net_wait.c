@@ -249,7 +249,7 @@ static void accept_queue(struct place *p)
 	while (!p->p_returned) {
 		while ((fd = accept(p->p_fds[0], NULL, NULL)) >= 0)
 			close(fd);
-		pause_thread();
+		nap(1);
 	}
 }
 
