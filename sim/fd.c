@@ -19,13 +19,22 @@ static int slots;                       /* entries from this index on are unused
 
 /* ---- The table ---- */
 
+static struct sim_open *entry(int fd)
+{
+	return fd >= 0 && fd < slots ? table[fd] : NULL;
+}
+
 struct sim_open *sim__of_fd(int fd)
 {
-	struct sim_open *o = fd >= 0 && fd < slots ? table[fd] : NULL;
+	if (!entry(fd) || entry(fd)->f_file)
+		return NULL;
+	sim__catch_up();
+	return entry(fd);
+}
 
-	if (o)
-		sim__catch_up();
-	return o;
+struct file *sim__file_of(int fd)
+{
+	return entry(fd) ? entry(fd)->f_file : NULL;
 }
 
 struct sim_open *sim__new(const struct sim_type *type)
@@ -80,21 +89,19 @@ void sim__end_open(struct sim_open *o)
 /* Removes `fd' from the table. Ends the open file if `fd' was the last descriptor. */
 static void take(int fd)
 {
-	struct sim_open *o = sim__of_fd(fd);
+	struct sim_open *o = entry(fd);
 
 	if (!o)
 		return;
+	sim__catch_up();
 	table[fd] = NULL;
 	if (--o->f_numbers == 0)
 		sim__end_open(o);
 }
 
-/*
- * Enters `fd' in the table, and returns `fd'. An older entry for `fd' is replaced. The
- * older descriptor was closed in a way that the simulation does not see, such as by
- * syscall().
- */
-static int put(int fd, struct sim_open *o)
+/* An older entry is that of a descriptor that was closed in a way that the simulation
+   does not see, such as by syscall(). */
+int sim__enter_number(int fd, struct sim_open *o)
 {
 	take(fd);
 	if (fd >= SLOTS)
@@ -172,23 +179,23 @@ int sim__number(struct sim_open *o, int flags)
 		error = errno;
 	if (error)
 		sim__drop(o);
-	return error ? -error : put(fd, o);
+	return error ? -error : sim__enter_number(fd, o);
 }
 
 /* If `copy' >= 0, enters `copy' in the table as a descriptor of `o'. Returns `copy'. */
 static int copied_as(struct sim_open *o, int copy)
 {
-	return copy >= 0 && o ? put(copy, o) : copy;
+	return copy >= 0 && o ? sim__enter_number(copy, o) : copy;
 }
 
 REPLACE(int, dup, (int fd))
 {
-	return copied_as(sim__of_fd(fd), real_dup(fd));
+	return copied_as(entry(fd), real_dup(fd));
 }
 
 static int in_dup3(int fd, int copy, int flags)
 {
-	struct sim_open *o = sim__of_fd(fd);
+	struct sim_open *o = entry(fd);
 	int rc = real_dup3(fd, copy, flags);
 
 	if (rc >= 0)
@@ -210,7 +217,7 @@ REPLACE(int, fcntl, (int fd, int command, long argument))
 	int rc = real_fcntl(fd, command, argument);
 
 	return command == F_DUPFD || command == F_DUPFD_CLOEXEC
-		? copied_as(sim__of_fd(fd), rc) : rc;
+		? copied_as(entry(fd), rc) : rc;
 }
 
 /* Returns how many bytes a queue has. If `o' has packets, only the first counts. */

@@ -3,26 +3,26 @@
  * file.c: files in memory, their names, and what a crash leaves of both.
  *
  * The contents of a file are in memory from memfd_create(). open() opens the name of this
- * memory in /proc, so that the kernel does offsets and mappings. The inode of the memory
- * tells which file a descriptor belongs to. A crash closes the descriptors of the host.
+ * memory in /proc, so that the kernel does offsets and mappings. The table of sim/fd.c
+ * tells which file a descriptor belongs to.
  *
  * Each file has a copy of its contents at the last sync. Blocks that differ from the copy
  * have been written since then, maybe through a mapping. A crash keeps some of these
  * blocks.
  *
- * Names are absolute paths without "." and "..". When a host first uses the name of a
- * real file, the host gets a copy of that file. A name has two files: the present file,
- * and the file that the name has after a crash. If the two differ, the name has been
- * changed since the last sync. Such a change has a number. rename() gives the changes of
- * both names one number, and a crash keeps all changes with the same number, or none. A
- * sync of the file or of its directory makes the changes permanent.
+ * Each host has a tree of names. When a host first uses the name of a real file, the host
+ * gets a copy of that file; but calls on files of the system, such as /dev/null, go to
+ * the real file. A name has two files: the present file, and the file that the name has
+ * after a crash. If the two differ, the name has been changed since the last sync. Such a
+ * change has a number. rename() gives the changes of both names one number, and a crash
+ * keeps all changes with the same number, or none. A sync of the file or of its directory
+ * makes the changes permanent.
  *
  * A real directory is read anew each time; names that the host has used take the place of
  * its entries. When a file is removed, its name stays until the end of the run, so that a
  * real file with this name stays hidden.
  */
 #undef _FORTIFY_SOURCE
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/openat2.h>
@@ -38,62 +38,49 @@ enum {
 					   not at all */
 	BITS  = 16,                     /* a random number of this many bits decides which
 					   changes of names a crash keeps */
-	PATH  = 1024,                   /* size of a buffer for a path */
-	MARK  = -100,                   /* d_mark: no descriptor has this number */
-};
-
-/* Contents of a file. */
-struct image {
-	char  *i_bytes;
-	size_t i_size;
 };
 
 /* A file or directory. */
 struct file {
-	LIST_ENTRY(file) f_of_all;
-	struct sim_host *f_host;
-	const char      *f_path;        /* path of the first name; a directory has no
-					   other name */
-	unsigned long    f_inode;       /* inode of the memory */
+	struct sim_name *f_name;        /* the first name; a directory has no other */
 	int              f_fd;          /* descriptor of the memory, which programs do
-					   not see */
-	unsigned         f_refs;        /* number of n_file and n_synced that refer to
-					   this file; at 0 the file is freed */
-	unsigned         f_number;      /* number of the inode in fstat() */
-	mode_t           f_mode;
+					   not see; -1: calls go to the real file */
+	unsigned         f_refs;        /* number of references: n_file and n_synced of
+					   names, f_file of open files */
 	int              f_error;       /* error of open() if the real file cannot be
 					   read; otherwise 0 */
-	uid_t            f_user;
-	gid_t            f_group;
-	bool             f_real;        /* the file is a copy of a real one */
-	struct timespec  f_times[2];    /* st_atim, which reads do not change, and
-					   st_mtim */
-	struct timespec  f_changed;     /* st_ctim */
-	struct image     f_synced;      /* contents at the last sync */
+	bool             f_real;        /* the file is real, or a copy of a real one */
+	struct stat      f_stat;        /* what stat() returns, except the size; reads do
+					   not change st_atim */
+	char            *f_synced;      /* contents at the last sync */
+	size_t           f_size;        /* bytes of f_synced */
 	char            *f_again;       /* f_again[i] is 1 if block i has been written
 					   since a sync failed */
 	size_t           f_blocks;      /* length of f_again; 0: no sync has failed */
 };
 
 /* A name that a host has used. */
-struct name {
-	LIST_ENTRY(name) n_of_all;
+struct sim_name {
+	LIST_ENTRY(sim_name) n_of_all;
+	LIST_ENTRY(sim_name) n_of_parent;
+	LIST_HEAD(, sim_name) n_children;
+	struct sim_name *n_parent;
 	struct sim_host *n_host;
 	struct file     *n_file;        /* the file with this name, or NULL */
 	struct file     *n_synced;      /* the file with this name after a crash, or
 					   NULL */
 	unsigned         n_change;      /* number of the change; 0: both files are the
 					   same */
-	char             n_path[];
+	char            *n_path;
+	char            *n_last;        /* the last part of n_path; of the root "" */
 };
 
-static LIST_HEAD(, file) files = LIST_HEAD_INITIALIZER(files);
-static LIST_HEAD(, name) names = LIST_HEAD_INITIALIZER(names);
-static unsigned numbers;                /* f_number of the newest file */
+static LIST_HEAD(, sim_name) names = LIST_HEAD_INITIALIZER(names);
+static struct sim_name top = { .n_path = "" };  /* parent of the roots of all hosts */
+static unsigned numbers;                /* st_ino of the newest file */
 static unsigned changes;                /* number of the newest change */
-static int highest;                     /* highest descriptor of an open file */
-static struct file none;                /* stands for any real file, if the program
-					   changes its mode or the like */
+static struct file other = { .f_name = &top, .f_fd = -1 };      /* stands for any other
+								   open file */
 
 /* Makes the program's calls of `name', such as fopen64() or lstat64(), go to `as'. */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
@@ -119,126 +106,43 @@ static struct timespec stamp(void)
 
 /* ---- Files ---- */
 
-/* Returns the file of a descriptor, or NULL. */
-static struct file *file_of(int fd)
+/* Returns whether a path always means the real file. */
+static bool is_system(const char *path)
 {
-	struct file *f;
-	struct stat s;
+	static const char *const all[] = {
+		"/proc/", "/sys/", "/dev/fd/", "/dev/null", "/dev/zero", "/dev/full",
+		"/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr",
+	};
 
-	if (!LIST_EMPTY(&files) && fstat(fd, &s) == 0)
-		LIST_FOREACH(f, &files, f_of_all)
-			if (f->f_inode == s.st_ino)
-				return f;
-	return NULL;
+	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+		size_t n = strlen(all[i]);
+
+		if (strncmp(path, all[i], n) == 0 && (all[i][n - 1] == '/' || !path[n]))
+			return true;
+	}
+	return false;
 }
 
 /* Returns a new file. The contents are in a memfd, whose number is higher than the
    numbers of the program's descriptors. */
-static struct file *new_file(const char *path, mode_t mode)
+static struct file *new_file(struct sim_name *n, mode_t mode)
 {
 	struct file *f = sim__memory(sizeof *f);
 	int fd = memfd_create("usched file", MFD_CLOEXEC);
-	struct stat s;
 
 	f->f_fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
 	syscall(SYS_close, fd);
-	if (fstat(f->f_fd, &s))
+	if (fstat(f->f_fd, &f->f_stat))
 		sim_fail("no memory, or no number, for a file");
-	f->f_inode = s.st_ino;
-	f->f_synced.i_bytes = sim__memory(BLOCK);
-	f->f_host = sim__machine(sim__host());
-	f->f_path = path;
-	f->f_number = ++numbers;
-	f->f_mode = mode;
-	f->f_user = geteuid();
-	f->f_group = getegid();
-	f->f_times[0] = f->f_times[1] = f->f_changed = stamp();
-	LIST_INSERT_HEAD(&files, f, f_of_all);
-	return f;
-}
-
-/*
- * Returns a copy of the contents of a file. The memory of the copy is in whole blocks,
- * and has at least `room' bytes. The bytes after the contents are zeros.
- */
-static struct image image_of(const struct file *f, size_t room)
-{
-	struct image i = { NULL, (size_t)lseek(f->f_fd, 0, SEEK_END) };
-
-	room = room > i.i_size ? room : i.i_size;
-	i.i_bytes = sim__memory((room / BLOCK + 1) * BLOCK);
-	if (pread(f->f_fd, i.i_bytes, i.i_size, 0) != (ssize_t)i.i_size)
-		sim_fail("what is in a file cannot be read");
-	return i;
-}
-
-/* Replaces the contents of a file. */
-static void set_memory(const struct file *f, const char *bytes, size_t size)
-{
-	if (syscall(SYS_ftruncate, f->f_fd, size)
-	    || syscall(SYS_pwrite64, f->f_fd, bytes, size, 0) != (long)size)
-		sim_fail("no memory for what is in a file");
-}
-
-/* Returns block n of an image; or zeros, if the image is shorter. */
-static const char *block(const struct image *i, size_t n)
-{
-	static const char zeros[BLOCK];
-
-	return n * BLOCK < i->i_size ? i->i_bytes + n * BLOCK : zeros;
-}
-
-/*
- * Brings the synced copy of a file up to date. A block that was lost when a sync failed
- * is left out, unless the block was written again. In a crash, choices decide which
- * blocks the copy gets; then the file gets the contents of the copy.
- */
-static void write_back(struct file *f, bool crash)
-{
-	struct image *old = &f->f_synced, now = image_of(f, old->i_size);
-	bool same = now.i_size == old->i_size
-		&& memcmp(now.i_bytes, old->i_bytes, now.i_size) == 0;
-	size_t lost = !crash || same ? 0
-		: sim__choose("all, nothing or some of a file is lost", 3);
-
-	if (lost == 1 || (lost == 2 && now.i_size != old->i_size
-			  && sim__choose("a length is lost", 2)))
-		now.i_size = old->i_size;
-	for (size_t n = 0; n * BLOCK < now.i_size && !same; n++) {
-		const char *before = block(old, n);
-		char *at = now.i_bytes + n * BLOCK;
-		bool failed = !crash && n < f->f_blocks && !f->f_again[n];
-
-		if (memcmp(at, before, BLOCK) != 0
-		    && (failed || lost == 1
-			|| (lost == 2 && sim__choose("a block is lost", 2))))
-			memcpy(at, before, BLOCK);
-	}
-	memset(now.i_bytes + now.i_size, 0, BLOCK - now.i_size % BLOCK);
-	free(old->i_bytes);
-	*old = now;
-	if (crash) {
-		set_memory(f, now.i_bytes, now.i_size);
-		f->f_blocks = 0;
-	}
-}
-
-/* Returns a new file with the contents of a real file. */
-static struct file *copy_file(const char *path, const struct stat *s)
-{
-	struct file *f = new_file(path, s->st_mode);
-	bool opens = S_ISREG(s->st_mode) || S_ISDIR(s->st_mode);
-	int from = !opens ? -1
-		: (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
-
-	f->f_error = opens && from < 0 ? errno : 0;
-	f->f_user = s->st_uid;
-	f->f_group = s->st_gid;
-	f->f_real = true;
-	while (from >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
-		;
-	syscall(SYS_close, from);
-	write_back(f, false);
+	f->f_synced = sim__memory(1);
+	f->f_name = n;
+	f->f_stat.st_dev = 1;
+	f->f_stat.st_ino = ++numbers;
+	f->f_stat.st_mode = mode;
+	f->f_stat.st_nlink = S_ISDIR(mode) ? 2 : 1;
+	f->f_stat.st_uid = geteuid();
+	f->f_stat.st_gid = getegid();
+	f->f_stat.st_atim = f->f_stat.st_mtim = f->f_stat.st_ctim = stamp();
 	return f;
 }
 
@@ -255,219 +159,265 @@ static void refer(struct file **at, struct file *f)
 	*at = f;
 	if (!before || --before->f_refs > 0)
 		return;
-	LIST_REMOVE(before, f_of_all);
 	syscall(SYS_close, before->f_fd);
-	free(before->f_synced.i_bytes);
+	free(before->f_synced);
 	free(before->f_again);
 	free(before);
 }
 
-/* Returns a new descriptor for the memory of a file; or -1 with errno. */
-static int open_memory(const struct file *f, int flags)
+/* Replaces the contents of a file. */
+static void set_memory(const struct file *f, const char *bytes, size_t size)
 {
-	const int less = O_CREAT | O_EXCL | O_NOFOLLOW | O_DIRECT | O_DIRECTORY;
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof path, "/proc/self/fd/%d", f->f_fd);
-	fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags & ~less, 0);
-	highest = fd > highest ? fd : highest;
-	return fd;
-}
-
-/* ---- Paths ---- */
-
-/*
- * Returns the variable for the path of the current directory. Each host has such a
- * variable, and all threads on no host share one. The variable is NULL if chdir() was not
- * called.
- */
-static const char **current(void)
-{
-	static const char *of_none;
-	struct sim_host *host = sim__host();
-
-	return host ? &host->h_dir : &of_none;
-}
-
-REPLACE(char *, getcwd, (char *to, size_t size))
-{
-	const char *dir = sim__enters ? *current() : NULL;
-
-	if (!dir)
-		return real_getcwd(to, size);
-	if (!to)
-		return strdup(dir);
-	if (strlen(dir) < size)
-		return strcpy(to, dir);
-	errno = ERANGE;
-	return NULL;
+	if (syscall(SYS_ftruncate, f->f_fd, size)
+	    || syscall(SYS_pwrite64, f->f_fd, bytes, size, 0) != (long)size)
+		sim_fail("no memory for what is in a file");
 }
 
 /*
- * Makes a path absolute, without "." and "..", and writes the result to `to'. A relative
- * path begins at the open directory `dir'. If in_root is true, `dir' is also the root, as
- * in openat2(). Returns 0, or -1 with errno.
+ * Brings the synced copy of a file up to date. A block that was lost when a sync failed
+ * is left out, unless the block was written again. In a crash, choices decide which
+ * blocks the copy gets; then the file gets the contents of the copy.
  */
-static int resolve(int dir, const char *path, bool in_root, char *to)
+static void write_back(struct file *f, bool crash)
 {
-	const struct file *f = file_of(dir);
-	char parts[PATH], *rest = parts, *part, *end;
-	size_t root;
+	size_t size = (size_t)lseek(f->f_fd, 0, SEEK_END), lost;
+	size_t room = ((size > f->f_size ? size : f->f_size) / BLOCK + 1) * BLOCK;
+	char *now = sim__memory(room), *before = sim__memory(room);
+	bool same;
 
-	if (!*path || strlen(path) >= PATH)
-		return fail(*path ? ENAMETOOLONG : ENOENT);
-	if (*path == '/' && !in_root)
-		strcpy(to, "/");
-	else if (f && S_ISDIR(f->f_mode))
-		strcpy(to, f->f_path);
-	else if (dir != AT_FDCWD)
-		return fail(ENOTDIR);
-	else if (!in_getcwd(to, PATH))
-		return -1;
-	root = in_root ? strlen(to) : 1;
-	strcpy(parts, path);
-	while ((part = strsep(&rest, "/"))) {
-		if (!*part || strcmp(part, ".") == 0)
-			continue;
-		if (strcmp(part, "..") != 0) {
-			if (strlen(to) + 1 + strlen(part) >= PATH
-			    || strlen(part) > NAME_MAX)
-				return fail(ENAMETOOLONG);
-			strcat(strcat(to, to[1] ? "/" : ""), part);
-		} else if (strlen(to) > root) {
-			end = strrchr(to, '/');
-			end[end == to] = '\0';
-		}
+	if (pread(f->f_fd, now, size, 0) != (ssize_t)size)
+		sim_fail("what is in a file cannot be read");
+	memcpy(before, f->f_synced, f->f_size);
+	same = size == f->f_size && memcmp(now, before, size) == 0;
+	lost = !crash || same ? 0
+		: sim__choose("all, nothing or some of a file is lost", 3);
+	if (lost == 1 || (lost == 2 && size != f->f_size
+			  && sim__choose("a length is lost", 2)))
+		size = f->f_size;
+	for (size_t n = 0, at = 0; at < size && !same; at = ++n * BLOCK) {
+		bool failed = !crash && n < f->f_blocks && !f->f_again[n];
+
+		if (memcmp(now + at, before + at, BLOCK) != 0
+		    && (failed || lost == 1
+			|| (lost == 2 && sim__choose("a block is lost", 2))))
+			memcpy(now + at, before + at, BLOCK);
 	}
-	return 0;
+	free(before);
+	free(f->f_synced);
+	f->f_synced = now;
+	f->f_size = size;
+	if (crash) {
+		set_memory(f, now, size);
+		f->f_blocks = 0;
+	}
 }
 
-/* Returns a path without the last name. The next call overwrites the result. */
-static const char *directory_of(const char *path)
+/* Returns a new file for a name: a copy of the real file, or the real file itself; or
+   NULL, if there is no real file. */
+static struct file *real_file(struct sim_name *n)
 {
-	static char dir[PATH];
-	char *end = strrchr(strcpy(dir, path), '/');
+	bool itself = is_system(n->n_path);
+	struct stat s = { 0 };
+	struct file *f;
+	int from = -1;
 
-	end[end == dir] = '\0';
-	return dir;
-}
-
-/* Returns whether a path always means the real file. */
-static bool is_system(const char *path)
-{
-	return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0
-		|| strcmp(path, "/dev/null") == 0 || strcmp(path, "/dev/zero") == 0
-		|| strcmp(path, "/dev/full") == 0 || strcmp(path, "/dev/tty") == 0
-		|| strncmp(path, "/dev/std", 8) == 0 || strncmp(path, "/dev/fd/", 8) == 0;
+	if (fstatat(AT_FDCWD, n->n_path, &s, 0) && !itself)
+		return NULL;
+	f = new_file(n, s.st_mode);
+	f->f_stat.st_uid = s.st_uid;
+	f->f_stat.st_gid = s.st_gid;
+	f->f_real = true;
+	if (itself) {
+		syscall(SYS_close, f->f_fd);
+		f->f_fd = -1;
+		return f;
+	}
+	if (S_ISREG(s.st_mode) || S_ISDIR(s.st_mode)) {
+		from = (int)syscall(SYS_openat, AT_FDCWD, n->n_path,
+				    O_RDONLY | O_CLOEXEC);
+		f->f_error = from < 0 ? errno : 0;
+	}
+	while (from >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
+		;
+	syscall(SYS_close, from);
+	write_back(f, false);
+	return f;
 }
 
 /* ---- Names ---- */
 
-/* Returns the name with this path, if the caller's host has used it; otherwise NULL. */
-static struct name *used_name(const char *path)
+/* Returns a name that the caller's host has used, or NULL. */
+static struct sim_name *used_name(struct sim_name *parent, const char *last, size_t size)
 {
-	struct name *n;
+	struct sim_name *n;
 
-	LIST_FOREACH(n, &names, n_of_all)
+	LIST_FOREACH(n, &parent->n_children, n_of_parent)
 		if (n->n_host == sim__machine(sim__host())
-		    && strcmp(n->n_path, path) == 0)
+		    && strncmp(n->n_last, last, size) == 0 && !n->n_last[size])
 			return n;
 	return NULL;
 }
 
-/*
- * Returns the name with this path on the caller's host. If the name is new, and there is
- * a real file, the name gets a copy of the real file.
- */
-static struct name *name_at(const char *path)
+/* Returns a name of the caller's host. If the name is new, its file is that of
+   real_file(). */
+static struct sim_name *name_in(struct sim_name *parent, const char *last, size_t size)
 {
-	size_t size = strlen(path) + 1;
-	struct name *n = used_name(path);
-	struct stat s;
+	const char *path = strcmp(parent->n_path, "/") ? parent->n_path : "";
+	size_t room = strlen(path) + size + 2;
+	struct sim_name *n = used_name(parent, last, size);
 
 	if (n)
 		return n;
-	n = sim__memory(sizeof *n + size);
-	memcpy(n->n_path, path, size);
+	n = sim__memory(sizeof *n + room);
+	n->n_path = (char *)(n + 1);
+	snprintf(n->n_path, room, "%s/%.*s", path, (int)size, last);
+	n->n_last = strrchr(n->n_path, '/') + 1;
+	n->n_parent = parent;
 	n->n_host = sim__machine(sim__host());
-	if (fstatat(AT_FDCWD, path, &s, 0) == 0) {
-		refer(&n->n_file, copy_file(n->n_path, &s));
-		refer(&n->n_synced, n->n_file);
-	}
+	refer(&n->n_file, real_file(n));
+	refer(&n->n_synced, n->n_file);
+	LIST_INSERT_HEAD(&parent->n_children, n, n_of_parent);
 	LIST_INSERT_HEAD(&names, n, n_of_all);
 	return n;
 }
 
 /*
- * Returns the name for a path that the program passes to a call, or NULL with errno. If
- * the name has no file, errno is ENOENT.
+ * Returns the name at the end of a path that begins at name `n'. ".." in `root' is
+ * `root'. Returns NULL with errno if there is no directory for the name.
  */
-static struct name *look_up(int dir, const char *path, bool in_root)
+static struct sim_name *walk(struct sim_name *n, const char *path,
+			     const struct sim_name *root)
 {
-	char at[PATH];
-	struct name *n = resolve(dir, path, in_root, at) ? NULL : name_at(at);
+	size_t size;
 
+	if (!*path || strlen(path) >= PATH_MAX) {
+		errno = *path ? ENAMETOOLONG : ENOENT;
+		return NULL;
+	}
+	for (; *path; path += size) {
+		const struct file *f = n->n_file;
+
+		path += strspn(path, "/");
+		size = strcspn(path, "/");
+		if (size == 0 || (size == 1 && *path == '.'))
+			continue;
+		if (!f || (f->f_fd >= 0 && !S_ISDIR(f->f_stat.st_mode))
+		    || size > NAME_MAX) {
+			errno = !f ? ENOENT : size > NAME_MAX ? ENAMETOOLONG : ENOTDIR;
+			return NULL;
+		}
+		if (size != 2 || strncmp(path, "..", 2) != 0)
+			n = name_in(n, path, size);
+		else if (n != root)
+			n = n->n_parent;
+	}
+	return n;
+}
+
+/*
+ * Returns the variable for the current directory. Each host has such a variable, and all
+ * threads on no host share one. The variable is NULL if chdir() was not called.
+ */
+static struct sim_name **current(void)
+{
+	static struct sim_name *of_none;
+	struct sim_host *host = sim__host();
+
+	return host ? &host->h_dir : &of_none;
+}
+
+/*
+ * Returns the name at which a path begins: "/", or the name of an open directory, or, for
+ * AT_FDCWD, of the current directory. Returns NULL with errno if there is none.
+ */
+static struct sim_name *base(int dir, bool at_root)
+{
+	struct sim_name *root = name_in(&top, "", 0);
+	struct file *f = sim__file_of(dir);
+	char link[64], path[PATH_MAX];
+	ssize_t n;
+
+	if (at_root || f)
+		return at_root ? root : f->f_name;
+	if (dir == AT_FDCWD && *current())
+		return *current();
+	snprintf(link, sizeof link, dir == AT_FDCWD ? "/proc/self/cwd"
+		 : "/proc/self/fd/%d", dir);
+	n = readlink(link, path, sizeof path - 1);
+	path[n > 0 ? n : 0] = '\0';
+	errno = EBADF;
+	return n > 0 ? walk(root, path, root) : NULL;
+}
+
+/*
+ * Returns the name for a path that the program passes to a call, or NULL with errno. If
+ * the name has no file, errno is ENOENT. If in_root is true, `dir' is also the root, as
+ * in openat2().
+ */
+static struct sim_name *look_up(int dir, const char *path, bool in_root)
+{
+	struct sim_name *from = base(dir, *path == '/' && !in_root), *n;
+
+	n = from ? walk(from, path, in_root ? from : name_in(&top, "", 0)) : NULL;
 	if (n && !n->n_file)
 		errno = ENOENT;
 	return n;
 }
 
-/* Returns whether a path means a real file. */
-static bool is_real(int dir, const char *path)
+/*
+ * Returns the file at a path, or NULL with errno. With AT_EMPTY_PATH and an empty path,
+ * `dir' is a descriptor of the file.
+ */
+static struct file *file_at(int dir, const char *path, int flags)
 {
-	return is_system(path) || (dir != AT_FDCWD && *path != '/' && !file_of(dir));
+	const struct sim_name *n;
+	struct file *f;
+
+	if (!(flags & AT_EMPTY_PATH) || *path) {
+		n = look_up(dir, path, false);
+		return n ? n->n_file : NULL;
+	}
+	f = sim__file_of(dir);
+	return f ? f : fcntl(dir, F_GETFD) >= 0 ? &other : NULL;
 }
 
-/* Returns the file at a path, or NULL with errno. */
-static struct file *file_at(int dir, const char *path)
+char *uposix_getcwd(char *to, size_t size)
 {
-	const struct name *n = look_up(dir, path, false);
+	const struct sim_name *dir = base(AT_FDCWD, false);
 
-	return n ? n->n_file : NULL;
+	if (!dir || (to && strlen(dir->n_path) >= size)) {
+		errno = dir ? ERANGE : ENOENT;
+		return NULL;
+	}
+	return to ? strcpy(to, dir->n_path) : strdup(dir->n_path);
 }
 
-/* Returns whether a name is in directory `f'. */
-static bool is_in(const struct name *n, const struct file *f)
+/* Makes a directory the current one. */
+static int enter_directory(struct sim_name *n)
 {
-	return n->n_host == f->f_host && n->n_path[1]
-		&& strcmp(directory_of(n->n_path), f->f_path) == 0;
+	if (!n || !n->n_file || !S_ISDIR(n->n_file->f_stat.st_mode))
+		return n && n->n_file ? fail(ENOTDIR) : -1;
+	*current() = n;
+	return 0;
 }
 
-/* Returns whether the directory of a name exists; if not, sets errno. */
-static bool has_parent(const struct name *n)
-{
-	const struct file *f = name_at(directory_of(n->n_path))->n_file;
+CALLS(int, chdir, (const char *path), enter_directory(look_up(AT_FDCWD, path, false)))
+CALLS(int, fchdir, (int fd), enter_directory(base(fd, false)))
 
-	errno = f ? ENOTDIR : ENOENT;
-	return f && S_ISDIR(f->f_mode);
-}
+/* ---- Changes, syncs and crashes ---- */
 
 /* Makes the change of a name permanent, or undoes the change. */
-static void settle(struct name *n, bool lasts)
+static void settle(struct sim_name *n, bool lasts)
 {
 	n->n_change = 0;
 	refer(lasts ? &n->n_synced : &n->n_file, lasts ? n->n_file : n->n_synced);
-}
-
-/* Makes changes of names permanent: of the names in `f' if `f' is a directory, otherwise
-   of the names of `f'. */
-static void sync_names(const struct file *f)
-{
-	const struct file copy = *f;            /* f may be freed below */
-	struct name *n;
-
-	LIST_FOREACH(n, &names, n_of_all)
-		if (n->n_change && (is_in(n, &copy) || (n->n_host == copy.f_host
-				    && (n->n_file == f || n->n_synced == f))))
-			settle(n, true);
 }
 
 /*
  * Sets the file of a name, as part of a change. If the name is on no host, the change is
  * permanent at once, since only hosts crash.
  */
-static void set_name(struct name *n, struct file *f, unsigned change)
+static void set_name(struct sim_name *n, struct file *f, unsigned change)
 {
 	n->n_change = change;
 	refer(&n->n_file, f);
@@ -479,7 +429,7 @@ static void set_name(struct name *n, struct file *f, unsigned change)
  * Makes one change: name `to' gets file `f', and name `from' loses its file. Each name
  * may be NULL. Returns 0.
  */
-static int change_names(struct name *from, struct name *to, struct file *f)
+static int change_names(struct sim_name *from, struct sim_name *to, struct file *f)
 {
 	unsigned change = from && from->n_change ? from->n_change
 		: to && to->n_change ? to->n_change : ++changes;
@@ -491,14 +441,15 @@ static int change_names(struct name *from, struct name *to, struct file *f)
 	return 0;
 }
 
-/* ---- Syncs and crashes ---- */
-
 /*
- * When a sync fails, Linux marks the pages as clean. Later syncs leave out these pages
- * until the program writes to them again.
+ * Makes the contents of an open file permanent, and changes of its names, or of the names
+ * in it. When a sync fails, Linux marks the pages as clean. Later syncs leave out these
+ * pages until the program writes to them again.
  */
 static int sync_file(struct file *f)
 {
+	struct sim_name *n;
+
 	if (sim__strikes("sync-fails", sim__faults.f_sync_fails)) {
 		free(f->f_again);
 		f->f_blocks = (size_t)lseek(f->f_fd, 0, SEEK_END) / BLOCK + 1;
@@ -508,22 +459,26 @@ static int sync_file(struct file *f)
 	if (sim__strikes("sync-lies", sim__faults.f_sync_lies))
 		return 0;
 	write_back(f, false);
-	sync_names(f);
+	LIST_FOREACH(n, &names, n_of_all)
+		if (n->n_change && (n->n_file == f || n->n_synced == f
+				    || n->n_parent->n_file == f))
+			settle(n, true);
 	return 0;
 }
 
 void sim__drop_files(const struct sim_host *host)
 {
 	size_t lost = sim__choose("changes of names are lost", 1 << BITS);
-	struct name *n;
-	struct file *f;
+	struct sim_name *n;
 
-	for (int fd = 0; fd <= highest; fd++)
-		if ((f = file_of(fd)) && f->f_host == host)
-			syscall(SYS_close, fd);
-	LIST_FOREACH(f, &files, f_of_all)
-		if (f->f_host == host)
-			write_back(f, true);
+	LIST_FOREACH(n, &names, n_of_all) {
+		if (n->n_host != host)
+			continue;
+		if (n->n_synced && n->n_synced->f_fd >= 0)
+			write_back(n->n_synced, true);
+		if (n->n_file && n->n_file->f_fd >= 0)
+			write_back(n->n_file, true);
+	}
 	LIST_FOREACH(n, &names, n_of_all)
 		if (n->n_host == host && n->n_change)
 			settle(n, !(lost >> n->n_change % BITS & 1));
@@ -549,7 +504,7 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
 	if (n < 0)
 		return n;
-	f->f_times[1] = f->f_changed = stamp();
+	f->f_stat.st_mtim = f->f_stat.st_ctim = stamp();
 	for (size_t i = (size_t)(end - n) / BLOCK; i < f->f_blocks && n > 0; i++)
 		if (i * BLOCK < (size_t)end)
 			f->f_again[i] = true;
@@ -585,7 +540,7 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 #define FILE_CALL(type, name, params, args, result)			\
 	REPLACE(type, name, params)					\
 	{								\
-		struct file *f = file_of(fd);				\
+		struct file *f = sim__file_of(fd);			\
 									\
 		return f ? result : real_##name args;			\
 	}
@@ -602,38 +557,18 @@ FILE_CALL(int, ftruncate, (int fd, off_t size), (fd, size),
 FILE_CALL(int, fsync, (int fd), (fd), sync_file(f))
 FILE_CALL(int, fdatasync, (int fd), (fd), sync_file(f))
 
-int uposix_fstat(int fd, struct stat *s)
-{
-	const struct file *f = file_of(fd);
-	int rc = fstat(fd, s);
-
-	if (rc || !f)
-		return rc;
-	s->st_dev = 1;
-	s->st_ino = f->f_number;
-	s->st_mode = f->f_mode;
-	s->st_nlink = S_ISDIR(f->f_mode) ? 2 : 1;
-	s->st_uid = f->f_user;
-	s->st_gid = f->f_group;
-	s->st_atim = f->f_times[0];
-	s->st_mtim = f->f_times[1];
-	s->st_ctim = f->f_changed;
-	return 0;
-}
-
-SAME(fstat64, uposix_fstat);
-
 /* ---- Calls that take names ---- */
 
+/* Has four parameters instead of "...": see fcntl() in sim/fd.c. */
+HOOK_LATER(int, openat, (int dir, const char *path, int flags, mode_t mode))
+
 /* Creates a file or directory with a name. Returns 0, or -1 with errno. */
-static int make(struct name *n, mode_t type, mode_t mode)
+static int make(struct sim_name *n, mode_t mode)
 {
 	mode_t mask = umask(0);
 
 	umask(mask);
-	if (!has_parent(n) || find_room())
-		return -1;
-	return change_names(NULL, n, new_file(n->n_path, type | (mode & 07777 & ~mask)));
+	return find_room() ? -1 : change_names(NULL, n, new_file(n, mode & ~mask));
 }
 
 /* Returns whether a file is a random device. If so, fills the file with new bytes. */
@@ -641,47 +576,70 @@ static bool is_random(const struct file *f)
 {
 	static char bytes[1 << 16];
 
-	if (strcmp(f->f_path, "/dev/urandom") != 0
-	    && strcmp(f->f_path, "/dev/random") != 0)
+	if (strcmp(f->f_name->n_path, "/dev/urandom") != 0
+	    && strcmp(f->f_name->n_path, "/dev/random") != 0)
 		return false;
 	sim__fill(bytes, sizeof bytes);
 	set_memory(f, bytes, sizeof bytes);
 	return true;
 }
 
+static void close_file(struct sim_open *o)
+{
+	refer(&o->f_file, NULL);
+}
+
+/* Returns a new descriptor for the memory of a file; or -1 with errno. */
+static int open_memory(struct file *f, int flags)
+{
+	static const struct sim_type type = { .t_close = close_file };
+	const int less = O_CREAT | O_EXCL | O_NOFOLLOW | O_DIRECT | O_DIRECTORY;
+	struct sim_open *o;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", f->f_fd);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags & ~less, 0);
+	if (fd < 0)
+		return -1;
+	o = sim__new(&type);
+	refer(&o->f_file, f);
+	return sim__enter_number(fd, o);
+}
+
 static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mode)
 {
 	const int makes = O_CREAT | O_EXCL;
-	struct name *n = look_up(dir, path, in_root);
-	const struct file *f;
+	struct sim_name *n = look_up(dir, path, in_root);
+	struct file *f;
 
 	if (!n)
 		return -1;
+	if (n->n_file && n->n_file->f_fd < 0)
+		return real_openat(dir, n->n_path, flags, mode);
 	if (sim__strikes("open", sim__faults.f_open))
 		return fail(EMFILE);
 	if (n->n_file && (flags & makes) == makes)
 		return fail(EEXIST);
-	if (!n->n_file && (!(flags & O_CREAT) || make(n, S_IFREG, mode)))
+	if (!n->n_file && (!(flags & O_CREAT) || make(n, S_IFREG | (mode & 07777))))
 		return -1;
 	f = n->n_file;
 	if (f->f_error)
 		return fail(f->f_error);
-	if (S_ISDIR(f->f_mode) && flags & (O_ACCMODE | O_TRUNC | O_CREAT))
+	if (S_ISDIR(f->f_stat.st_mode) && flags & (O_ACCMODE | O_TRUNC | O_CREAT))
 		return fail(EISDIR);
-	if (!S_ISDIR(f->f_mode) && flags & O_DIRECTORY)
+	if (!S_ISDIR(f->f_stat.st_mode) && flags & O_DIRECTORY)
 		return fail(ENOTDIR);
-	if (S_ISDIR(f->f_mode) || S_ISREG(f->f_mode) || is_random(f))
+	if (S_ISDIR(f->f_stat.st_mode) || S_ISREG(f->f_stat.st_mode) || is_random(f))
 		return open_memory(f, flags);
 	sim__escape("open() of a real FIFO, socket or device");
 	return fail(ENXIO);
 }
 
-/* Has four parameters instead of "...": see fcntl() in sim/fd.c. */
-REPLACE(int, openat, (int dir, const char *path, int flags, mode_t mode))
+static int in_openat(int dir, const char *path, int flags, mode_t mode)
 {
-	if (!sim__enters || is_real(dir, path))
-		return real_openat(dir, path, flags, mode);
-	return open_at(dir, path, false, flags, mode);
+	return sim__enters ? open_at(dir, path, false, flags, mode)
+		: real_openat(dir, path, flags, mode);
 }
 
 REPLACE(int, open, (const char *path, int flags, mode_t mode))
@@ -696,9 +654,8 @@ int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t
 		return (int)syscall(SYS_openat2, dir, path, how, size);
 	if (how->resolve & ~(uint64_t)(RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS))
 		sim__escape("syscall() of this number");
-	if (!(how->resolve & RESOLVE_IN_ROOT))
-		return in_openat(dir, path, (int)how->flags, (mode_t)how->mode);
-	return open_at(dir, path, true, (int)how->flags, (mode_t)how->mode);
+	return open_at(dir, path, how->resolve & RESOLVE_IN_ROOT, (int)how->flags,
+		       (mode_t)how->mode);
 }
 
 FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
@@ -753,25 +710,27 @@ SAME(mkstemp64, uposix_mkstemp);
  */
 int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, int flags)
 {
-	const struct file *f;
+	const struct file *f = file_at(dir, path, flags);
+	struct stat now;
 
-	if (flags & AT_EMPTY_PATH && !*path)
-		return uposix_fstat(dir, s);
-	if (is_real(dir, path))
-		return fstatat(dir, path, s, flags);
-	f = file_at(dir, path);
-	return f ? uposix_fstat(f->f_fd, s) : -1;
+	if (f && f->f_fd < 0)
+		return fstatat(dir, f->f_name->n_path, s, flags);
+	if (!f || fstat(f->f_fd, &now))
+		return -1;
+	*s = f->f_stat;
+	s->st_size = now.st_size;
+	s->st_blocks = now.st_blocks;
+	return 0;
 }
 
 SAME(fstatat64, uposix_fstatat);
-
-REPLACE(int, stat, (const char *restrict path, struct stat *restrict s))
-{
-	return sim__enters ? uposix_fstatat(AT_FDCWD, path, s, 0) : real_stat(path, s);
-}
-
-SAME(lstat, in_stat);
-SAME(lstat64, in_stat);
+CALLS(int, stat, (const char *restrict path, struct stat *restrict s),
+      uposix_fstatat(AT_FDCWD, path, s, 0))
+SAME(stat64, uposix_stat);
+SAME(lstat, uposix_stat);
+SAME(lstat64, uposix_stat);
+CALLS(int, fstat, (int fd, struct stat *s), uposix_fstatat(fd, "", s, AT_EMPTY_PATH))
+SAME(fstat64, uposix_fstat);
 
 static struct statx_timestamp timestamp(struct timespec t)
 {
@@ -804,11 +763,10 @@ int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 /* Grants all access, except reads of real files that cannot be read. */
 int uposix_faccessat(int dir, const char *path, int mode, int flags)
 {
-	const struct file *f;
+	const struct file *f = file_at(dir, path, flags);
 
-	if (is_real(dir, path))
-		return faccessat(dir, path, mode, flags);
-	f = file_at(dir, path);
+	if (f && f->f_fd < 0)
+		return faccessat(dir, f->f_name->n_path, mode, flags);
 	return !f ? -1 : mode & R_OK && f->f_error ? fail(f->f_error) : 0;
 }
 
@@ -817,9 +775,9 @@ CALLS(int, access, (const char *path, int mode),
 
 int uposix_mkdirat(int dir, const char *path, mode_t mode)
 {
-	struct name *n = look_up(dir, path, false);
+	struct sim_name *n = look_up(dir, path, false);
 
-	return !n ? -1 : n->n_file ? fail(EEXIST) : make(n, S_IFDIR, mode);
+	return !n ? -1 : n->n_file ? fail(EEXIST) : make(n, S_IFDIR | (mode & 07777));
 }
 
 CALLS(int, mkdir, (const char *path, mode_t mode), uposix_mkdirat(AT_FDCWD, path, mode))
@@ -827,20 +785,19 @@ CALLS(int, mkdir, (const char *path, mode_t mode), uposix_mkdirat(AT_FDCWD, path
 int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
 		     unsigned flags)
 {
-	struct name *from = look_up(dir, old, false), *to;
-	const struct file *over;
+	struct sim_name *from = look_up(dir, old, false), *to;
+	bool is_dir;
 
-	if (!from || !from->n_file || !(to = look_up(new_dir, new, false))
-	    || !has_parent(to))
+	if (!from || !from->n_file || !(to = look_up(new_dir, new, false)))
 		return -1;
-	over = to->n_file;
-	if (flags && (over || flags != RENAME_NOREPLACE))
-		return fail(over && flags == RENAME_NOREPLACE ? EEXIST : EINVAL);
-	if (over == from->n_file)
+	if (flags && (to->n_file || flags != RENAME_NOREPLACE))
+		return fail(flags == RENAME_NOREPLACE ? EEXIST : EINVAL);
+	if (to->n_file == from->n_file)
 		return 0;
-	if (over && S_ISDIR(over->f_mode) != S_ISDIR(from->n_file->f_mode))
-		return fail(S_ISDIR(over->f_mode) ? EISDIR : ENOTDIR);
-	if (S_ISDIR(from->n_file->f_mode))
+	is_dir = S_ISDIR(from->n_file->f_stat.st_mode);
+	if (to->n_file && S_ISDIR(to->n_file->f_stat.st_mode) != is_dir)
+		return fail(is_dir ? ENOTDIR : EISDIR);
+	if (is_dir)
 		sim__escape("rename() of a directory");
 	return change_names(from, to, from->n_file);
 }
@@ -850,94 +807,57 @@ CALLS(int, renameat, (int dir, const char *old, int new_dir, const char *new),
 CALLS(int, rename, (const char *old, const char *new),
       uposix_renameat2(AT_FDCWD, old, AT_FDCWD, new, 0))
 
-/* Makes a directory the current one. */
-static int enter_directory(const struct file *f)
+/* ---- Mode, owner and times ---- */
+
+#define KEEP UINT_MAX                   /* stands for a mode or owner that stays */
+
+static const struct timespec keep[] = { { 0, UTIME_OMIT }, { 0, UTIME_OMIT } };
+
+/* Sets the mode, owner and times of a file. Returns 0, or -1 with errno. */
+static int set(int dir, const char *path, int flags, mode_t mode, uid_t user, gid_t group,
+	       const struct timespec times[2])
 {
-	if (!f || !S_ISDIR(f->f_mode))
-		return f ? fail(ENOTDIR) : -1;
-	*current() = f->f_path;
+	struct file *f = file_at(dir, path, flags);
+	struct stat *s = f ? &f->f_stat : NULL;
+
+	for (int i = 0; times && i < 2; i++)
+		if (times[i].tv_nsec != UTIME_NOW && times[i].tv_nsec != UTIME_OMIT
+		    && (times[i].tv_nsec < 0 || times[i].tv_nsec >= SECOND))
+			return fail(EINVAL);
+	if (!s)
+		return -1;
+	s->st_ctim = stamp();
+	s->st_mode = mode == KEEP ? s->st_mode : (s->st_mode & S_IFMT) | (mode & 07777);
+	s->st_uid = user == KEEP ? s->st_uid : user;
+	s->st_gid = group == KEEP ? s->st_gid : group;
+	for (int i = 0; i < 2; i++) {
+		struct timespec *t = i == 0 ? &s->st_atim : &s->st_mtim;
+
+		if (!times || times[i].tv_nsec == UTIME_NOW)
+			*t = s->st_ctim;
+		else if (times[i].tv_nsec != UTIME_OMIT)
+			*t = times[i];
+	}
 	return 0;
 }
 
-REPLACE(int, chdir, (const char *path))
-{
-	return sim__enters ? enter_directory(file_at(AT_FDCWD, path)) : real_chdir(path);
-}
-
-REPLACE(int, fchdir, (int fd))
-{
-	const struct file *f = file_of(fd);
-
-	return f ? enter_directory(f) : real_fchdir(fd);
-}
-
-/* ---- Mode, owner and times ---- */
-
-/*
- * Returns the file at a path, which the caller changes now; or `none', or NULL with
- * errno. With AT_EMPTY_PATH and an empty path, `dir' is a descriptor of the file.
- */
-static struct file *file_for(int dir, const char *path, int flags)
-{
-	bool open = flags & AT_EMPTY_PATH && !*path;
-	struct file *f = open ? file_of(dir) : is_real(dir, path) ? &none
-		: file_at(dir, path);
-
-	if (open && !f && fcntl(dir, F_GETFD) >= 0)
-		f = &none;
-	if (f)
-		f->f_changed = stamp();
-	return f;
-}
-
-int uposix_fchmodat(int dir, const char *path, mode_t mode, int flags)
-{
-	struct file *f = file_for(dir, path, flags);
-
-	if (f)
-		f->f_mode = (f->f_mode & S_IFMT) | (mode & 07777);
-	return f ? 0 : -1;
-}
-
+CALLS(int, fchmodat, (int dir, const char *path, mode_t mode, int flags),
+      set(dir, path, flags, mode, KEEP, KEEP, keep))
 CALLS(int, chmod, (const char *path, mode_t mode),
-      uposix_fchmodat(AT_FDCWD, path, mode, 0))
-CALLS(int, fchmod, (int fd, mode_t mode), uposix_fchmodat(fd, "", mode, AT_EMPTY_PATH))
-
-int uposix_fchownat(int dir, const char *path, uid_t user, gid_t group, int flags)
-{
-	struct file *f = file_for(dir, path, flags);
-
-	if (f && user != (uid_t)-1)
-		f->f_user = user;
-	if (f && group != (gid_t)-1)
-		f->f_group = group;
-	return f ? 0 : -1;
-}
-
+      set(AT_FDCWD, path, 0, mode, KEEP, KEEP, keep))
+CALLS(int, fchmod, (int fd, mode_t mode),
+      set(fd, "", AT_EMPTY_PATH, mode, KEEP, KEEP, keep))
+CALLS(int, fchownat, (int dir, const char *path, uid_t user, gid_t group, int flags),
+      set(dir, path, flags, KEEP, user, group, keep))
 CALLS(int, chown, (const char *path, uid_t user, gid_t group),
-      uposix_fchownat(AT_FDCWD, path, user, group, 0))
-SAME(lchown, uposix_chown);
+      set(AT_FDCWD, path, 0, KEEP, user, group, keep))
 CALLS(int, fchown, (int fd, uid_t user, gid_t group),
-      uposix_fchownat(fd, "", user, group, AT_EMPTY_PATH))
-
-int uposix_utimensat(int dir, const char *path, const struct timespec to[2], int flags)
-{
-	struct file *f = file_for(dir, path, flags);
-
-	for (int i = 0; to && i < 2; i++)
-		if (to[i].tv_nsec != UTIME_NOW && to[i].tv_nsec != UTIME_OMIT
-		    && (to[i].tv_nsec < 0 || to[i].tv_nsec >= SECOND))
-			return fail(EINVAL);
-	for (int i = 0; f && i < 2; i++)
-		if (!to || to[i].tv_nsec == UTIME_NOW)
-			f->f_times[i] = f->f_changed;
-		else if (to[i].tv_nsec != UTIME_OMIT)
-			f->f_times[i] = to[i];
-	return f ? 0 : -1;
-}
-
+      set(fd, "", AT_EMPTY_PATH, KEEP, user, group, keep))
+SAME(lchown, uposix_chown);
+CALLS(int, utimensat, (int dir, const char *path, const struct timespec to[2], int flags),
+      set(dir, path, flags, KEEP, KEEP, KEEP, to))
 CALLS(int, futimens, (int fd, const struct timespec to[2]),
-      uposix_utimensat(fd, "", to, AT_EMPTY_PATH))
+      set(fd, "", AT_EMPTY_PATH, KEEP, KEEP, KEEP, to))
 
 int uposix_utimes(const char *path, const struct timeval to[2])
 {
@@ -958,18 +878,19 @@ int uposix_utime(const char *path, const struct utimbuf *to)
 
 /* ---- Directories ---- */
 
-/* What opendir() returns. The first member of a DIR of libc is a descriptor. */
+/* What opendir() returns. */
 struct dir {
-	int            d_mark;          /* MARK */
-	int            d_fd;
+	int            d_fd;            /* the first member, as in libc's DIR: dirfd() is
+					   libc's */
 	size_t         d_at;            /* index of the entry that is read next */
 	size_t         d_count;
 	struct dirent *d_entries;       /* sorted by name */
 };
 
-HOOK_LATER(DIR *, opendir, (const char *path))
-HOOK_LATER(struct dirent *, readdir, (DIR *dir))
-HOOK_LATER(int, closedir, (DIR *dir))
+static struct dir *dir_of(DIR *dir)
+{
+	return (struct dir *)(void *)dir;
+}
 
 static void add_entry(struct dir *d, const char *name, ino_t inode, unsigned char type)
 {
@@ -984,148 +905,126 @@ static void add_entry(struct dir *d, const char *name, ino_t inode, unsigned cha
 	strcpy(e->d_name, name);
 }
 
-/* Adds the entries of a real directory, except names that the host has used. */
-static void add_real(struct dir *d, const char *path)
-{
-	DIR *real = real_opendir(path);
-	const struct dirent *e;
-	char at[PATH + NAME_MAX];
-
-	while (real && (e = real_readdir(real))) {
-		snprintf(at, sizeof at, "%s/%s", path[1] ? path : "", e->d_name);
-		if (!used_name(at))
-			add_entry(d, e->d_name, 1, e->d_type == DT_LNK ? DT_UNKNOWN
-				  : e->d_type);
-	}
-	if (real)
-		real_closedir(real);
-}
-
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct dirent *)a)->d_name,
 		      ((const struct dirent *)b)->d_name);
 }
 
-/* Reads the entries of directory `f'. */
+/* Returns whether the entry of a name in a directory is that of the real directory. */
+static bool is_real(const struct sim_name *n)
+{
+	return !n || (n->n_file && n->n_file->f_fd < 0);
+}
+
+/* Reads the entries of a directory: those of the real one, and names that the host has
+   used, which take their place. */
 static void fill(struct dir *d, const struct file *f)
 {
-	const struct name *n;
+	struct dirent **real = NULL;
+	const struct sim_name *n;
+	int count = f->f_real ? scandir(f->f_name->n_path, &real, NULL, NULL) : 0;
 
 	d->d_at = d->d_count = 0;
-	if (f->f_real) {
-		add_real(d, f->f_path);
-	} else {
-		add_entry(d, ".", f->f_number, DT_DIR);
+	if (!f->f_real) {
+		add_entry(d, ".", f->f_stat.st_ino, DT_DIR);
 		add_entry(d, "..", 1, DT_DIR);
 	}
-	LIST_FOREACH(n, &names, n_of_all)
-		if (n->n_file && is_in(n, f))
-			add_entry(d, strrchr(n->n_path, '/') + 1, n->n_file->f_number,
-				  (unsigned char)IFTODT(n->n_file->f_mode));
+	for (int i = 0; i < count; i++) {
+		if (is_real(used_name(f->f_name, real[i]->d_name,
+				      strlen(real[i]->d_name))))
+			add_entry(d, real[i]->d_name, 1, real[i]->d_type == DT_LNK
+				  ? DT_UNKNOWN : real[i]->d_type);
+		free(real[i]);
+	}
+	free(real);
+	LIST_FOREACH(n, &f->f_name->n_children, n_of_parent)
+		if (n->n_file && !is_real(n))
+			add_entry(d, n->n_last, n->n_file->f_stat.st_ino,
+				  (unsigned char)IFTODT(n->n_file->f_stat.st_mode));
 	qsort(d->d_entries, d->d_count, sizeof *d->d_entries, by_name);
 }
 
-REPLACE(DIR *, fdopendir, (int fd))
+DIR *uposix_fdopendir(int fd)
 {
-	const struct file *f = file_of(fd);
+	const struct sim_name *n = base(fd, false);
 	struct dir *d;
 
-	if (!f || !S_ISDIR(f->f_mode))
-		return real_fdopendir(fd);
+	if (!n || !n->n_file || !S_ISDIR(n->n_file->f_stat.st_mode)) {
+		errno = n ? ENOTDIR : errno;
+		return NULL;
+	}
 	d = sim__memory(sizeof *d);
-	d->d_mark = MARK;
 	d->d_fd = fd;
-	fill(d, f);
+	fill(d, n->n_file);
 	return (DIR *)(void *)d;
 }
 
-static DIR *in_opendir(const char *path)
+DIR *uposix_opendir(const char *path)
 {
-	int fd;
+	int fd = in_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 
-	if (!sim__enters || is_system(path))
-		return real_opendir(path);
-	fd = in_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	return fd < 0 ? NULL : in_fdopendir(fd);
+	return fd < 0 ? NULL : uposix_fdopendir(fd);
 }
 
-/* Returns the directory that fdopendir() has made here, or NULL if libc has made it. */
-static struct dir *dir_of(DIR *dir)
-{
-	return *(int *)(void *)dir == MARK ? (struct dir *)(void *)dir : NULL;
-}
-
-/* Defines in_NAME(), which returns `result' if `dir' has been made here, as `d'. */
-#define DIR_CALL(type, name, params, args, result)			\
-	REPLACE(type, name, params)					\
-	{								\
-		struct dir *d = dir_of(dir);				\
-									\
-		return d ? result : real_##name args;			\
-	}
-
-DIR_CALL(int, dirfd, (DIR *dir), (dir), d->d_fd)
-DIR_CALL(long, telldir, (DIR *dir), (dir), (long)d->d_at)
-DIR_CALL(int, readdir_r, (DIR *dir, struct dirent *e, struct dirent **found),
-	 (dir, e, found),
-	 (*found = in_readdir(dir)) ? (*found = memcpy(e, *found, sizeof *e), 0) : 0)
-
-static struct dirent *in_readdir(DIR *dir)
+struct dirent *uposix_readdir(DIR *dir)
 {
 	struct dir *d = dir_of(dir);
 
-	return !d ? real_readdir(dir)
-		: d->d_at < d->d_count ? &d->d_entries[d->d_at++] : NULL;
+	return d->d_at < d->d_count ? &d->d_entries[d->d_at++] : NULL;
 }
 
-REPLACE(void, seekdir, (DIR *dir, long at))
+/* WORLD() would name a call that libc's header warns of. */
+REPLACE(int, readdir_r, (DIR *dir, struct dirent *e, struct dirent **found))
 {
-	if (dir_of(dir))
-		dir_of(dir)->d_at = (size_t)at;
-	else
-		real_seekdir(dir, at);
+	*found = uposix_readdir(dir);
+	if (*found)
+		*found = memcpy(e, *found, sizeof *e);
+	return 0;
 }
 
-REPLACE(void, rewinddir, (DIR *dir))
-{
-	struct dir *d = dir_of(dir);
-	const struct file *f = d ? file_of(d->d_fd) : NULL;
+SAME(readdir64, uposix_readdir);
+CALLS(long, telldir, (DIR *dir), (long)dir_of(dir)->d_at)
 
-	if (f)
-		fill(d, f);
-	else if (!d)
-		real_rewinddir(dir);
+void uposix_seekdir(DIR *dir, long at)
+{
+	dir_of(dir)->d_at = (size_t)at;
 }
 
-static int in_closedir(DIR *dir)
+void uposix_rewinddir(DIR *dir)
 {
-	struct dir *d = dir_of(dir);
-	int fd = d ? d->d_fd : -1;
+	const struct sim_name *n = base(dir_of(dir)->d_fd, false);
 
-	if (!d)
+	if (n && n->n_file)
+		fill(dir_of(dir), n->n_file);
+}
+
+/* This library calls closedir(), too. */
+REPLACE(int, closedir, (DIR *dir))
+{
+	int fd = dir_of(dir)->d_fd;
+
+	if (!sim__enters)
 		return real_closedir(dir);
-	free(d->d_entries);
-	free(d);
+	free(dir_of(dir)->d_entries);
+	free(dir);
 	return close(fd);
 }
 
-REPLACE(int, scandir, (const char *path, struct dirent ***found,
-		       int (*wanted)(const struct dirent *),
-		       int (*compare)(const struct dirent **, const struct dirent **)))
+int uposix_scandir(const char *path, struct dirent ***found,
+		   int (*wanted)(const struct dirent *),
+		   int (*compare)(const struct dirent **, const struct dirent **))
 {
-	DIR *dir = in_opendir(path);
-	struct dirent *e, **all = NULL;
+	DIR *dir = uposix_opendir(path);
+	struct dirent *e, **all;
 	int n = 0;
 
-	while (dir && (e = in_readdir(dir)))
-		if (!wanted || wanted(e)) {
-			all = realloc(all, (size_t)(n + 1) * sizeof *all);
-			all[n] = sim__memory(sizeof *e);
-			memcpy(all[n++], e, sizeof *e);
-		}
 	if (!dir)
 		return -1;
+	all = sim__memory((dir_of(dir)->d_count + 1) * sizeof *all);
+	while ((e = uposix_readdir(dir)))
+		if (!wanted || wanted(e))
+			all[n++] = memcpy(sim__memory(sizeof *e), e, sizeof *e);
 	if (compare)
 		qsort(all, (size_t)n, sizeof *all,
 		      (int (*)(const void *, const void *))compare);
@@ -1134,11 +1033,13 @@ REPLACE(int, scandir, (const char *path, struct dirent ***found,
 	return n;
 }
 
+SAME(scandir64, uposix_scandir);
+
 int uposix_unlinkat(int dir, const char *path, int flags)
 {
-	struct name *n = look_up(dir, path, false);
+	struct sim_name *n = look_up(dir, path, false);
 	struct dir d = { .d_entries = NULL };
-	bool is_dir = n && n->n_file && S_ISDIR(n->n_file->f_mode);
+	bool is_dir = n && n->n_file && S_ISDIR(n->n_file->f_stat.st_mode);
 
 	if (!n || !n->n_file)
 		return -1;

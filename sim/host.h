@@ -12,6 +12,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ struct sim_host {
 	bool             h_full;        /* the disk is full */
 	int64_t          h_jump;        /* ns by which CLOCK_REALTIME of the host has
 					   jumped ahead */
-	const char      *h_dir;         /* current directory; NULL: that of the process */
+	struct sim_name *h_dir;         /* current directory; NULL: that of the process */
 	struct sim_open *h_process;     /* signals and timer of the process; or NULL:
 					   sim/local.c */
 };

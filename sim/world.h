@@ -170,6 +170,10 @@ struct sim_open {
 	LIST_HEAD(, sim_watch) f_watches;       /* watches of this file in epoll
 						   instances */
 
+	struct file         *f_file;            /* file in memory; such an open file is
+						   only in the table: calls of the kernel
+						   read it; otherwise NULL */
+
 	/* Members of pipes and sockets. A pipe is always connected. */
 	enum sim_state       f_state;
 	struct sim_pieces    f_here;            /* pieces that have arrived and can be
@@ -290,6 +294,9 @@ SIM_PRIVATE int64_t sim__latency(const struct sim_open *o, const struct sim_host
  */
 SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 
+/* Returns the file in memory of a number, or NULL: sim/file.c. */
+SIM_PRIVATE struct file *sim__file_of(int fd);
+
 /* Returns a new open file, without a number. */
 SIM_PRIVATE struct sim_open *sim__new(const struct sim_type *type);
 
@@ -304,6 +311,9 @@ SIM_PRIVATE void sim__end_open(struct sim_open *o);
  * returns an error.
  */
 SIM_PRIVATE int sim__number(struct sim_open *o, int flags);
+
+/* Makes `fd' a number of `o', in place of an older entry. Returns `fd'. */
+SIM_PRIVATE int sim__enter_number(int fd, struct sim_open *o);
 
 /* Closes all descriptors of a host. */
 SIM_PRIVATE void sim__close_all(const struct sim_host *host);
