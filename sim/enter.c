@@ -56,26 +56,27 @@ static const struct call calls[] = {
 	  "__pthread_unregister_cancel,__pthread_register_cancel_defer,"
 	  "__pthread_unregister_cancel_restore,__pthread_unwind_next,"
 	  "__cxa_thread_atexit_impl,"
-	  "pthread_sigmask,sigprocmask,sigpending,pthread_mutex_init,"
+	  "pthread_sigmask,sigprocmask,pthread_mutex_init,"
 	  "pthread_cond_init,pthread_rwlock_init,sem_init,pthread_barrier_init,"
 	  "mtx_init,cnd_init,pthread_mutex_getprioceiling,"
 	  "pthread_mutex_setprioceiling,thrd_current,thrd_equal,tss_create,"
 	  "tss_delete,tss_get,tss_set,fileno,fileno_unlocked,clock_gettime,"
 	  "gettimeofday,time,timespec_get,clock,getrusage,times,getrandom,getentropy,"
 	  "arc4random,arc4random_buf,arc4random_uniform,getpid,gettid,"
-	  "getcwd,prctl,_exit,_Exit,getsockname,getpeername,getsockopt,setsockopt,"
+	  "getcwd,prctl,_exit,_Exit,setsockopt,"
 	  "memcpy,memmove,memset,memcmp,strlen,strchr,strrchr,strcmp,strncmp,strcpy,"
 	  "strncpy,strcat,strdup,__cxa_guard_release," },
 	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
-	{ ARGUMENT, SIM_READS, 0, NULL, ",sem_getvalue,fstat,fstat64," },
+	{ ARGUMENT, SIM_READS, 0, NULL,
+	  ",sem_getvalue,fstat,fstat64,getsockname,getpeername,getsockopt," },
 	{ ANY, SIM_NOTHING, SIM_YIELDS, NULL,
 	  ",sched_yield,pthread_yield,thrd_yield," },
 	{ ANY, SIM_NOTHING, 0, NULL,
 	  ",sleep,usleep,nanosleep,clock_nanosleep,thrd_sleep," },
 	{ ANY, SIM_WRITES, 0, NULL,
 	  ",pthread_cond_wait,pthread_cond_timedwait,pthread_cond_clockwait,"
-	  "cnd_wait,cnd_timedwait,pause,sigsuspend,raise,poll,ppoll,select,pselect,"
-	  "epoll_wait,epoll_pwait,epoll_pwait2,wait,wait3,waitpid,waitid,wait4,"
+	  "cnd_wait,cnd_timedwait,pause,sigpending,sigsuspend,raise,poll,ppoll,select,"
+	  "pselect,epoll_wait,epoll_pwait,epoll_pwait2,wait,wait3,waitpid,waitid,wait4,"
 	  "fflush,fcloseall,getchar,scanf,vscanf,__isoc99_scanf,__isoc23_scanf," },
 	{ NUMBER, SIM_WRITES, 0, NULL, ",syscall," },
 	{ OUTPUT, SIM_WRITES, 0, NULL,

@@ -540,6 +540,13 @@ void sim__yields(const void *place)
 		self->t_op = op_of("ustack_yield", 0, (uintptr_t)place, SIM_YIELDS);
 }
 
+bool sim__tires(void)
+{
+	const struct sim_thread *self = sim__self();
+
+	return self && sim__processor(self);
+}
+
 void sim__spins(const char *call)
 {
 	sim__step(op_of(call, 0, (uintptr_t)__builtin_return_address(0), SIM_YIELDS));

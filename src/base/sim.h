@@ -61,6 +61,10 @@ SIM_PRIVATE void sim__done(const void *object);
 SIM_PRIVATE void sim__yields(const void *place);
 SIM_PRIVATE void sim__spins(const char *call);
 
+/* Returns whether the running thread is to yield after many calls that need not wait.
+   Where each call is a step, other threads run when the strategy chooses them. */
+SIM_PRIVATE bool sim__tires(void);
+
 /* Notes that a thread is about to sleep. The clock may reach `until' before any other
    thread runs, as if the other threads were slow. */
 SIM_PRIVATE void sim__sleeps(int64_t until);

@@ -356,9 +356,12 @@ BY_THREADS bool usched__is_over(void)
 
 int usched__yield_tired(int64_t deadline)
 {
-	int rc = ustack_yield(), before;
 	struct usched_spell *l;
+	int rc, before;
 
+	if (SIMULATED && !sim__tires())
+		return 0;
+	rc = ustack_yield();
 	if (rc == -ECANCELED && (before = ustack_shield(1)) >= 0) {
 		ustack_yield();
 		ustack_shield(before);
