@@ -9,8 +9,8 @@
 
 /* The clock and chance: sim/clock.c. */
 WORLD(clock_gettime) WORLD(gettimeofday) WORLD(time) WORLD(timespec_get) WORLD(clock)
-WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(gettid) WORLD(getrusage)
-WORLD(times)
+WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(getppid) WORLD(gettid)
+WORLD(getrusage) WORLD(times)
 
 PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername)
 PLAIN(getsockopt) PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime)
@@ -48,7 +48,7 @@ PLAIN(mknod) PLAIN(glob) PLAIN(glob64) PLAIN(ftw)
 PLAIN(ftw64) PLAIN(nftw) PLAIN(nftw64) PLAIN(fts_open)
 PLAIN(mkstemps) PLAIN(fallocate) PLAIN(fallocate64) WORLD(chdir) WORLD(fchdir)
 WORLD(getcwd) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)
-PLAIN(arc4random_uniform) PLAIN(getppid) PLAIN(tmpfile) PLAIN(tmpfile64)
+PLAIN(arc4random_uniform) PLAIN(tmpfile) PLAIN(tmpfile64)
 PLAIN(truncate) PLAIN(truncate64) PLAIN(sync)
 
 /* Numbers of syscall(). */

@@ -189,6 +189,12 @@ pid_t uposix_getpid(void)
 	return PROCESS + (pid_t)(h ? h->h_number : 0);
 }
 
+/* The parent of all hosts is init. */
+pid_t uposix_getppid(void)
+{
+	return 1;
+}
+
 pid_t uposix_gettid(void)
 {
 	const struct sim_thread *self = sim__self();

@@ -62,7 +62,7 @@ static const struct call calls[] = {
 	  "pthread_mutex_setprioceiling,thrd_current,thrd_equal,tss_create,"
 	  "tss_delete,tss_get,tss_set,fileno,fileno_unlocked,clock_gettime,"
 	  "gettimeofday,time,timespec_get,clock,getrusage,times,getrandom,getentropy,"
-	  "arc4random,arc4random_buf,arc4random_uniform,getpid,gettid,"
+	  "arc4random,arc4random_buf,arc4random_uniform,getpid,getppid,gettid,"
 	  "getcwd,prctl,_exit,_Exit,setsockopt,"
 	  "memcpy,memmove,memset,memcmp,strlen,strchr,strrchr,strcmp,strncmp,strcpy,"
 	  "strncpy,strcat,strdup,__cxa_guard_release," },
@@ -115,7 +115,6 @@ static const struct call calls[] = {
 	INSTEAD("read() and write()", ",splice,tee,vmsplice,"),
 	INSTEAD("recvmsg()", ",recvmmsg,"),
 	INSTEAD("close()", ",closefrom,close_range,"),
-	INSTEAD("getpid()", ",getppid,"),
 	INSTEAD("mkdir() and rename() of each file",
 	  ",rename() of a directory,"),
 	INSTEAD("the function of libc for it",

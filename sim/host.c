@@ -69,8 +69,7 @@ struct sim_processor *sim__processor(const struct sim_thread *t)
 	return c->c_single && !uposix__record_of(&t->t_thread->th_stack) ? c : NULL;
 }
 
-/* Starts a thread on a host. If `host' is NULL, the thread is on no host. */
-static int start_on(struct sim_host *host, void *(*func)(void *), void *arg)
+int sim__start_on(struct sim_host *host, void *(*func)(void *), void *arg)
 {
 	struct sim_thread *self = sim__self();
 	struct sim_host *before;
@@ -145,7 +144,7 @@ int sim_host_restart(struct sim_host *host)
 	host->h_up = true;
 	host->h_process = NULL;
 	sim__note_fault("restart", host);
-	rc = start_on(host, run_host, host);
+	rc = sim__start_on(host, run_host, host);
 	if (rc)
 		host->h_up = false;
 	return rc;
@@ -163,7 +162,7 @@ int sim_host_start(const char *name, const char *address, void (*func)(void *arg
 				.h_func = func, .h_arg = arg, .h_up = true,
 				.h_number = hosts ? hosts->h_number + 1 : 1 };
 	sim__run.r_hasty = false;
-	rc = start_on(h, run_host, h);
+	rc = sim__start_on(h, run_host, h);
 	if (rc) {
 		free(h);
 		return rc;
@@ -260,7 +259,7 @@ int sim_at(int64_t time, const struct sim_fault *fault)
 	if (!p)
 		return -ENOMEM;
 	*p = (struct plan){ time, *fault };
-	rc = start_on(NULL, run_plan, p);
+	rc = sim__start_on(NULL, run_plan, p);
 	if (rc)
 		free(p);
 	return rc;

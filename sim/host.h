@@ -68,6 +68,12 @@ int __cxa_guard_release(void *guard);
 /* ---- sim/host.c ---- */
 
 /*
+ * Starts a thread on a host, or on none if `host' is NULL. 0; -ENOMEM; -EPERM: the caller
+ * is no thread of the simulation.
+ */
+SIM_PRIVATE int sim__start_on(struct sim_host *host, void *(*func)(void *), void *arg);
+
+/*
  * Makes the library use `with' in place of libc's function `name', and in place of the
  * variant of `name' whose off_t has 64 bits. `real' points to a pointer to a function;
  * *real becomes the function that the library called before.

@@ -115,19 +115,21 @@ static void pass(int unused)
 	sim__end(SIM_PASSED, "");
 }
 
-/* Sends SIGTERM to programs[0]. */
-static void terminate_first(void)
+/* Sends SIGTERM to programs[0], which has a second to see that connections are closed. */
+static void *terminate_first(void *unused)
 {
 	struct sim_thread *self = sim__self();
 	struct sim_host *own = self->t_host;
 	struct sigaction action;
 
+	usync_sleep_until(usync_after(USYNC_SECOND));
 	if (sigaction(SIGTERM, NULL, &action) || action.sa_handler == SIG_DFL
 	    || action.sa_handler == SIG_IGN)
 		signal(SIGTERM, pass);
 	self->t_host = programs[0].p_host;
 	kill(uposix_getpid(), SIGTERM);
 	self->t_host = own;
+	return unused;
 }
 
 void sim__leave(int status)
@@ -145,8 +147,9 @@ void sim__leave(int status)
 	first_ended |= host == programs[0].p_host;
 	if (++ended == n_programs)
 		return;
-	if (ended == n_programs - 1 && !first_ended)
-		terminate_first();
+	if (ended == n_programs - 1 && !first_ended
+	    && sim__start_on(NULL, terminate_first, NULL))
+		sim_fail("no memory for a thread");
 	sim__stop_host(host);
 }
 
