@@ -117,15 +117,14 @@ static enum uposix_tls tls_of(const char *text)
 		[UPOSIX_OWN] = "own", [UPOSIX_NATIVE] = "none",
 		[UPOSIX_EXCHANGE] = "exchange",
 	};
-	const enum uposix_tls usual = SIMULATED ? UPOSIX_EXCHANGE : UPOSIX_BY_NEED;
 
 	if (!text || !*text)
-		return usual;
+		return UPOSIX_BY_NEED;
 	for (int i = UPOSIX_OWN; i <= UPOSIX_EXCHANGE; i++)
 		if (strcmp(text, names[i]) == 0)
 			return (enum uposix_tls)i;
 	uposix__tell("UPOSIX_TLS=%s is not own, none or exchange: it is ignored", text);
-	return usual;
+	return UPOSIX_BY_NEED;
 }
 
 void uposix__settings(void)

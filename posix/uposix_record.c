@@ -10,6 +10,7 @@
  */
 #include "uposix_set.h"
 
+#include "../src/base/sim.h"
 #include "../src/proc/layout.h"
 #include "../uproc.h"
 
@@ -24,12 +25,18 @@ struct uposix_forked uposix__forked;
 
 static const struct usync_key self_key;
 static __thread struct uposix_thread *self_record USCHED_TLS_MODEL;    /* in place of
-						   self_key, if threads have blocks */
+						   self_key, if in_blocks() */
+
+/* A simulation looks for the records of all threads. */
+static inline bool in_blocks(void)
+{
+	return uposix__blocks && !SIMULATED;
+}
 
 struct uposix_thread *uposix__me(void)
 {
 	if (__builtin_expect(ustack_self() != NULL, 1))
-		return uposix__blocks ? self_record : usync_key_get(&self_key);
+		return in_blocks() ? self_record : usync_key_get(&self_key);
 	if (__builtin_expect(uposix__forked.f_me != NULL, 0)
 	    && pthread_equal(pthread_self(), uposix__forked.f_native))
 		return uposix__forked.f_me;
@@ -39,9 +46,9 @@ struct uposix_thread *uposix__me(void)
 /* The record of a thread with a block has ended with the block. */
 int uposix__set_me(struct uposix_thread *me)
 {
-	if (uposix__blocks && me)
+	if (in_blocks() && me)
 		self_record = me;
-	if (uposix__blocks)
+	if (in_blocks())
 		return 0;
 	return usync_key_set(&self_key, me);
 }

@@ -210,7 +210,7 @@ static inline struct uposix_thread *uposix__thread_now(void)
 
 /*
  * Returns the record of `u', or NULL if `u' has not begun or is ending. The caller is the
- * native thread that runs `u'. Not if threads have blocks.
+ * native thread that runs `u'. Not if threads have blocks, but in a simulation.
  */
 struct uposix_thread *uposix__record_of(const struct ustack *u);
 

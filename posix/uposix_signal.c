@@ -55,7 +55,7 @@ int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info)
 	memset(info, 0, sizeof *info);
 	info->si_signo = sig;
 	info->si_code = SI_TKILL;
-	info->si_pid = getpid();
+	info->si_pid = SIMULATED ? uposix_getpid() : getpid();
 	info->si_uid = getuid();
 	return sig;
 }

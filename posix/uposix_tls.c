@@ -22,6 +22,7 @@
 
 #include "../arch/arch.h"
 #include "../src/base/lock.h"
+#include "../src/base/sim.h"
 #include "../src/core/outside.h"
 
 #include <dlfcn.h>
@@ -347,7 +348,7 @@ static void decide(void)
 			 && (mode == UPOSIX_OWN || wants || uposix__conf.c_slice);
 	if (uposix__blocks)
 		uproc__use_blocks();
-	if (uposix__blocks && wants)
+	if (uposix__blocks && wants && !SIMULATED)
 		uposix__tell("threads have thread-local variables of their own: %s",
 			     wanting);
 	if (uposix__conf.c_slice)

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <time.h>
 
 struct uprocs_conf;
@@ -87,6 +88,9 @@ SIM_PRIVATE void sim__conform(struct uprocs_conf *conf,
 /* Returns the signals of the set that are pending for the process. With `take' also
    removes these signals. */
 SIM_PRIVATE uint64_t sim__signals(uint64_t set, bool take);
+
+/* Returns the number of the simulated process: the host. */
+pid_t uposix_getpid(void);
 
 /* Notes that the next thread to be started is a POSIX thread. */
 SIM_PRIVATE void sim__posix_starts(void);

@@ -43,7 +43,7 @@
 #include "../base/sim.h"
 #include "../watch/watch.h"
 
-#if ARCH_BLOCK && defined(__GLIBC__) && !defined(USCHED_SIM)
+#if ARCH_BLOCK && defined(__GLIBC__)
 
 #include <dlfcn.h>
 #include <errno.h>

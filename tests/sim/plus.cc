@@ -11,8 +11,10 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <semaphore>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,6 +31,8 @@ struct counted {
 };
 
 thread_local counted mine;
+static std::set<const counted *> places;
+static std::mutex lock;
 
 static void use(std::shared_ptr<int> shared, int number)
 {
@@ -37,6 +41,10 @@ static void use(std::shared_ptr<int> shared, int number)
 		touches += *copy;
 	}
 	mine.c_text += std::to_string(number);
+	{
+		std::lock_guard<std::mutex> hold(lock);
+		CHECK(places.insert(&mine).second);     /* an address is a thread's own */
+	}
 	std::this_thread::sleep_for(1ms);
 	CHECK(mine.c_text.back() == '0' + number);
 	ready.wait(0);

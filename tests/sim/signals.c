@@ -15,8 +15,10 @@
 static volatile sig_atomic_t handled;
 static pthread_t handler_ran;
 
-static void handle(int sig)
+static void handle(int sig, siginfo_t *info, void *unused)
 {
+	(void)unused;
+	CHECK(info->si_pid == getpid());
 	handled = sig;
 	handler_ran = pthread_self();
 }
@@ -127,7 +129,7 @@ static void ring_often(void)
 
 int main(void)
 {
-	struct sigaction action = { .sa_handler = handle };
+	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO };
 	sigset_t both, one, none, pending;
 	pthread_t sender, waiter;
 	void *got;
