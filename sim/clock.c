@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock.c: clocks, random numbers and process IDs in a simulation. The program
- * calls uposix_NAME() in place of NAME().
+ * clock.c: clocks, what is due later, random numbers and process IDs in a simulation. The
+ * program calls uposix_NAME() in place of NAME().
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* RTLD_NEXT, RUSAGE_THREAD */
-#endif
-#include <dlfcn.h>
-
 #include "world.h"
+
+#include <dlfcn.h>
 
 enum {
 	US     = 1000,                  /* ns in a microsecond */
@@ -25,6 +22,94 @@ enum {
 };
 
 static uint64_t state;                  /* state of the generator in sim__fill() */
+
+/* Calls that are due, in the order of their times, and then of the requests. */
+struct event {
+	TAILQ_ENTRY(event) e_next;
+	int64_t            e_when;
+	sim_later_fn      *e_func;
+	struct sim_open   *e_open;
+	struct sim_piece  *e_piece;
+};
+
+static TAILQ_HEAD(events, event) events = TAILQ_HEAD_INITIALIZER(events);
+
+/* ---- What is due later ---- */
+
+void *sim__memory(size_t size)
+{
+	void *memory = calloc(1, size);
+
+	if (!memory)
+		sim_fail("no memory for the world");
+	return memory;
+}
+
+void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o, struct sim_piece *g)
+{
+	struct event *e = sim__memory(sizeof *e), *before = TAILQ_LAST(&events, events);
+
+	*e = (struct event){ .e_when = when, .e_func = func, .e_open = sim__hold(o),
+			     .e_piece = g };
+	while (before && before->e_when > when)
+		before = TAILQ_PREV(before, events, e_next);
+	if (before)
+		TAILQ_INSERT_AFTER(&events, before, e, e_next);
+	else
+		TAILQ_INSERT_HEAD(&events, e, e_next);
+	sim__due(when);
+}
+
+void sim__catch_up(void)
+{
+	struct event *e;
+
+	while ((e = TAILQ_FIRST(&events)) && e->e_when <= sim__run.r_now) {
+		TAILQ_REMOVE(&events, e, e_next);
+		sim__note((uint64_t)e->e_when);
+		e->e_func(e->e_open, e->e_piece);
+		sim__drop(e->e_open);
+		free(e);
+	}
+}
+
+static int64_t first_due(void)
+{
+	return TAILQ_EMPTY(&events) ? INT64_MAX : TAILQ_FIRST(&events)->e_when;
+}
+
+void sim__due(int64_t when)
+{
+	if (when < sim__run.r_due)
+		sim__run.r_due = when;
+}
+
+void sim__looked(int64_t when)
+{
+	sim__run.r_due = when;
+	sim__due(first_due());
+}
+
+int64_t sim__now(void)
+{
+	return sim__run.r_now;
+}
+
+bool sim__pass(int64_t until)
+{
+	int64_t *now = &sim__run.r_now;
+
+	if (first_due() < until)
+		until = first_due();
+	if (until == INT64_MAX)
+		return false;
+	if (TAILQ_EMPTY(&events))
+		sim__look_for_hang();
+	sim__run.r_jumps++;
+	*now = until > *now ? until : *now;
+	sim__catch_up();
+	return true;
+}
 
 /* ---- The clock ---- */
 
@@ -104,8 +189,17 @@ clock_t uposix_times(struct tms *t)
 
 /* ---- Random numbers ---- */
 
-void sim__seed(uint64_t seed)
+void sim__begin_world(uint64_t seed)
 {
+	struct event *e;
+
+	while ((e = TAILQ_FIRST(&events))) {
+		TAILQ_REMOVE(&events, e, e_next);
+		free(e->e_piece);
+		sim__drop(e->e_open);
+		free(e);
+	}
+	sim__heal_net();
 	state = (seed + 1) * UINT64_C(0xd1342543de82ef95);
 }
 

@@ -9,7 +9,6 @@
 
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <sys/syscall.h>
 
 enum { SLOTS = 1 << 20 };               /* the most descriptors of a process: the default
 					   of fs.nr_open on Linux */
@@ -120,8 +119,6 @@ REPLACE(int, close, (int fd))
 	return real_close(fd);
 }
 
-HOOK_LATER(int, dup3, (int fd, int copy, int flags))
-
 void sim__close_all(const struct sim_host *host)
 {
 	for (int fd = 0; fd < slots; fd++)
@@ -142,44 +139,21 @@ void sim__reset_all(const struct sim_host *one, const struct sim_host *other)
 	}
 }
 
-/*
- * Opens a descriptor in the kernel, with the type of `o' and the lowest free number.
- * Returns the number, or -1 with errno.
- */
-static int number_for(const struct sim_open *o, int flags)
+int sim__number(struct sim_open *o, int fd)
 {
-	int ends[2], fd = -1;
-
-	if (o->f_family)
-		fd = (int)syscall(SYS_socket, o->f_family, o->f_kind | flags, 0);
-	if (o->f_family && fd < 0 && errno == EAFNOSUPPORT)     /* the kernel has no
-								   IPv6 */
-		fd = (int)syscall(SYS_socket, AF_INET, o->f_kind | flags, 0);
-	if (o->f_family)
-		return fd;
-	if (o->f_type != &sim__pipe_in && o->f_type != &sim__pipe_out)
-		return (int)syscall(SYS_eventfd2, 0, flags);
-	if (syscall(SYS_pipe2, ends, flags))
-		return -1;
-	if (o->f_type == &sim__pipe_out)
-		real_dup3(ends[1], ends[0], flags & O_CLOEXEC);
-	real_close(ends[1]);
-	return ends[0];
-}
-
-int sim__number(struct sim_open *o, int flags)
-{
-	int error = 0, fd = -1;
+	int error = fd < 0 ? errno : 0;
 
 	if (sim__strikes("open", sim__faults.f_open))
 		error = EMFILE;
 	else if (sim__strikes("no-memory", sim__faults.f_no_memory))
 		error = o->f_family ? ENOBUFS : ENOMEM;
-	else if ((fd = number_for(o, flags & (O_NONBLOCK | O_CLOEXEC))) < 0)
-		error = errno;
-	if (error)
-		sim__drop(o);
-	return error ? -error : sim__enter_number(fd, o);
+	if (error == 0)
+		return sim__enter_number(fd, o);
+	if (fd >= 0)
+		real_close(fd);
+	sim__drop(o);
+	errno = error;
+	return -1;
 }
 
 /* If `copy' >= 0, enters `copy' in the table as a descriptor of `o'. Returns `copy'. */
@@ -193,7 +167,7 @@ REPLACE(int, dup, (int fd))
 	return copied_as(entry(fd), real_dup(fd));
 }
 
-static int in_dup3(int fd, int copy, int flags)
+REPLACE(int, dup3, (int fd, int copy, int flags))
 {
 	struct sim_open *o = entry(fd);
 	int rc = real_dup3(fd, copy, flags);
@@ -284,7 +258,7 @@ static const struct sim_type set_type = { .t_ready = set_ready };
 
 REPLACE(int, epoll_create1, (int flags))
 {
-	return (int)sim__answer(sim__number(sim__new(&set_type), flags));
+	return sim__number(sim__new(&set_type), real_epoll_create1(flags));
 }
 
 REPLACE(int, epoll_create, (int size))

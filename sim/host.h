@@ -3,7 +3,7 @@
  * host.h: hosts, faults and files. Private.
  *
  *	sim/host.c         hosts, crashes, and the plan of faults
- *	sim/clock.c        the clocks, random numbers, numbers of processes
+ *	sim/clock.c        clocks, what is due later, random numbers, process IDs
  *	sim/file.c         files in memory, and what a crash leaves of them
  */
 #ifndef USCHED_SIM_HOST_H
@@ -123,10 +123,10 @@ SIM_PRIVATE void sim__may_crash(void);
 /* ---- sim/clock.c ---- */
 
 /*
- * sim__seed() seeds the random numbers that the program gets; sim__fill() writes `size'
- * random bytes.
+ * sim__begin_world() empties the world, and seeds the random numbers that the program
+ * gets. sim__fill() writes `size' random bytes.
  */
-SIM_PRIVATE void sim__seed(uint64_t seed);
+SIM_PRIVATE void sim__begin_world(uint64_t seed);
 SIM_PRIVATE void sim__fill(void *to, size_t size);
 
 /* ---- sim/file.c ---- */

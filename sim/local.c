@@ -115,7 +115,7 @@ REPLACE(int, eventfd, (unsigned n, int flags))
 
 	o->f_count = n;
 	o->f_by_one = flags & EFD_SEMAPHORE;
-	return (int)sim__answer(sim__number(o, flags));
+	return sim__number(o, real_eventfd(0, flags));
 }
 
 /* ---- Calls for timers ---- */
@@ -141,7 +141,7 @@ REPLACE(int, timerfd_create, (int clock, int flags))
 	struct sim_open *o = sim__new(&timer);
 
 	o->f_clock = clock;
-	return (int)sim__answer(sim__number(o, flags));
+	return sim__number(o, real_timerfd_create(clock, flags));
 }
 
 static void tell_left(const struct sim_open *o, struct itimerspec *now)
@@ -239,10 +239,10 @@ REPLACE(int, signalfd, (int fd, const sigset_t *set, int flags))
 	o->f_count |= sim__signals(uposix__mask_of(set), true);
 	if (fd >= 0)
 		return fd;
-	fd = sim__number(o, flags);
+	fd = sim__number(o, real_signalfd(-1, set, flags));
 	if (fd >= 0)
 		LIST_INSERT_HEAD(&of_signals, o, f_of_signals);
-	return (int)sim__answer(fd);
+	return fd;
 }
 
 uint64_t sim__signals(uint64_t set, bool take)

@@ -18,6 +18,10 @@ enum {
 	SYN_TRIES = 7,                  /* attempts to connect; the pauses after them, 1,
 					   2, 4 ... 64 s, are 127 s in all */
 	PACKETS   = 10,                 /* the most unread packets that a peer takes */
+	BETWEEN   = 64,                 /* the most faults between hosts at a time */
+	TIMES_SLOW = 100,
+	BANDWIDTH = 125000000,          /* bytes a second */
+	NEAR      = 10000,              /* ns: about ten steps */
 	PAGE      = 4096,               /* a pipe that takes this many bytes is
 					   writable */
 };
@@ -26,6 +30,97 @@ enum {
 #define FIRST_PAUSE (200 * MILLISECOND)
 #define LAST_PAUSE  (120 * SECOND)
 #define PATIENCE    (900 * SECOND)              /* ns after which the sender gives up */
+
+/* ---- Faults between hosts ---- */
+
+/* Each fault has the time of its end; an entry whose time is over is free. */
+static struct between { int64_t until; struct sim_fault fault; } betweens[BETWEEN];
+
+void sim__heal_net(void)
+{
+	memset(betweens, 0, sizeof betweens);
+}
+
+static bool is_between(enum sim_fault_kind kind, const struct sim_open *o,
+		       const struct sim_host *other)
+{
+	const struct sim_host *one = o->f_host;
+
+	for (const struct between *b = betweens; b < betweens + BETWEEN; b++) {
+		const struct sim_host *from = b->fault.a, *to = b->fault.b;
+
+		if (b->fault.kind == kind && b->until > sim__run.r_now
+		    && ((from == one && (!to || to == other))
+			|| (from == other && (!to || to == one))))
+			return true;
+	}
+	return false;
+}
+
+static bool has_crashed(const struct sim_host *host)
+{
+	return host && !host->h_up;
+}
+
+/* Returns whether nothing passes from `o' to a host: one has crashed, or is cut off. */
+static bool is_cut(const struct sim_open *o, const struct sim_host *host)
+{
+	return has_crashed(o->f_host) || has_crashed(host)
+		|| is_between(SIM_PARTITION, o, host);
+}
+
+void sim__break_net(const struct sim_fault *f)
+{
+	int64_t now = sim__run.r_now;
+	struct between *b = betweens;
+
+	if (f->kind == SIM_RESET) {
+		sim__reset_all(f->a, f->b);
+		return;
+	}
+	while (b < betweens + BETWEEN && b->until > now)
+		b++;
+	if (b == betweens + BETWEEN)
+		sim_fail("there are too many faults between hosts at a time");
+	*b = (struct between){ f->for_ns > 0 ? now + f->for_ns : INT64_MAX, *f };
+}
+
+/* ---- How long it takes ---- */
+
+/* Draws a latency from `o' to host `to', in ns. */
+static int64_t latency(const struct sim_open *o, const struct sim_host *to)
+{
+	const struct sim_faults *f = &sim__faults;
+	bool near = sim__run.r_near && !f->f_latency_ns && !f->f_latency_most_ns;
+	int64_t least = f->f_latency_ns || near ? f->f_latency_ns : 50 * MICROSECOND;
+	int64_t most = near ? NEAR
+		: f->f_latency_most_ns ? f->f_latency_most_ns : 500 * MICROSECOND;
+	int64_t rare = f->f_latency_rare_ns ? f->f_latency_rare_ns : 50 * MILLISECOND;
+	int64_t k = (int64_t)sim__choose("latency", 1000);
+	int64_t ns = k < 990 ? least + (most - least) / 989 * k
+		: most + (rare - most) / 10 * (k - 989);
+
+	if (o->f_slow || (o->f_peer && o->f_peer->f_slow))
+		ns *= TIMES_SLOW;
+	return is_between(SIM_SLOW, o, to) ? ns * TIMES_SLOW : ns;
+}
+
+/* Returns the time when `size' bytes that `o' sends now arrive at host `to'. */
+static int64_t arrival(struct sim_open *o, struct sim_host *to, size_t size)
+{
+	int64_t rate = sim__faults.f_bandwidth ? sim__faults.f_bandwidth : BANDWIDTH;
+	struct sim_fault cut = { SIM_PARTITION, o->f_host, to, SECOND };
+
+	if (sim__strikes("partition", sim__faults.f_partition)
+	    && !is_cut(o, to)) {
+		cut.for_ns += SECOND * (int64_t)sim__choose("partition lasts", 10);
+		sim__break_net(&cut);
+	}
+	if (o->f_free < sim__run.r_now)
+		o->f_free = sim__run.r_now;
+	o->f_free += (int64_t)size * SECOND / rate;
+	return o->f_free + latency(o, to);
+}
 
 /* ---- Pieces ---- */
 
@@ -122,16 +217,11 @@ static void end_as(struct sim_open *o, enum sim_state state, int error)
 	sim__changed(o, SIM_ANY);
 }
 
-static bool has_crashed(const struct sim_open *o)
-{
-	return o->f_host && !o->f_host->h_up;
-}
-
 /* Called when a reset arrives at `o'. */
 static void come_reset(struct sim_open *o, struct sim_piece *unused)
 {
 	(void)unused;
-	if (has_crashed(o))
+	if (has_crashed(o->f_host))
 		return;
 	if (o->f_state == SIM_CONNECTED)
 		end_as(o, SIM_DEAD, o->f_input_ended ? EPIPE : ECONNRESET);
@@ -154,7 +244,7 @@ static struct sim_host *host_of_peer(const struct sim_open *o)
 /* Sends a reset to the peer, whose data `o' cannot take. */
 static void refuse(struct sim_open *o)
 {
-	int64_t when = sim__run.r_now + sim__latency(o, host_of_peer(o));
+	int64_t when = sim__run.r_now + latency(o, host_of_peer(o));
 
 	when = when > o->f_last ? when : o->f_last;
 	if (o->f_peer && sim__is_far(o))
@@ -203,7 +293,7 @@ static void come(struct sim_open *o, struct sim_piece *unused)
 {
 	int64_t now = sim__run.r_now, silence;
 
-	if (!sim__is_cut(o->f_host, host_of_peer(o))) {
+	if (!is_cut(o, host_of_peer(o))) {
 		o->f_silent = 0;
 		if (!STAILQ_EMPTY(&o->f_coming))
 			deliver(o, sim__pop(o, &o->f_coming));
@@ -233,7 +323,7 @@ void sim__send(struct sim_open *o, struct sim_piece *g)
 		sim__reset(o);
 		return;
 	}
-	when = sim__arrival(o, o->f_peer->f_host, g->g_size);
+	when = arrival(o, o->f_peer->f_host, g->g_size);
 	o->f_last = when > o->f_last ? when : o->f_last;
 	sim__trace_piece("send", o->f_host, g, o->f_peer->f_host, o->f_last);
 	push(o->f_peer, &o->f_peer->f_coming, g);
@@ -297,7 +387,7 @@ static void begin(struct sim_open *o, struct sim_piece *unused)
 	(void)unused;
 	if (o->f_state != SIM_CONNECTING)
 		return;
-	if (!sim__is_cut(o->f_host, host))
+	if (!is_cut(o, host))
 		rc = wait_at(sim__socket_at(o, &o->f_remote, &o->f_local), o);
 	if (rc == -EAGAIN) {
 		sim__later(now + pause, ++o->f_tries < SYN_TRIES ? begin : give_up, o,
@@ -306,7 +396,7 @@ static void begin(struct sim_open *o, struct sim_piece *unused)
 	}
 	o->f_tries = 0;
 	if (rc) {
-		sim__later(now + sim__latency(o, host), come_reset, o, NULL);
+		sim__later(now + latency(o, host), come_reset, o, NULL);
 		return;
 	}
 	o->f_state = SIM_CONNECTING;            /* until SIM_BEGINS arrives */
@@ -335,7 +425,7 @@ int sim__begin_connection(struct sim_open *o)
 	if (sim__strikes("no-answer", sim__faults.f_no_answer))
 		sim__later(sim__run.r_now + 127 * SECOND, give_up, o, NULL);
 	else
-		sim__later(sim__arrival(o, sim__host_at(o, &o->f_remote), 0), begin, o,
+		sim__later(arrival(o, sim__host_at(o, &o->f_remote), 0), begin, o,
 			   NULL);
 	return -EINPROGRESS;
 }
@@ -378,7 +468,7 @@ void sim__net_close(struct sim_open *o)
 		sim__changed(o->f_peer, SIM_OUT);
 	else if (near)
 		end_as(o->f_peer, SIM_DEAD, unread ? ECONNRESET : 0);
-	else if (o->f_peer && sim__is_far(o) && !has_crashed(o)) {
+	else if (o->f_peer && sim__is_far(o) && !has_crashed(o->f_host)) {
 		if (o->f_state == SIM_CONNECTED && !unread)
 			sim__end_output(o);
 		else if (o->f_state != SIM_DEAD || unread)
@@ -477,18 +567,18 @@ static void come_packet(struct sim_open *o, struct sim_piece *g)
 	struct sim_host *host = sim__host_at(o, &g->g_to);
 	int rc = -EAGAIN;
 
-	if (!sim__is_cut(o->f_host, host))
+	if (!is_cut(o, host))
 		rc = take_packet(o, sim__socket_at(o, &g->g_to, &g->g_from), g);
 	if (rc)
 		free(g);
 	if (rc == -ECONNREFUSED)
-		sim__later(sim__run.r_now + sim__latency(o, host), come_unreachable, o,
+		sim__later(sim__run.r_now + latency(o, host), come_unreachable, o,
 			   NULL);
 }
 
 static void send_one(struct sim_open *o, struct sim_host *host, struct sim_piece *g)
 {
-	int64_t when = sim__arrival(o, host, g->g_size);
+	int64_t when = arrival(o, host, g->g_size);
 
 	sim__trace_piece("send", o->f_host, g, host, when);
 	sim__later(when, come_packet, o, g);

@@ -801,8 +801,7 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 		r->r_conf.c_bound = y->y_bound;
 	memset(names, 0, sizeof names);
 	n_checks = 0;
-	sim__seed(conf->c_seed);
-	sim__world();
+	sim__begin_world(conf->c_seed);
 	kind = sim__below(KINDS);
 	r->r_hasty = kind == 0;
 	r->r_near = kind == 1;

@@ -9,32 +9,36 @@
 /* ---- New pipes and sockets ---- */
 
 /*
- * Connects two new sockets, or the two ends of a new pipe, and gives each a number.
- * Returns 0 or an error. After an error both are closed.
+ * Connects two new sockets, or the two ends of a new pipe, and gives each its number.
+ * Returns 0, or -1 with errno; then both are closed.
  */
-static int number_two(struct sim_open *a, struct sim_open *b, int flags, int fds[2])
+static int number_two(struct sim_open *a, struct sim_open *b, const int made[2],
+		      int fds[2])
 {
-	int first = sim__number(a, flags);
-	int second = first < 0 ? first : sim__number(b, flags);
-
-	if (first < 0)
+	if (sim__number(a, made[0]) < 0) {
 		sim__drop(b);
-	else if (second < 0)
-		close(first);
-	if (second < 0)
-		return second;
+		close(made[1]);
+		return -1;
+	}
+	if (sim__number(b, made[1]) < 0) {
+		close(made[0]);
+		return -1;
+	}
 	sim__pair(a, b);
-	fds[0] = first;
-	fds[1] = second;
+	memcpy(fds, made, 2 * sizeof *fds);
 	return 0;
 }
 
 REPLACE(int, pipe2, (int fds[2], int flags))
 {
-	struct sim_open *in = sim__new(&sim__pipe_in);
+	struct sim_open *in;
+	int made[2];
 
+	if (real_pipe2(made, flags))
+		return -1;
+	in = sim__new(&sim__pipe_in);
 	in->f_room = 65536;
-	return (int)sim__answer(number_two(in, sim__new(&sim__pipe_out), flags, fds));
+	return number_two(in, sim__new(&sim__pipe_out), made, fds);
 }
 
 /* Returns SOCK_STREAM or SOCK_DGRAM, 0 if the world has no such sockets, or an error. */
@@ -52,25 +56,38 @@ static int kind_of(int family, int type, int protocol)
 	return kind;
 }
 
-REPLACE(int, socket, (int family, int type, int protocol))
+HOOK_LATER(int, socket, (int family, int type, int protocol))
+
+/* Gives a socket a number. If the kernel has no IPv6, its socket is one of IPv4. */
+static int number(struct sim_open *o, int flags)
+{
+	int fd = real_socket(o->f_family, o->f_kind | flags, 0);
+
+	if (fd < 0 && errno == EAFNOSUPPORT)
+		fd = real_socket(AF_INET, o->f_kind | flags, 0);
+	return sim__number(o, fd);
+}
+
+static int in_socket(int family, int type, int protocol)
 {
 	int kind = kind_of(family, type, protocol);
 
 	if (kind == 0)
 		return real_socket(family, type, protocol);
-	return (int)sim__answer(kind < 0 ? kind
-				: sim__number(sim__new_socket(family, kind), type));
+	return kind < 0 ? (int)sim__answer(kind)
+		: number(sim__new_socket(family, kind), type & ~kind);
 }
 
 REPLACE(int, socketpair, (int family, int type, int protocol, int fds[2]))
 {
-	int kind = kind_of(family, type, protocol);
+	int kind = kind_of(family, type, protocol), made[2];
 
 	if (family != AF_UNIX)
 		return real_socketpair(family, type, protocol, fds);
-	return (int)sim__answer(kind < 0 ? kind
-				: number_two(sim__new_socket(family, kind),
-					     sim__new_socket(family, kind), type, fds));
+	if (kind < 0 || real_socketpair(family, type, 0, made))
+		return kind < 0 ? (int)sim__answer(kind) : -1;
+	return number_two(sim__new_socket(family, kind), sim__new_socket(family, kind),
+			  made, fds);
 }
 
 /* ---- Connections ---- */
@@ -135,9 +152,9 @@ SOCKET_CALL(int, accept4, (struct sockaddr *peer, socklen_t *size, int flags),
 
 	if (o->f_state != SIM_LISTENS || !s)
 		return o->f_state != SIM_LISTENS ? -EINVAL : -EAGAIN;
-	new = sim__number(sim__hold(s), flags);
+	new = number(sim__hold(s), flags);
 	if (new < 0)
-		return new;
+		return -errno;
 	STAILQ_REMOVE_HEAD(&o->f_waiting, f_of_listener);
 	o->f_waits--;
 	sim__give_address(s, &s->f_remote, peer, size);

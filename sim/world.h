@@ -2,7 +2,6 @@
 /*
  * world.h: what the files of the simulated world share. Private.
  *
- *	sim/world.c    calls that are due later, jumps of the clock, faults
  *	sim/fd.c       the table of descriptors: copies, flags, poll, epoll
  *	sim/local.c    eventfd, timerfd, signalfd
  *	sim/name.c     addresses, and which socket has which; names of hosts
@@ -247,15 +246,12 @@ static inline struct sim_open *sim__hold(struct sim_open *o)
 	return o;
 }
 
-/* ---- sim/world.c ---- */
+/* ---- sim/clock.c ---- */
 
 /*
  * Returns `size' bytes of zeros, which free() frees. The run fails if there is no memory.
  */
 SIM_PRIVATE void *sim__memory(size_t size);
-
-/* Empties the world. Called by sim__begin(). */
-SIM_PRIVATE void sim__world(void);
 
 /*
  * Requests a call func(o, g) at time `when'. Calls for the same time are made in the
@@ -267,24 +263,6 @@ SIM_PRIVATE void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o
 
 /* Makes the calls of sim__later() that are due. */
 SIM_PRIVATE void sim__catch_up(void);
-
-/*
- * Returns whether nothing passes between two hosts, because of a partition or a crash.
- * Each may be NULL, which stands for threads on no host.
- */
-SIM_PRIVATE bool sim__is_cut(const struct sim_host *one, const struct sim_host *other);
-
-/*
- * Begins a fault between hosts. Its end needs no call, since the fault has the time of
- * its end.
- */
-SIM_PRIVATE void sim__break_net(const struct sim_fault *f);
-
-/* Returns the time when `size' bytes that `o' sends now arrive at host `to'. */
-SIM_PRIVATE int64_t sim__arrival(struct sim_open *o, struct sim_host *to, size_t size);
-
-/* Draws a latency from `o' to host `to', in ns, and returns the latency. */
-SIM_PRIVATE int64_t sim__latency(const struct sim_open *o, const struct sim_host *to);
 
 /* ---- sim/fd.c ---- */
 
@@ -306,11 +284,10 @@ SIM_PRIVATE void sim__drop(struct sim_open *o);
 SIM_PRIVATE void sim__end_open(struct sim_open *o);
 
 /*
- * Gives `o' a number, with O_NONBLOCK and O_CLOEXEC if `flags' contains these flags.
- * SOCK_NONBLOCK and the like have the same values. Returns the number, or drops `o' and
- * returns an error.
+ * Makes `fd', which the kernel has just opened, the number of `o'. Returns `fd'. If that
+ * is -1, or by a fault, closes `fd', drops `o', and returns -1 with errno.
  */
-SIM_PRIVATE int sim__number(struct sim_open *o, int flags);
+SIM_PRIVATE int sim__number(struct sim_open *o, int fd);
 
 /* Makes `fd' a number of `o', in place of an older entry. Returns `fd'. */
 SIM_PRIVATE int sim__enter_number(int fd, struct sim_open *o);
@@ -385,6 +362,10 @@ SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 					   const struct sim_address *to);
 
 /* ---- sim/net.c ---- */
+
+/* Begins a fault between hosts; sim__heal_net() ends all of them. */
+SIM_PRIVATE void sim__break_net(const struct sim_fault *f);
+SIM_PRIVATE void sim__heal_net(void);
 
 SIM_PRIVATE struct sim_piece *sim__piece(size_t size);
 
