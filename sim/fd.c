@@ -50,15 +50,6 @@ struct sim_open *sim__new(const struct sim_type *type)
 	return o;
 }
 
-void sim__drop(struct sim_open *o)
-{
-	if (--o->f_refs > 0)
-		return;
-	sim__free_pieces(o, &o->f_here);
-	sim__free_pieces(o, &o->f_coming);
-	free(o);
-}
-
 static void unqueue(struct sim_watch *w)
 {
 	if (w->w_queued)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * net.c: the network: connections and packets. AF_INET and AF_INET6 are one network, in
- * which all that is sent takes time. In pipes, and between sockets of AF_UNIX, data
- * arrives at once.
+ * net.c: the network: connections, packets, and reads and writes of pipes and sockets.
+ * AF_INET and AF_INET6 are one network, in which all that is sent takes time. In pipes,
+ * and between sockets of AF_UNIX, data arrives at once.
  *
  *	connect()   the request arrives: begin()  >  a socket in f_waiting  >  accept()
  *	            the answer arrives: come()    <  a piece with SIM_BEGINS
@@ -11,6 +11,7 @@
  *
  * Connected sockets are each other's peers until both are dead.
  */
+#undef _FORTIFY_SOURCE
 #include "world.h"
 
 enum {
@@ -22,8 +23,12 @@ enum {
 	TIMES_SLOW = 100,
 	BANDWIDTH = 125000000,          /* bytes a second */
 	NEAR      = 10000,              /* ns: about ten steps */
-	PAGE      = 4096,               /* a pipe that takes this many bytes is
-					   writable */
+	PIPE_WHOLE = 4096,              /* PIPE_BUF: a write of up to this many bytes to a
+					   pipe is not split, and a pipe with room for
+					   them is writable */
+	UDP_MAX   = 65507,              /* the most bytes of a packet over the network */
+	PASSED    = 253,                /* SCM_MAX_FD of Linux: the most descriptors that
+					   a message passes */
 };
 
 /* ns of the shortest and the longest pause before a piece is sent again; see come(). */
@@ -111,28 +116,15 @@ static int64_t arrival(struct sim_open *o, struct sim_host *to, size_t size)
 	int64_t rate = sim__faults.f_bandwidth ? sim__faults.f_bandwidth : BANDWIDTH;
 	struct sim_fault cut = { SIM_PARTITION, o->f_host, to, SECOND };
 
-	if (sim__strikes("partition", sim__faults.f_partition)
-	    && !is_cut(o, to)) {
+	if (sim__strikes("partition", sim__faults.f_partition) && !is_cut(o, to)) {
 		cut.for_ns += SECOND * (int64_t)sim__choose("partition lasts", 10);
 		sim__break_net(&cut);
 	}
-	if (o->f_free < sim__run.r_now)
-		o->f_free = sim__run.r_now;
-	o->f_free += (int64_t)size * SECOND / rate;
+	o->f_free = MAX(o->f_free, sim__run.r_now) + (int64_t)size * SECOND / rate;
 	return o->f_free + latency(o, to);
 }
 
 /* ---- Pieces ---- */
-
-struct sim_piece *sim__piece(size_t size)
-{
-	static uint64_t made;
-	struct sim_piece *g = sim__memory(sizeof *g + size);
-
-	g->g_size = size;
-	g->g_number = ++made;
-	return g;
-}
 
 static void push(struct sim_open *o, struct sim_pieces *q, struct sim_piece *g)
 {
@@ -141,7 +133,8 @@ static void push(struct sim_open *o, struct sim_pieces *q, struct sim_piece *g)
 	o->f_pieces++;
 }
 
-struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q)
+/* Removes the first piece of a queue of `o'. */
+static struct sim_piece *pop(struct sim_open *o, struct sim_pieces *q)
 {
 	struct sim_piece *g = STAILQ_FIRST(q);
 
@@ -151,7 +144,8 @@ struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q)
 	return g;
 }
 
-void sim__free_piece(struct sim_piece *g)
+/* Frees a piece, and closes the descriptors that the piece passes. */
+static void free_piece(struct sim_piece *g)
 {
 	for (int i = 0; g->g_passed && i < g->g_passed[0]; i++)
 		close(g->g_passed[i + 1]);
@@ -159,16 +153,26 @@ void sim__free_piece(struct sim_piece *g)
 	free(g);
 }
 
-void sim__free_pieces(struct sim_open *o, struct sim_pieces *q)
+static void free_pieces(struct sim_open *o, struct sim_pieces *q)
 {
 	while (!STAILQ_EMPTY(q))
-		sim__free_piece(sim__pop(o, q));
+		free_piece(pop(o, q));
 }
 
-void sim__trace_piece(const char *event, const struct sim_host *host,
-		      const struct sim_piece *g, const struct sim_host *to, int64_t when)
+void sim__drop(struct sim_open *o)
 {
-	const struct sim_event e = { .e_op.o_name = "", .e_host = host,
+	if (--o->f_refs > 0)
+		return;
+	free_pieces(o, &o->f_here);
+	free_pieces(o, &o->f_coming);
+	free(o);
+}
+
+/* Adds a line to the trace: the running thread sends `g' by `o', or reads `g'. */
+static void trace(const char *event, const struct sim_open *o, const struct sim_piece *g,
+		  const struct sim_host *to, int64_t when)
+{
+	const struct sim_event e = { .e_op.o_name = "", .e_host = o->f_host,
 				     .e_number = sim__run.r_by };
 
 	if (sim__run.r_trace && g->g_size > 0)
@@ -187,7 +191,7 @@ int sim__take_error(struct sim_open *o)
 
 struct sim_open *sim__new_socket(int family, int kind)
 {
-	struct sim_open *o = sim__new(kind == SOCK_STREAM ? &sim__stream : &sim__packets);
+	struct sim_open *o = sim__new(&sim__socket);
 
 	o->f_family = family;
 	o->f_kind = kind;
@@ -212,15 +216,14 @@ static void end_as(struct sim_open *o, enum sim_state state, int error)
 	o->f_error = error;
 	if (state == SIM_DEAD) {
 		o->f_input_ended = o->f_output_ended = true;
-		sim__free_pieces(o, &o->f_coming);
+		free_pieces(o, &o->f_coming);
 	}
 	sim__changed(o, SIM_ANY);
 }
 
 /* Called when a reset arrives at `o'. */
-static void come_reset(struct sim_open *o, struct sim_piece *unused)
+LATER(come_reset)
 {
-	(void)unused;
 	if (has_crashed(o->f_host))
 		return;
 	if (o->f_state == SIM_CONNECTED)
@@ -246,18 +249,16 @@ static void refuse(struct sim_open *o)
 {
 	int64_t when = sim__run.r_now + latency(o, host_of_peer(o));
 
-	when = when > o->f_last ? when : o->f_last;
 	if (o->f_peer && sim__is_far(o))
-		sim__later(when, come_reset, o->f_peer, NULL);
+		sim__later(MAX(when, o->f_last), come_reset, o->f_peer, NULL);
 }
 
 /*
  * Called when there has been no answer for too long: if `o' was connecting, the attempt
  * fails; if the peer of `o' was sending, the peer's connection ends.
  */
-static void give_up(struct sim_open *o, struct sim_piece *unused)
+LATER(give_up)
 {
-	(void)unused;
 	if (o->f_state == SIM_CONNECTING)
 		end_as(o, SIM_NEW, ETIMEDOUT);
 	if (o->f_peer && o->f_peer->f_state == SIM_CONNECTED)
@@ -281,7 +282,7 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
 		o->f_input_ended = true;
 		sim__changed(o, SIM_IN | EPOLLRDHUP | EPOLLHUP);
 	}
-	sim__free_piece(g);
+	free_piece(g);
 }
 
 /*
@@ -289,32 +290,32 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
  * the piece is due again after 200 ms, 400 ms, and so on, as in Linux; the pauses grow up
  * to 2 minutes. After 15 minutes the sender gives up.
  */
-static void come(struct sim_open *o, struct sim_piece *unused)
+LATER(come)
 {
 	int64_t now = sim__run.r_now, silence;
 
 	if (!is_cut(o, host_of_peer(o))) {
 		o->f_silent = 0;
 		if (!STAILQ_EMPTY(&o->f_coming))
-			deliver(o, sim__pop(o, &o->f_coming));
+			deliver(o, pop(o, &o->f_coming));
 		return;
 	}
 	o->f_silent = o->f_silent ? o->f_silent : now;
 	silence = now - o->f_silent;
 	if (silence > PATIENCE)
-		give_up(o, unused);
-	else if (silence > LAST_PAUSE)
-		sim__later(now + LAST_PAUSE, come, o, NULL);
+		give_up(o, NULL);
 	else
-		sim__later(now + (silence ? silence : FIRST_PAUSE), come, o, NULL);
+		sim__later(now + (silence ? MIN(silence, LAST_PAUSE) : FIRST_PAUSE),
+			   come, o, NULL);
 }
 
-void sim__send(struct sim_open *o, struct sim_piece *g)
+/* Sends a piece to the peer. */
+static void send_piece(struct sim_open *o, struct sim_piece *g)
 {
 	int64_t when;
 
 	if (!sim__is_far(o)) {
-		sim__trace_piece("send", o->f_host, g, o->f_peer->f_host, sim__run.r_now);
+		trace("send", o, g, o->f_peer->f_host, sim__run.r_now);
 		deliver(o->f_peer, g);
 		return;
 	}
@@ -324,18 +325,18 @@ void sim__send(struct sim_open *o, struct sim_piece *g)
 		return;
 	}
 	when = arrival(o, o->f_peer->f_host, g->g_size);
-	o->f_last = when > o->f_last ? when : o->f_last;
-	sim__trace_piece("send", o->f_host, g, o->f_peer->f_host, o->f_last);
+	o->f_last = MAX(when, o->f_last);
+	trace("send", o, g, o->f_peer->f_host, o->f_last);
 	push(o->f_peer, &o->f_peer->f_coming, g);
 	sim__later(o->f_last, come, o->f_peer, NULL);
 }
 
 static void send_mark(struct sim_open *o, enum sim_mark what)
 {
-	struct sim_piece *g = sim__piece(0);
+	struct sim_piece *g = sim__memory(sizeof *g);
 
 	g->g_what = what;
-	sim__send(o, g);
+	send_piece(o, g);
 }
 
 void sim__end_output(struct sim_open *o)
@@ -378,13 +379,12 @@ static int wait_at(struct sim_open *listener, struct sim_open *o)
  * Called when the request for a connection arrives. If the hosts are cut off from each
  * other, or the backlog is full, the request is lost, and is sent again after a pause.
  */
-static void begin(struct sim_open *o, struct sim_piece *unused)
+LATER(begin)
 {
 	struct sim_host *host = sim__host_at(o, &o->f_remote);
 	int64_t now = sim__run.r_now, pause = SECOND << o->f_tries;
 	int rc = -EAGAIN;
 
-	(void)unused;
 	if (o->f_state != SIM_CONNECTING)
 		return;
 	if (!is_cut(o, host))
@@ -409,13 +409,12 @@ int sim__begin_connection(struct sim_open *o)
 	struct sim_open *at;
 	int rc;
 
-	if (sim__is_far(o)) {
+	if (sim__is_far(o))
 		rc = sim__name_for(o, &o->f_remote);
-	} else if ((at = sim__socket_at(o, &o->f_remote, NULL))) {
+	else if ((at = sim__socket_at(o, &o->f_remote, NULL)))
 		rc = packets ? 0 : wait_at(at, o);
-	} else {
+	else
 		rc = o->f_remote.a_text[0] ? -ENOENT : -ECONNREFUSED;
-	}
 	if (rc == 0 && packets)
 		o->f_state = SIM_CONNECTED;
 	if (rc || packets || !sim__is_far(o))
@@ -425,62 +424,49 @@ int sim__begin_connection(struct sim_open *o)
 	if (sim__strikes("no-answer", sim__faults.f_no_answer))
 		sim__later(sim__run.r_now + 127 * SECOND, give_up, o, NULL);
 	else
-		sim__later(arrival(o, sim__host_at(o, &o->f_remote), 0), begin, o,
-			   NULL);
+		sim__later(arrival(o, sim__host_at(o, &o->f_remote), 0), begin, o, NULL);
 	return -EINPROGRESS;
 }
 
-/* ---- The end ---- */
-
-/* Called when `o' is dead. If the peer is dead too, separates the two. */
-static void unlink_peers(struct sim_open *o)
+/*
+ * Closes a pipe or a socket, and resets the connections that wait at a listener. Two
+ * peers that are both dead are separated.
+ */
+static void close_net(struct sim_open *o)
 {
-	struct sim_open *peer = o->f_peer;
+	struct sim_open *s, *peer = o->f_peer;
+	bool unread = o->f_kind == SOCK_STREAM
+		&& (!STAILQ_EMPTY(&o->f_here) || o->f_abrupt);
+	bool near = peer && !sim__is_far(o) && peer->f_state == SIM_CONNECTED;
 
-	if (!peer || peer->f_state != SIM_DEAD)
-		return;
-	o->f_peer = peer->f_peer = NULL;
-	sim__drop(o);
-	sim__drop(peer);
-}
-
-/* Resets the connections that wait at a listener. */
-static void end_listener(struct sim_open *o)
-{
-	struct sim_open *s;
-
+	sim__leave_name(o);
 	while ((s = STAILQ_FIRST(&o->f_waiting))) {
 		STAILQ_REMOVE_HEAD(&o->f_waiting, f_of_listener);
 		s->f_abrupt = true;
 		sim__end_open(s);
 	}
-}
-
-void sim__net_close(struct sim_open *o)
-{
-	bool unread = o->f_kind == SOCK_STREAM
-		&& (!STAILQ_EMPTY(&o->f_here) || o->f_abrupt);
-	bool near = o->f_peer && !sim__is_far(o) && o->f_peer->f_state == SIM_CONNECTED;
-
-	sim__leave_name(o);
-	end_listener(o);
 	if (near && o->f_kind == SOCK_DGRAM)
-		sim__changed(o->f_peer, SIM_OUT);
+		sim__changed(peer, SIM_OUT);
 	else if (near)
-		end_as(o->f_peer, SIM_DEAD, unread ? ECONNRESET : 0);
-	else if (o->f_peer && sim__is_far(o) && !has_crashed(o->f_host)) {
+		end_as(peer, SIM_DEAD, unread ? ECONNRESET : 0);
+	else if (peer && sim__is_far(o) && !has_crashed(o->f_host)) {
 		if (o->f_state == SIM_CONNECTED && !unread)
 			sim__end_output(o);
 		else if (o->f_state != SIM_DEAD || unread)
 			refuse(o);
 	}
 	o->f_state = SIM_DEAD;
-	unlink_peers(o);
+	if (peer && peer->f_state == SIM_DEAD) {
+		o->f_peer = peer->f_peer = NULL;
+		sim__drop(o);
+		sim__drop(peer);
+	}
 }
 
 /* ---- What is ready ---- */
 
-size_t sim__room(const struct sim_open *o)
+/* Returns how many bytes `o' can write to its peer now. */
+static size_t room_of(const struct sim_open *o)
 {
 	const struct sim_open *peer = o->f_peer;
 
@@ -496,24 +482,24 @@ size_t sim__room(const struct sim_open *o)
 static uint32_t output_ready(const struct sim_open *o)
 {
 	const struct sim_open *peer = o->f_peer;
-	size_t room = sim__room(o);
+	size_t room = room_of(o);
 
 	if (o->f_kind == SOCK_DGRAM)
 		return !peer || peer->f_pieces < PACKETS ? SIM_OUT : 0;
 	return room > 0 && room >= peer->f_room / 3 ? SIM_OUT : 0;
 }
 
-uint32_t sim__pipe_ready(const struct sim_open *o)
+static uint32_t pipe_ready(const struct sim_open *o)
 {
 	bool dead = o->f_state == SIM_DEAD;
 	uint32_t now = STAILQ_EMPTY(&o->f_here) ? 0 : SIM_IN;
 
 	if (o->f_type == &sim__pipe_in)
 		return now | (dead ? EPOLLHUP : 0u);
-	return dead ? SIM_OUT | EPOLLERR : sim__room(o) >= PAGE ? SIM_OUT : 0;
+	return dead ? SIM_OUT | EPOLLERR : room_of(o) >= PIPE_WHOLE ? SIM_OUT : 0;
 }
 
-uint32_t sim__socket_ready(const struct sim_open *o)
+static uint32_t socket_ready(const struct sim_open *o)
 {
 	bool in = o->f_error || !STAILQ_EMPTY(&o->f_here) || o->f_waits > 0;
 	uint32_t now = (in ? SIM_IN : 0u) | (o->f_error ? EPOLLERR : 0u);
@@ -530,12 +516,254 @@ uint32_t sim__socket_ready(const struct sim_open *o)
 		| (o->f_input_ended && o->f_output_ended ? EPOLLHUP : 0u);
 }
 
+/* ---- Reads ---- */
+
+static size_t size_of(const struct msghdr *m)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < m->msg_iovlen; i++)
+		size += m->msg_iov[i].iov_len;
+	return size;
+}
+
+/*
+ * If `out' is true, copies `size' bytes from a block to the buffers of a message;
+ * otherwise from the buffers to the block. Begins after `skip' bytes of the buffers.
+ */
+static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, bool out)
+{
+	for (size_t i = 0; i < m->msg_iovlen && size > 0; i++) {
+		const struct iovec *v = &m->msg_iov[i];
+		size_t n = v->iov_len > skip ? v->iov_len - skip : 0;
+
+		n = MIN(n, size);
+		if (n > 0 && out)
+			memcpy((char *)v->iov_base + skip, block, n);
+		else if (n > 0)
+			memcpy(block, (char *)v->iov_base + skip, n);
+		skip = n > 0 || v->iov_len > skip ? 0 : skip - v->iov_len;
+		block += n;
+		size -= n;
+	}
+}
+
+/* Gives the descriptors that a piece passes to a reader with `room' bytes for them. */
+static void give(const struct sim_piece *g, struct msghdr *m, size_t room, int flags)
+{
+	int how = flags & MSG_CMSG_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, fd, n = 0;
+	struct cmsghdr *c = m->msg_control;
+
+	while (n < g->g_passed[0] && CMSG_LEN((size_t)(n + 1) * sizeof fd) <= room
+	       && (fd = fcntl(g->g_passed[n + 1], how, 0)) >= 0)
+		memcpy(CMSG_DATA(c) + (size_t)n++ * sizeof fd, &fd, sizeof fd);
+	if (n < g->g_passed[0])
+		m->msg_flags |= MSG_CTRUNC;
+	if (n == 0)
+		return;
+	c->cmsg_len = CMSG_LEN((size_t)n * sizeof fd);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	m->msg_controllen = MIN(CMSG_SPACE((size_t)n * sizeof fd), room);
+}
+
+/*
+ * Reads one packet, or bytes of a stream, which may be in several pieces. A read that
+ * gets descriptors ends with the piece that passes them.
+ */
+static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
+{
+	bool packet = o->f_kind == SOCK_DGRAM;
+	struct sim_piece *g = STAILQ_FIRST(&o->f_here), *next;
+	size_t size = size_of(m), done = 0, all = g->g_size, room = m->msg_controllen;
+
+	m->msg_controllen = 0;
+	if (packet)
+		sim__give_address(o, &g->g_from, m->msg_name, &m->msg_namelen);
+	if (packet && all > size)
+		m->msg_flags |= MSG_TRUNC;
+	do {
+		size_t n = MIN(g->g_size - g->g_at, size - done);
+
+		next = packet ? NULL : STAILQ_NEXT(g, g_next);
+		copy(m, done, g->g_data + g->g_at, n, true);
+		done += n;
+		if (flags & MSG_PEEK)
+			continue;
+		if (g->g_at == 0)
+			trace("receive", o, g, o->f_host, sim__run.r_now);
+		if (g->g_at == 0 && g->g_passed) {
+			give(g, m, room, flags);
+			next = NULL;
+		}
+		g->g_at += n;
+		o->f_bytes -= n;
+		if (packet || g->g_at == g->g_size)
+			free_piece(pop(o, &o->f_here));
+	} while ((g = next) && done < size);
+	return (ssize_t)(packet && flags & MSG_TRUNC ? all : done);
+}
+
+/* Returns the result of a read if there is nothing to read. */
+static ssize_t get_nothing(struct sim_open *o)
+{
+	if (o->f_error)
+		return sim__take_error(o);
+	if (o->f_state == SIM_DEAD || (o->f_kind != SOCK_DGRAM && o->f_input_ended))
+		return 0;
+	if (o->f_kind == SOCK_STREAM && o->f_state <= SIM_LISTENS)
+		return sim__is_far(o) ? -ENOTCONN : -EINVAL;
+	return -EAGAIN;
+}
+
+static ssize_t get_data(struct sim_open *o, struct msghdr *m, int flags)
+{
+	bool packet = o->f_kind == SOCK_DGRAM;
+	struct sim_open *peer = o->f_peer;
+	uint32_t before = peer ? peer->f_type->t_ready(peer) : 0;
+	ssize_t n;
+
+	if (!packet)
+		m->msg_namelen = 0;
+	if (flags & MSG_OOB)
+		return -EINVAL;
+	if (!packet && size_of(m) == 0)
+		return 0;
+	if (STAILQ_EMPTY(&o->f_here) || flags & MSG_ERRQUEUE || (packet && o->f_error))
+		return get_nothing(o);
+	n = get_pieces(o, m, flags);
+	if (peer && peer->f_type->t_ready(peer) & ~before & SIM_OUT)
+		sim__changed(peer, SIM_OUT);    /* the peer has room again */
+	return n;
+}
+
+/* ---- Writes of streams ---- */
+
+/*
+ * Makes a piece pass the descriptors of a message by SCM_RIGHTS: a copy of each, with a
+ * number that the program does not use. Returns 0 or an error.
+ */
+static int pass(struct sim_piece *g, const struct msghdr *m)
+{
+	const char *end = (const char *)m->msg_control + m->msg_controllen;
+	struct msghdr all = *m;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&all); c; c = CMSG_NXTHDR(&all, c)) {
+		int fd, n = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof fd);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS
+		    || c->cmsg_len < CMSG_LEN(0)
+		    || c->cmsg_len > (size_t)(end - (char *)c))
+			return -EINVAL;
+		if (!g->g_passed)
+			g->g_passed = sim__memory((PASSED + 1) * sizeof fd);
+		if (n > PASSED - g->g_passed[0])
+			return -EINVAL;
+		for (int i = 0; i < n; i++) {
+			memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof fd, sizeof fd);
+			fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
+			if (fd < 0)
+				return -errno;
+			g->g_passed[++g->g_passed[0]] = fd;
+		}
+	}
+	return 0;
+}
+
+/* Raises SIGPIPE unless the flags forbid that. Returns -EPIPE. */
+static ssize_t broken(int flags)
+{
+	if (!(flags & MSG_NOSIGNAL))
+		raise(SIGPIPE);
+	return -EPIPE;
+}
+
+/* Called some time after a short write: lets writes succeed again. */
+LATER(end_squeeze)
+{
+	o->f_squeezed = false;
+	if (o->f_numbers > 0 && o->f_type->t_ready(o) & EPOLLOUT)
+		sim__changed(o, SIM_OUT);
+}
+
+/* `size' bytes are to be written. Returns how many of them `o' takes now, or an error. */
+static ssize_t portion(struct sim_open *o, size_t size)
+{
+	size_t room = room_of(o);
+
+	if (room == 0 || (!o->f_family && size <= PIPE_WHOLE && room < size))
+		return -EAGAIN;
+	size = MIN(size, room);
+	if (sim__is_far(o) && size > 1 && sim__strikes("short", sim__faults.f_short)) {
+		size = 1 + sim__choose("bytes of a short write", size - 1);
+		o->f_squeezed = true;
+		sim__later(sim__run.r_now + MILLISECOND, end_squeeze, o, NULL);
+	}
+	return (ssize_t)size;
+}
+
+/* Returns how many of the next `size' bytes are sent as one piece. */
+static size_t part_of(const struct sim_open *o, size_t size)
+{
+	if (!sim__is_far(o) || size < 2 || !sim__strikes("part", 8))
+		return size;
+	return 1 + sim__choose("bytes of a part", size - 1);
+}
+
+/*
+ * Makes a piece of `size' bytes of a message, from `at' on. The first piece passes the
+ * message's descriptors. Returns 0 or an error.
+ */
+static int take_in(const struct msghdr *m, size_t at, size_t size, struct sim_piece **g)
+{
+	static uint64_t made;
+	int rc;
+
+	*g = sim__memory(sizeof **g + size);
+	(*g)->g_size = size;
+	(*g)->g_number = ++made;
+	copy(m, at, (*g)->g_data, size, false);
+	rc = at == 0 ? pass(*g, m) : 0;
+	if (rc)
+		free_piece(*g);
+	return rc;
+}
+
+static ssize_t put_stream(struct sim_open *o, const struct msghdr *m, int flags)
+{
+	struct sim_piece *g;
+	size_t part;
+	ssize_t n;
+	int rc;
+
+	if (o->f_error && o->f_state != SIM_NEW) {
+		n = sim__take_error(o);
+		return n == -EPIPE ? broken(flags) : n;
+	}
+	if (o->f_state <= SIM_LISTENS && o->f_family == AF_UNIX)
+		return -ENOTCONN;
+	if (o->f_state == SIM_CONNECTING)
+		return -EAGAIN;
+	if (o->f_output_ended || o->f_state != SIM_CONNECTED || !o->f_peer)
+		return broken(flags);
+	if (size_of(m) == 0)
+		return 0;
+	n = portion(o, size_of(m));
+	for (ssize_t at = 0; at < n && o->f_state == SIM_CONNECTED; at += (ssize_t)part) {
+		part = part_of(o, (size_t)(n - at));
+		rc = take_in(m, (size_t)at, part, &g);
+		if (rc)
+			return rc;
+		send_piece(o, g);
+	}
+	return n;
+}
+
 /* ---- Packets ---- */
 
 /* Called when the answer to a packet arrives: no socket has the packet's address. */
-static void come_unreachable(struct sim_open *o, struct sim_piece *unused)
+LATER(come_unreachable)
 {
-	(void)unused;
 	if (o->f_state != SIM_CONNECTED)
 		return;
 	o->f_error = ECONNREFUSED;
@@ -572,52 +800,48 @@ static void come_packet(struct sim_open *o, struct sim_piece *g)
 	if (rc)
 		free(g);
 	if (rc == -ECONNREFUSED)
-		sim__later(sim__run.r_now + latency(o, host), come_unreachable, o,
-			   NULL);
+		sim__later(sim__run.r_now + latency(o, host), come_unreachable, o, NULL);
 }
 
-static void send_one(struct sim_open *o, struct sim_host *host, struct sim_piece *g)
-{
-	int64_t when = arrival(o, host, g->g_size);
-
-	sim__trace_piece("send", o->f_host, g, host, when);
-	sim__later(when, come_packet, o, g);
-}
-
-/* Sends a packet over the network. See sim__send_packet(). */
+/*
+ * Sends a packet over the network. Returns 0, also if the packet is lost, or an error;
+ * then the packet still belongs to the caller.
+ */
 static int send_far(struct sim_open *o, const struct sim_address *to, struct sim_piece *g)
 {
-	const struct sim_faults *f = &sim__faults;
 	struct sim_host *host = sim__host_at(o, to);
 	int rc = o->f_error ? sim__take_error(o) : sim__name_for(o, to);
+	struct sim_piece *copies[2] = { g, NULL };
+	int64_t when;
 
-	if (rc == 0 && sim__strikes("no-buffer", f->f_no_buffer))
+	if (rc == 0 && sim__strikes("no-buffer", sim__faults.f_no_buffer))
 		rc = -ENOBUFS;
 	if (rc)
 		return rc;
 	g->g_from = sim__sender(o, to);
 	g->g_to = *to;
-	if (sim__strikes("loss", f->f_loss)) {
+	if (sim__strikes("loss", sim__faults.f_loss)) {
 		free(g);
 		return 0;
 	}
-	if (sim__strikes("duplicate", f->f_duplicate))
-		send_one(o, host, memcpy(sim__piece(g->g_size), g,
-					 sizeof *g + g->g_size));
-	send_one(o, host, g);
+	if (sim__strikes("duplicate", sim__faults.f_duplicate))
+		copies[1] = memcpy(sim__memory(sizeof *g + g->g_size), g,
+				   sizeof *g + g->g_size);
+	for (int i = 0; i < 2 && copies[i]; i++) {
+		when = arrival(o, host, g->g_size);
+		trace("send", o, copies[i], host, when);
+		sim__later(when, come_packet, o, copies[i]);
+	}
 	return 0;
 }
 
-int sim__send_packet(struct sim_open *o, const struct sim_address *to,
+/* Sends a packet on this host. `to' is the address, or NULL. See send_far(). */
+static int send_near(struct sim_open *o, const struct sim_address *to,
 		     struct sim_piece *g)
 {
 	struct sim_open *other = o->f_peer;
 	int rc;
 
-	if (!to && o->f_state != SIM_CONNECTED)
-		return sim__is_far(o) ? -EDESTADDRREQ : -ENOTCONN;
-	if (sim__is_far(o))
-		return send_far(o, to ? to : &o->f_remote, g);
 	if (to || !other)
 		other = sim__socket_at(o, to ? to : &o->f_remote, NULL);
 	if (!other && to && to->a_text[0])
@@ -625,6 +849,38 @@ int sim__send_packet(struct sim_open *o, const struct sim_address *to,
 	g->g_from = o->f_local;
 	rc = take_packet(o, other, g);
 	if (rc == 0)
-		sim__trace_piece("send", o->f_host, g, other->f_host, sim__run.r_now);
+		trace("send", o, g, other->f_host, sim__run.r_now);
 	return rc;
 }
+
+static ssize_t put_packet(struct sim_open *o, const struct msghdr *m)
+{
+	struct sim_address a, *to = m->msg_name ? &a : NULL;
+	bool far = sim__is_far(o);
+	size_t size = size_of(m);
+	struct sim_piece *g;
+	int rc;
+
+	if (size > (far ? UDP_MAX : o->f_room))
+		return -EMSGSIZE;
+	if (o->f_output_ended)
+		return -EPIPE;
+	rc = to ? sim__take_address(o, m->msg_name, m->msg_namelen, true, to)
+		: o->f_state == SIM_CONNECTED ? 0 : far ? -EDESTADDRREQ : -ENOTCONN;
+	rc = rc ? rc : take_in(m, 0, size, &g);
+	if (rc)
+		return rc;
+	rc = far ? send_far(o, to ? to : &o->f_remote, g) : send_near(o, to, g);
+	if (rc)
+		free_piece(g);
+	return rc ? rc : (ssize_t)size;
+}
+
+static ssize_t put_data(struct sim_open *o, const struct msghdr *m, int flags)
+{
+	return o->f_kind == SOCK_DGRAM ? put_packet(o, m) : put_stream(o, m, flags);
+}
+
+const struct sim_type sim__pipe_in = { pipe_ready, get_data, NULL, close_net };
+const struct sim_type sim__pipe_out = { pipe_ready, NULL, put_data, close_net };
+const struct sim_type sim__socket = { socket_ready, get_data, put_data, close_net };

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * socket.c: socket options, and calls that create and connect pipes and sockets. An
- * option that the world does not know is set on the kernel's socket with the same number.
- * pipe() and accept() are not here: for them the library calls pipe2() and accept4().
+ * socket.c: calls that create and connect pipes and sockets, socket options, and reads
+ * and writes of all descriptors of the world. An option that the world does not know is
+ * set on the kernel's socket with the same number. pipe() and accept() are not here: for
+ * them the library calls pipe2() and accept4().
  */
+#undef _FORTIFY_SOURCE
 #include "world.h"
+
+#include <sys/sendfile.h>
+
+enum { FILE_PART = 4096 };              /* bytes that sendfile() moves at a time */
 
 /* ---- New pipes and sockets ---- */
 
@@ -248,4 +254,97 @@ SOCKET_CALL(int, setsockopt, (int level, int name, const void *value, socklen_t 
 	else if (level == SOL_SOCKET && name == SO_SNDBUF && o->f_peer)
 		o->f_peer->f_room = room;
 	return 0;
+}
+
+/* ---- Transfers ---- */
+
+static ssize_t get(struct sim_open *o, struct msghdr *m, int flags)
+{
+	m->msg_flags = 0;
+	if (!o->f_type->t_read)
+		return o->f_type == &sim__pipe_out ? -EBADF : -EINVAL;
+	return o->f_type->t_read(o, m, flags);
+}
+
+static ssize_t put(struct sim_open *o, const struct msghdr *m, int flags)
+{
+	if (!o->f_type->t_write)
+		return o->f_type == &sim__pipe_in ? -EBADF : -EINVAL;
+	if (flags & MSG_OOB || (m->msg_controllen > 0 && o->f_family != AF_UNIX))
+		return -EOPNOTSUPP;
+	return o->f_type->t_write(o, m, flags);
+}
+
+/*
+ * Pointers to a struct msghdr. TO has n buffers and the address `name' of `size' bytes;
+ * PARTS has n buffers, and ONE a single buffer.
+ */
+#define VOID(p) ((void *)(uintptr_t)(p))
+#define TO(name, size, iov, n) (&(struct msghdr){					\
+	.msg_name = VOID(name), .msg_namelen = (size), .msg_iov = VOID(iov),		\
+	.msg_iovlen = (n) > 0 ? (size_t)(n) : 0 })
+#define PARTS(iov, n) TO(NULL, 0, iov, n)
+#define ONE(data, size) PARTS((&(struct iovec){ VOID(data), size }), 1)
+
+/* Defines a call whose body is one transfer. `call' is CALL or SOCKET_CALL. */
+#define IS(call, name, params, args, result)						\
+	call(ssize_t, name, params, args) { return result; }
+
+IS(CALL, read, (void *buffer, size_t size), (buffer, size), get(o, ONE(buffer, size), 0))
+IS(CALL, readv, (const struct iovec *iov, int n), (iov, n), get(o, PARTS(iov, n), 0))
+IS(CALL, write, (const void *data, size_t size), (data, size), put(o, ONE(data, size), 0))
+IS(CALL, writev, (const struct iovec *iov, int n), (iov, n), put(o, PARTS(iov, n), 0))
+IS(SOCKET_CALL, recv, (void *buffer, size_t size, int flags), (buffer, size, flags),
+   get(o, ONE(buffer, size), flags))
+IS(SOCKET_CALL, recvmsg, (struct msghdr *m, int flags), (m, flags), get(o, m, flags))
+IS(SOCKET_CALL, send, (const void *data, size_t size, int flags), (data, size, flags),
+   put(o, ONE(data, size), flags))
+IS(SOCKET_CALL, sendto, (const void *data, size_t size, int flags,
+			 const struct sockaddr *to, socklen_t to_size),
+   (data, size, flags, to, to_size),
+   put(o, TO(to, to_size, (&(struct iovec){ VOID(data), size }), 1), flags))
+IS(SOCKET_CALL, sendmsg, (const struct msghdr *m, int flags), (m, flags),
+   put(o, m, flags))
+
+SOCKET_CALL(ssize_t, recvfrom, (void *buffer, size_t size, int flags,
+				struct sockaddr *from, socklen_t *from_size),
+	    (buffer, size, flags, from, from_size))
+{
+	struct iovec all = { buffer, size };
+	struct msghdr *m = TO(from, from && from_size ? *from_size : 0, &all, 1);
+	ssize_t n = get(o, m, flags);
+
+	if (n >= 0 && from_size)
+		*from_size = m->msg_namelen;
+	return n;
+}
+
+SOCKET_CALL(int, sendmmsg, (struct mmsghdr *messages, unsigned n, int flags),
+	    (messages, n, flags))
+{
+	ssize_t rc = 0;
+	unsigned i = 0;
+
+	for (; i < n && (rc = put(o, &messages[i].msg_hdr, flags)) >= 0; i++)
+		messages[i].msg_len = (unsigned)rc;
+	return i > 0 ? (ssize_t)i : rc;
+}
+
+/*
+ * Sends the next part of a file. The offset moves only past what `o' has taken, so that
+ * the next call reads the rest again.
+ */
+CALL(ssize_t, sendfile, (int from, off_t *offset, size_t size), (from, offset, size))
+{
+	off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);
+	char block[FILE_PART];
+	ssize_t n = at < 0 ? -1 : pread(from, block, size < FILE_PART ? size : FILE_PART,
+					at);
+
+	n = n < 0 ? -errno : n > 0 ? put(o, ONE(block, (size_t)n), 0) : 0;
+	if (n > 0 && offset)
+		*offset += n;
+	else if (n > 0)
+		lseek(from, at + n, SEEK_SET);
+	return n;
 }

@@ -5,9 +5,8 @@
  *	sim/fd.c       the table of descriptors: copies, flags, poll, epoll
  *	sim/local.c    eventfd, timerfd, signalfd
  *	sim/name.c     addresses, and which socket has which; names of hosts
- *	sim/net.c      pipes and sockets: connections and packets
- *	sim/socket.c   calls that make and connect pipes and sockets, and options
- *	sim/transfer.c reads and writes of all of these
+ *	sim/net.c      pipes and sockets: faults, connections, packets, transfers
+ *	sim/socket.c   calls on pipes and sockets, and reads and writes of all of these
  *
  * For each descriptor of the world, the kernel has a descriptor with the same number and
  * type. This descriptor is not used for transfers. Thanks to it the number is the lowest
@@ -26,6 +25,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/param.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -85,8 +85,9 @@ static inline ssize_t sim__answer(ssize_t n)
 			: real_##name(fd, UNPACK args);				\
 	}									\
 	static ssize_t world_##name(struct sim_open *o,				\
-				    __attribute__((unused)) int fd, UNPACK params)
+				    UNUSED int fd, UNPACK params)
 #define UNPACK(...) __VA_ARGS__
+#define UNUSED __attribute__((unused))
 #define CALL(...) CALL_IF(o, __VA_ARGS__)
 #define SOCKET_CALL(...) CALL_IF(o && o->f_family, __VA_ARGS__)
 
@@ -258,6 +259,7 @@ SIM_PRIVATE void *sim__memory(size_t size);
  * order of the requests. `o' is held until the call has been made.
  */
 typedef void sim_later_fn(struct sim_open *o, struct sim_piece *g);
+#define LATER(name) static void name(struct sim_open *o, UNUSED struct sim_piece *g)
 SIM_PRIVATE void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o,
 			    struct sim_piece *g);
 
@@ -277,8 +279,6 @@ SIM_PRIVATE struct file *sim__file_of(int fd);
 
 /* Returns a new open file, without a number. */
 SIM_PRIVATE struct sim_open *sim__new(const struct sim_type *type);
-
-SIM_PRIVATE void sim__drop(struct sim_open *o);
 
 /* Closes an open file that has no number. */
 SIM_PRIVATE void sim__end_open(struct sim_open *o);
@@ -363,33 +363,15 @@ SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 
 /* ---- sim/net.c ---- */
 
+/* The two ends of a pipe, and a socket. */
+extern const struct sim_type sim__pipe_in, sim__pipe_out, sim__socket SIM_PRIVATE;
+
 /* Begins a fault between hosts; sim__heal_net() ends all of them. */
 SIM_PRIVATE void sim__break_net(const struct sim_fault *f);
 SIM_PRIVATE void sim__heal_net(void);
 
-SIM_PRIVATE struct sim_piece *sim__piece(size_t size);
-
-/*
- * Adds a line to the trace, if there is one. The line says that the running thread sends
- * or reads `g' by a socket of `host'.
- */
-SIM_PRIVATE void sim__trace_piece(const char *event, const struct sim_host *host,
-				  const struct sim_piece *g, const struct sim_host *to,
-				  int64_t when);
-
-/*
- * sim__pop() removes the first piece of a queue of `o', and returns the piece. The queue
- * must not be empty. sim__free_pieces() frees all pieces of a queue. sim__free_piece()
- * also closes the descriptors that a piece passes.
- */
-SIM_PRIVATE struct sim_piece *sim__pop(struct sim_open *o, struct sim_pieces *q);
-SIM_PRIVATE void sim__free_piece(struct sim_piece *g);
-SIM_PRIVATE void sim__free_pieces(struct sim_open *o, struct sim_pieces *q);
-
-/* Functions for struct sim_type. */
-SIM_PRIVATE uint32_t sim__pipe_ready(const struct sim_open *o);
-SIM_PRIVATE uint32_t sim__socket_ready(const struct sim_open *o);
-SIM_PRIVATE void sim__net_close(struct sim_open *o);
+/* Gives up a reference to an open file. The last one frees the file. */
+SIM_PRIVATE void sim__drop(struct sim_open *o);
 
 /* Returns the value of SO_ERROR as a negative number, and sets SO_ERROR to 0. */
 SIM_PRIVATE int sim__take_error(struct sim_open *o);
@@ -403,29 +385,10 @@ SIM_PRIVATE void sim__pair(struct sim_open *a, struct sim_open *b);
 /* Begins a connection to o->f_remote. Returns 0 or an error, such as -EINPROGRESS. */
 SIM_PRIVATE int sim__begin_connection(struct sim_open *o);
 
-/*
- * sim__send() sends a piece to the peer. From then on the piece belongs to the peer.
- * sim__end_output() tells the peer that no more output follows.
- */
-SIM_PRIVATE void sim__send(struct sim_open *o, struct sim_piece *g);
+/* Tells the peer that no more output follows. */
 SIM_PRIVATE void sim__end_output(struct sim_open *o);
-
-/*
- * Sends a packet to an address, or, if that is NULL, to the peer. Returns 0 or an error.
- * After an error the packet still belongs to the caller.
- */
-SIM_PRIVATE int sim__send_packet(struct sim_open *o, const struct sim_address *to,
-				 struct sim_piece *g);
 
 /* Resets the connection of `o' on both sides at once. */
 SIM_PRIVATE void sim__reset(struct sim_open *o);
-
-/* Returns how many bytes `o' can write to its peer now. */
-SIM_PRIVATE size_t sim__room(const struct sim_open *o);
-
-/* ---- sim/transfer.c ---- */
-
-extern const struct sim_type sim__pipe_in, sim__pipe_out SIM_PRIVATE;
-extern const struct sim_type sim__stream, sim__packets SIM_PRIVATE;
 
 #endif /* USCHED_SIM_WORLD_H */
