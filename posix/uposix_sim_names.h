@@ -14,7 +14,7 @@ WORLD(getrusage) WORLD(times)
 
 PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername)
 PLAIN(getsockopt) PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime)
-PLAIN(alarm) PLAIN(ualarm) PLAIN(getitimer) PLAIN(setitimer)
+WORLD(alarm) WORLD(ualarm) WORLD(getitimer) WORLD(setitimer)
 
 /* Files: sim/file.c. */
 PLAIN(pread) PLAIN(pread64) PLAIN(pwrite) PLAIN(pwrite64) PLAIN(lseek) PLAIN(lseek64)

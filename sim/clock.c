@@ -125,9 +125,7 @@ static int64_t now(clockid_t clock)
 
 int uposix_clock_gettime(clockid_t clock, struct timespec *t)
 {
-	int64_t ns = now(clock);
-
-	*t = (struct timespec){ ns / SECOND, ns % SECOND };
+	*t = sim__timespec(now(clock));
 	return 0;
 }
 
@@ -278,9 +276,7 @@ unsigned random_device(void *device)
 
 pid_t uposix_getpid(void)
 {
-	const struct sim_host *h = sim__host();
-
-	return PROCESS + (pid_t)(h ? h->h_number : 0);
+	return PROCESS + (pid_t)sim__here()->h_number;
 }
 
 /* The parent of all hosts is init. */

@@ -99,9 +99,7 @@ static int fail(int error)
 /* Returns the time of the clock. */
 static struct timespec stamp(void)
 {
-	int64_t ns = sim__time(CLOCK_REALTIME);
-
-	return (struct timespec){ ns / SECOND, ns % SECOND };
+	return sim__timespec(sim__time(CLOCK_REALTIME));
 }
 
 /* ---- Files ---- */
@@ -315,18 +313,6 @@ static struct sim_name *walk(struct sim_name *n, const char *path,
 }
 
 /*
- * Returns the variable for the current directory. Each host has such a variable, and all
- * threads on no host share one. The variable is NULL if chdir() was not called.
- */
-static struct sim_name **current(void)
-{
-	static struct sim_name *of_none;
-	struct sim_host *host = sim__host();
-
-	return host ? &host->h_dir : &of_none;
-}
-
-/*
  * Returns the name at which a path begins: "/", or the name of an open directory, or, for
  * AT_FDCWD, of the current directory. Returns NULL with errno if there is none.
  */
@@ -339,8 +325,8 @@ static struct sim_name *base(int dir, bool at_root)
 
 	if (at_root || f)
 		return at_root ? root : f->f_name;
-	if (dir == AT_FDCWD && *current())
-		return *current();
+	if (dir == AT_FDCWD && sim__here()->h_dir)
+		return sim__here()->h_dir;
 	snprintf(link, sizeof link, dir == AT_FDCWD ? "/proc/self/cwd"
 		 : "/proc/self/fd/%d", dir);
 	n = readlink(link, path, sizeof path - 1);
@@ -397,7 +383,7 @@ static int enter_directory(struct sim_name *n)
 {
 	if (!n || !n->n_file || !S_ISDIR(n->n_file->f_stat.st_mode))
 		return n && n->n_file ? fail(ENOTDIR) : -1;
-	*current() = n;
+	sim__here()->h_dir = n;
 	return 0;
 }
 
@@ -488,11 +474,8 @@ void sim__drop_files(const struct sim_host *host)
 
 static int find_room(void)
 {
-	const struct sim_host *host = sim__host();
-	bool full = (host && host->h_full)
-		|| sim__strikes("full", sim__faults.f_full);
-
-	return full ? fail(ENOSPC) : 0;
+	return sim__here()->h_full || sim__strikes("full", sim__faults.f_full)
+		? fail(ENOSPC) : 0;
 }
 
 /*

@@ -23,6 +23,7 @@ struct plan {
 };
 
 struct sim_faults sim__faults;
+struct sim_host sim__nowhere;
 
 static struct sim_host *hosts;          /* newest first */
 
@@ -63,8 +64,7 @@ struct sim_host *sim__find_host(const char *name)
  */
 struct sim_processor *sim__processor(const struct sim_thread *t)
 {
-	struct sim_processor *c = t->t_host ? &t->t_host->h_processor
-		: &sim__run.r_processor;
+	struct sim_processor *c = &sim__state_of(t->t_host)->h_processor;
 
 	return c->c_single && !uposix__record_of(&t->t_thread->th_stack) ? c : NULL;
 }

@@ -91,6 +91,22 @@ SIM_PRIVATE bool sim__strikes(const char *what, unsigned n);
 SIM_PRIVATE struct sim_host *sim__host(void);
 
 /*
+ * What a host has, threads on no host have in sim__nowhere. sim__here() returns the one
+ * or the other for the calling thread.
+ */
+extern struct sim_host sim__nowhere SIM_PRIVATE;
+
+static inline struct sim_host *sim__state_of(struct sim_host *host)
+{
+	return host ? host : &sim__nowhere;
+}
+
+static inline struct sim_host *sim__here(void)
+{
+	return sim__state_of(sim__host());
+}
+
+/*
  * Returns the host whose files and addresses `host' uses: `host' itself, or NULL, which
  * stands for the machine of the programs that the user has given.
  */

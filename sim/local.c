@@ -131,9 +131,10 @@ static int64_t ns_of(struct timespec t)
 	return t.tv_sec >= INT64_MAX / SECOND ? INT64_MAX : t.tv_sec * SECOND + t.tv_nsec;
 }
 
-static struct timespec time_of(int64_t ns)
+/* Returns the time that is `ns' from now. */
+static int64_t after(int64_t ns)
 {
-	return (struct timespec){ ns / SECOND, ns % SECOND };
+	return ns < INT64_MAX - sim__run.r_now ? ns + sim__run.r_now : INT64_MAX;
 }
 
 REPLACE(int, timerfd_create, (int clock, int flags))
@@ -144,44 +145,47 @@ REPLACE(int, timerfd_create, (int clock, int flags))
 	return sim__number(o, real_timerfd_create(clock, flags));
 }
 
-static void tell_left(const struct sim_open *o, struct itimerspec *now)
+/* Returns the ns after which a timer expires next; 0: the timer is not armed. */
+static int64_t left_of(const struct sim_open *o)
 {
 	int64_t left = o->f_when - sim__run.r_now;
 
 	if (left <= 0 && o->f_every)
 		left = o->f_every - -left % o->f_every;
-	now->it_value = time_of(o->f_when && left > 0 ? left : 0);
-	now->it_interval = time_of(o->f_every);
+	return o->f_when && left > 0 ? left : 0;
 }
 
 /* Arms a timer. The new value is a time of a clock that now shows `now', or, if `now' is
    0, a time from now on. Returns 0 or an error. */
-static int arm(struct sim_open *o, int64_t now, const struct itimerspec *new,
-	       struct itimerspec *old)
+static int arm(struct sim_open *o, int64_t now, const struct itimerspec *new)
 {
-	int64_t value = ns_of(new->it_value), left = value - now;
+	int64_t value = ns_of(new->it_value);
 
 	if (!is_time(new->it_value) || !is_time(new->it_interval))
 		return -EINVAL;
-	if (old)
-		tell_left(o, old);
 	o->f_every = ns_of(new->it_interval);
-	set_next(o, value == 0 ? 0 : left < INT64_MAX - sim__run.r_now
-		 ? left + sim__run.r_now : INT64_MAX);
+	set_next(o, value ? after(value - now) : 0);
 	return 0;
 }
 
 CALL(int, timerfd_gettime, (struct itimerspec *now), (now))
 {
-	tell_left(o, now);
+	now->it_value = sim__timespec(left_of(o));
+	now->it_interval = sim__timespec(o->f_every);
 	return 0;
 }
 
 CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 			    struct itimerspec *old), (flags, new, old))
 {
-	return o->f_type != &timer ? -EINVAL
-		: arm(o, flags & TFD_TIMER_ABSTIME ? sim__time(o->f_clock) : 0, new, old);
+	int64_t now = flags & TFD_TIMER_ABSTIME ? sim__time(o->f_clock) : 0;
+	const struct itimerspec to = *new;      /* the same place as `old', maybe */
+
+	if (o->f_type != &timer)
+		return -EINVAL;
+	if (old)
+		world_timerfd_gettime(o, fd, old);
+	return arm(o, now, &to);
 }
 
 /* ---- Signals ---- */
@@ -194,8 +198,7 @@ static LIST_HEAD(, sim_open) of_signals;        /* all signalfds */
  */
 static struct sim_open *process_of(struct sim_host *host)
 {
-	static struct sim_open *of_program;
-	struct sim_open **process = host ? &host->h_process : &of_program;
+	struct sim_open **process = &sim__state_of(host)->h_process;
 
 	if (!*process) {
 		*process = sim__new(NULL);
@@ -342,58 +345,53 @@ static void ring(struct sim_open *o, struct sim_piece *unused)
 	uproc_post(uproc_thread(p->p_thread), UPROC_MAIL_CANCEL);
 }
 
-static struct itimerval timeval_of(const struct itimerspec *t)
+int uposix_getitimer(__itimer_which_t which, struct itimerval *now)
 {
-	return (struct itimerval){
-		{ t->it_interval.tv_sec, t->it_interval.tv_nsec / MICROSECOND },
-		{ t->it_value.tv_sec, t->it_value.tv_nsec / MICROSECOND },
-	};
-}
+	const struct sim_open *o = process_of(sim__host());
+	struct timespec left = sim__timespec(left_of(o));
+	struct timespec every = sim__timespec(o->f_every);
 
-REPLACE(int, getitimer, (int which, struct itimerval *now))
-{
-	struct itimerspec left;
-
-	if (!sim__self() || which != ITIMER_REAL)
-		return real_getitimer(which, now);
-	tell_left(process_of(sim__host()), &left);
-	*now = timeval_of(&left);
+	if (which != ITIMER_REAL)
+		return getitimer(which, now);
+	TIMESPEC_TO_TIMEVAL(&now->it_value, &left);
+	TIMESPEC_TO_TIMEVAL(&now->it_interval, &every);
 	return 0;
 }
 
-REPLACE(int, setitimer, (int which, const struct itimerval *new, struct itimerval *old))
+int uposix_setitimer(__itimer_which_t which, const struct itimerval *new,
+		     struct itimerval *old)
 {
-	struct itimerspec to, before;
-	int rc;
+	struct itimerspec to;
 
-	if (sim__self() && which != ITIMER_REAL)
+	if (which != ITIMER_REAL) {
 		sim__escape("setitimer() for processor time");
-	if (!sim__self() || which != ITIMER_REAL)
-		return real_setitimer(which, new, old);
+		return setitimer(which, new, old);
+	}
 	TIMEVAL_TO_TIMESPEC(&new->it_value, &to.it_value);
 	TIMEVAL_TO_TIMESPEC(&new->it_interval, &to.it_interval);
-	rc = arm(process_of(sim__host()), 0, &to, &before);
-	if (rc == 0 && old)
-		*old = timeval_of(&before);
-	return (int)sim__answer(rc);
+	if (old)
+		uposix_getitimer(which, old);
+	return (int)sim__answer(arm(process_of(sim__host()), 0, &to));
 }
 
-REPLACE(useconds_t, ualarm, (useconds_t value, useconds_t every))
+useconds_t uposix_ualarm(useconds_t value, useconds_t every)
 {
-	struct itimerval old, new = { { every / 1000000, every % 1000000 },
-				      { value / 1000000, value % 1000000 } };
+	struct sim_open *o = process_of(sim__host());
+	int64_t left = left_of(o);
 
-	return in_setitimer(ITIMER_REAL, &new, &old) ? (useconds_t)-1
-		: (useconds_t)(old.it_value.tv_sec * 1000000 + old.it_value.tv_usec);
+	o->f_every = every * MICROSECOND;
+	set_next(o, value ? after(value * MICROSECOND) : 0);
+	return (useconds_t)(left / MICROSECOND);
 }
 
 /* Rounds the seconds that were left as Linux does: half a second counts as one, and less
    than that only if there is nothing else. */
-REPLACE(unsigned, alarm, (unsigned seconds))
+unsigned uposix_alarm(unsigned seconds)
 {
-	struct itimerval old, new = { .it_value.tv_sec = seconds };
+	struct sim_open *o = process_of(sim__host());
+	int64_t left = left_of(o);
 
-	in_setitimer(ITIMER_REAL, &new, &old);
-	return (unsigned)old.it_value.tv_sec
-		+ (old.it_value.tv_usec >= (old.it_value.tv_sec ? 500000 : 1));
+	o->f_every = 0;
+	set_next(o, seconds ? after(seconds * SECOND) : 0);
+	return left < SECOND ? left > 0 : (unsigned)((left + SECOND / 2) / SECOND);
 }

@@ -246,7 +246,6 @@ struct sim_run {
 						   are first in the queue */
 	unsigned                   r_busy;      /* number of processors whose c_busy is
 						   not NULL */
-	struct sim_processor       r_processor; /* processor of threads on no host */
 	struct uwaiter            *r_leaver;    /* the waiter of sim__leaves(), or NULL */
 	struct uproc              *r_proc;      /* the scheduler's only processor */
 	uint64_t                   r_fair;      /* value of r_steps when a thread was last

@@ -355,7 +355,7 @@ static void keep_processor(struct sim_processor *c, struct sim_thread *t)
 /* Returns the processor of the thread's host, or of the threads on no host. */
 static struct sim_processor *processor_of(const struct sim_thread *t)
 {
-	return t->t_host ? &t->t_host->h_processor : &sim__run.r_processor;
+	return &sim__state_of(t->t_host)->h_processor;
 }
 
 static void leave_processor(const struct sim_thread *t)
@@ -766,7 +766,6 @@ void sim__ended(struct uproc_thread *t)
 
 int64_t sim__time(clockid_t clock)
 {
-	const struct sim_host *host;
 	int64_t now;
 
 	/* A native thread, such as one that jemalloc starts, may not move the clock. */
@@ -776,8 +775,7 @@ int64_t sim__time(clockid_t clock)
 
 	if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
 		return now;
-	host = sim__host();
-	return now + EPOCH + sim__run.r_jump + (host ? host->h_jump : 0);
+	return now + EPOCH + sim__run.r_jump + sim__here()->h_jump;
 }
 
 /* ---- The begin ---- */

@@ -45,6 +45,11 @@ enum {
 	SIM_ANY = SIM_IN | SIM_OUT | SIM_ALWAYS | EPOLLRDHUP,
 };
 
+static inline struct timespec sim__timespec(int64_t ns)
+{
+	return (struct timespec){ ns / SECOND, ns % SECOND };
+}
+
 /* Returns the result of a system call: n, or, if n is a negative error, -1 with errno. */
 static inline ssize_t sim__answer(ssize_t n)
 {
