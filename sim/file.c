@@ -18,9 +18,9 @@
  * keeps all changes with the same number, or none. A sync of the file or of its directory
  * makes the changes permanent.
  *
- * A real directory is read anew each time; names that the host has used take the place of
- * its entries. When a file is removed, its name stays until the end of the run, so that a
- * real file with this name stays hidden.
+ * A real directory is read anew each time, and its entries become names. When a file is
+ * removed, its name stays until the end of the run, so that a real file with this name
+ * stays hidden.
  */
 #undef _FORTIFY_SOURCE
 #include <errno.h>
@@ -44,14 +44,15 @@ enum {
 struct file {
 	struct sim_name *f_name;        /* the first name; a directory has no other */
 	int              f_fd;          /* descriptor of the memory, which programs do
-					   not see; -1: calls go to the real file */
+					   not see; -1: not opened yet */
 	unsigned         f_refs;        /* number of references: n_file and n_synced of
 					   names, f_file of open files */
 	int              f_error;       /* error of open() if the real file cannot be
 					   read; otherwise 0 */
-	bool             f_real;        /* the file is real, or a copy of a real one */
-	struct stat      f_stat;        /* what stat() returns, except the size; reads do
-					   not change st_atim */
+	bool             f_real;        /* the memory is a copy of a real file */
+	bool             f_system;      /* calls go to the real file */
+	struct stat      f_stat;        /* what stat() returns; without memory st_size,
+					   too. Reads do not change st_atim */
 	char            *f_synced;      /* contents at the last sync */
 	size_t           f_size;        /* bytes of f_synced */
 	char            *f_again;       /* f_again[i] is 1 if block i has been written
@@ -79,8 +80,8 @@ static LIST_HEAD(, sim_name) names = LIST_HEAD_INITIALIZER(names);
 static struct sim_name top = { .n_path = "" };  /* parent of the roots of all hosts */
 static unsigned numbers;                /* st_ino of the newest file */
 static unsigned changes;                /* number of the newest change */
-static struct file other = { .f_name = &top, .f_fd = -1 };      /* stands for any other
-								   open file */
+static struct file other = { .f_name = &top, .f_system = true };        /* any other open
+									   file */
 
 /* Makes the program's calls of `name', such as fopen64() or lstat64(), go to `as'. */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
@@ -121,27 +122,26 @@ static bool is_system(const char *path)
 	return false;
 }
 
-/* Returns a new file. The contents are in a memfd, whose number is higher than the
-   numbers of the program's descriptors. */
+/* Returns a new file, without memory. */
 static struct file *new_file(struct sim_name *n, mode_t mode)
 {
 	struct file *f = sim__memory(sizeof *f);
-	int fd = memfd_create("usched file", MFD_CLOEXEC);
+	struct timespec now = stamp();
 
-	f->f_fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
-	syscall(SYS_close, fd);
-	if (fstat(f->f_fd, &f->f_stat))
-		sim_fail("no memory, or no number, for a file");
-	f->f_synced = sim__memory(1);
 	f->f_name = n;
-	f->f_stat.st_dev = 1;
-	f->f_stat.st_ino = ++numbers;
-	f->f_stat.st_mode = mode;
-	f->f_stat.st_nlink = S_ISDIR(mode) ? 2 : 1;
-	f->f_stat.st_uid = geteuid();
-	f->f_stat.st_gid = getegid();
-	f->f_stat.st_atim = f->f_stat.st_mtim = f->f_stat.st_ctim = stamp();
+	f->f_fd = -1;
+	f->f_stat = (struct stat){
+		.st_dev = 1, .st_ino = ++numbers, .st_mode = mode,
+		.st_nlink = S_ISDIR(mode) ? 2 : 1, .st_uid = geteuid(),
+		.st_gid = getegid(), .st_blksize = 4096,
+		.st_atim = now, .st_mtim = now, .st_ctim = now,
+	};
 	return f;
+}
+
+static size_t size_of(const struct file *f)
+{
+	return (size_t)(f->f_fd < 0 ? f->f_stat.st_size : lseek(f->f_fd, 0, SEEK_END));
 }
 
 /*
@@ -178,7 +178,7 @@ static void set_memory(const struct file *f, const char *bytes, size_t size)
  */
 static void write_back(struct file *f, bool crash)
 {
-	size_t size = (size_t)lseek(f->f_fd, 0, SEEK_END), lost;
+	size_t size = size_of(f), lost;
 	size_t room = ((size > f->f_size ? size : f->f_size) / BLOCK + 1) * BLOCK;
 	char *now = sim__memory(room), *before = sim__memory(room);
 	bool same;
@@ -210,28 +210,24 @@ static void write_back(struct file *f, bool crash)
 	}
 }
 
-/* Returns a new file for a name: a copy of the real file, or the real file itself; or
-   NULL, if there is no real file. */
-static struct file *real_file(struct sim_name *n)
+/*
+ * Gives a file its memory, a memfd, whose number is higher than the numbers of the
+ * program's descriptors. If the file is real, the memory is a copy.
+ */
+static void load(struct file *f)
 {
-	bool itself = is_system(n->n_path);
-	struct stat s = { 0 };
-	struct file *f;
-	int from = -1;
+	int fd, from = -1;
 
-	if (fstatat(AT_FDCWD, n->n_path, &s, 0) && !itself)
-		return NULL;
-	f = new_file(n, s.st_mode);
-	f->f_stat.st_uid = s.st_uid;
-	f->f_stat.st_gid = s.st_gid;
-	f->f_real = true;
-	if (itself) {
-		syscall(SYS_close, f->f_fd);
-		f->f_fd = -1;
-		return f;
-	}
-	if (S_ISREG(s.st_mode) || S_ISDIR(s.st_mode)) {
-		from = (int)syscall(SYS_openat, AT_FDCWD, n->n_path,
+	if (f->f_fd >= 0)
+		return;
+	fd = memfd_create("usched file", MFD_CLOEXEC);
+	f->f_fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
+	if (f->f_fd < 0)
+		sim_fail("no memory, or no number, for a file");
+	syscall(SYS_close, fd);
+	f->f_synced = sim__memory(1);
+	if (f->f_real && (S_ISREG(f->f_stat.st_mode) || S_ISDIR(f->f_stat.st_mode))) {
+		from = (int)syscall(SYS_openat, AT_FDCWD, f->f_name->n_path,
 				    O_RDONLY | O_CLOEXEC);
 		f->f_error = from < 0 ? errno : 0;
 	}
@@ -239,22 +235,27 @@ static struct file *real_file(struct sim_name *n)
 		;
 	syscall(SYS_close, from);
 	write_back(f, false);
+}
+
+/* Returns a new file that stands for the real file of a name, or NULL if there is none. */
+static struct file *real_file(struct sim_name *n)
+{
+	bool is_one = is_system(n->n_path);
+	struct stat s = { 0 };
+	struct file *f;
+
+	if (fstatat(AT_FDCWD, n->n_path, &s, 0) && !is_one)
+		return NULL;
+	f = new_file(n, s.st_mode);
+	f->f_real = true;
+	f->f_system = is_one;
+	f->f_stat.st_uid = s.st_uid;
+	f->f_stat.st_gid = s.st_gid;
+	f->f_stat.st_size = S_ISREG(s.st_mode) ? s.st_size : 0;
 	return f;
 }
 
 /* ---- Names ---- */
-
-/* Returns a name that the caller's host has used, or NULL. */
-static struct sim_name *used_name(struct sim_name *parent, const char *last, size_t size)
-{
-	struct sim_name *n;
-
-	LIST_FOREACH(n, &parent->n_children, n_of_parent)
-		if (n->n_host == sim__machine(sim__host())
-		    && strncmp(n->n_last, last, size) == 0 && !n->n_last[size])
-			return n;
-	return NULL;
-}
 
 /* Returns a name of the caller's host. If the name is new, its file is that of
    real_file(). */
@@ -262,16 +263,19 @@ static struct sim_name *name_in(struct sim_name *parent, const char *last, size_
 {
 	const char *path = strcmp(parent->n_path, "/") ? parent->n_path : "";
 	size_t room = strlen(path) + size + 2;
-	struct sim_name *n = used_name(parent, last, size);
+	struct sim_host *host = sim__machine(sim__host());
+	struct sim_name *n;
 
-	if (n)
-		return n;
+	LIST_FOREACH(n, &parent->n_children, n_of_parent)
+		if (n->n_host == host && strncmp(n->n_last, last, size) == 0
+		    && !n->n_last[size])
+			return n;
 	n = sim__memory(sizeof *n + room);
 	n->n_path = (char *)(n + 1);
 	snprintf(n->n_path, room, "%s/%.*s", path, (int)size, last);
 	n->n_last = strrchr(n->n_path, '/') + 1;
 	n->n_parent = parent;
-	n->n_host = sim__machine(sim__host());
+	n->n_host = host;
 	refer(&n->n_file, real_file(n));
 	refer(&n->n_synced, n->n_file);
 	LIST_INSERT_HEAD(&parent->n_children, n, n_of_parent);
@@ -299,7 +303,7 @@ static struct sim_name *walk(struct sim_name *n, const char *path,
 		size = strcspn(path, "/");
 		if (size == 0 || (size == 1 && *path == '.'))
 			continue;
-		if (!f || (f->f_fd >= 0 && !S_ISDIR(f->f_stat.st_mode))
+		if (!f || (!f->f_system && !S_ISDIR(f->f_stat.st_mode))
 		    || size > NAME_MAX) {
 			errno = !f ? ENOENT : size > NAME_MAX ? ENAMETOOLONG : ENOTDIR;
 			return NULL;
@@ -438,7 +442,7 @@ static int sync_file(struct file *f)
 
 	if (sim__strikes("sync-fails", sim__faults.f_sync_fails)) {
 		free(f->f_again);
-		f->f_blocks = (size_t)lseek(f->f_fd, 0, SEEK_END) / BLOCK + 1;
+		f->f_blocks = size_of(f) / BLOCK + 1;
 		f->f_again = sim__memory(f->f_blocks);
 		return fail(EIO);
 	}
@@ -598,7 +602,7 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 
 	if (!n)
 		return -1;
-	if (n->n_file && n->n_file->f_fd < 0)
+	if (n->n_file && n->n_file->f_system)
 		return real_openat(dir, n->n_path, flags, mode);
 	if (sim__strikes("open", sim__faults.f_open))
 		return fail(EMFILE);
@@ -607,6 +611,7 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 	if (!n->n_file && (!(flags & O_CREAT) || make(n, S_IFREG | (mode & 07777))))
 		return -1;
 	f = n->n_file;
+	load(f);
 	if (f->f_error)
 		return fail(f->f_error);
 	if (S_ISDIR(f->f_stat.st_mode) && flags & (O_ACCMODE | O_TRUNC | O_CREAT))
@@ -694,15 +699,12 @@ SAME(mkstemp64, uposix_mkstemp);
 int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, int flags)
 {
 	const struct file *f = file_at(dir, path, flags);
-	struct stat now;
 
-	if (f && f->f_fd < 0)
-		return fstatat(dir, f->f_name->n_path, s, flags);
-	if (!f || fstat(f->f_fd, &now))
-		return -1;
+	if (!f || f->f_system)
+		return f ? fstatat(dir, f->f_name->n_path, s, flags) : -1;
 	*s = f->f_stat;
-	s->st_size = now.st_size;
-	s->st_blocks = now.st_blocks;
+	s->st_size = (off_t)size_of(f);
+	s->st_blocks = (s->st_size + BLOCK - 1) / BLOCK;
 	return 0;
 }
 
@@ -751,11 +753,13 @@ int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 /* Grants all access, except reads of real files that cannot be read. */
 int uposix_faccessat(int dir, const char *path, int mode, int flags)
 {
-	const struct file *f = file_at(dir, path, flags);
+	struct file *f = file_at(dir, path, flags);
 
-	if (f && f->f_fd < 0)
-		return faccessat(dir, f->f_name->n_path, mode, flags);
-	return !f ? -1 : mode & R_OK && f->f_error ? fail(f->f_error) : 0;
+	if (!f || f->f_system)
+		return f ? faccessat(dir, f->f_name->n_path, mode, flags) : -1;
+	if (mode & R_OK)
+		load(f);
+	return mode & R_OK && f->f_error ? fail(f->f_error) : 0;
 }
 
 CALLS(int, access, (const char *path, int mode),
@@ -899,35 +903,29 @@ static int by_name(const void *a, const void *b)
 		      ((const struct dirent *)b)->d_name);
 }
 
-/* Returns whether the entry of a name in a directory is that of the real directory. */
-static bool is_real(const struct sim_name *n)
-{
-	return !n || (n->n_file && n->n_file->f_fd < 0);
-}
-
-/* Reads the entries of a directory: those of the real one, and names that the host has
-   used, which take their place. */
+/* Reads the entries of a directory. All names in a real one become names of the host. */
 static void fill(struct dir *d, const struct file *f)
 {
 	struct dirent **real = NULL;
+	int count = f->f_real ? scandir(f->f_name->n_path, &real, NULL, alphasort) : 0;
 	const struct sim_name *n;
-	int count = f->f_real ? scandir(f->f_name->n_path, &real, NULL, NULL) : 0;
 
 	d->d_at = d->d_count = 0;
-	if (!f->f_real) {
-		add_entry(d, ".", f->f_stat.st_ino, DT_DIR);
-		add_entry(d, "..", 1, DT_DIR);
-	}
-	for (int i = 0; i < count; i++) {
-		if (is_real(used_name(f->f_name, real[i]->d_name,
-				      strlen(real[i]->d_name))))
-			add_entry(d, real[i]->d_name, 1, real[i]->d_type == DT_LNK
-				  ? DT_UNKNOWN : real[i]->d_type);
-		free(real[i]);
+	add_entry(d, ".", f->f_stat.st_ino, DT_DIR);
+	add_entry(d, "..", 1, DT_DIR);
+	for (int i = 0; i < count; free(real[i++])) {
+		const char *last = real[i]->d_name;
+
+		if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
+			continue;
+		if (f->f_system)
+			add_entry(d, last, 1, real[i]->d_type);
+		else
+			name_in(f->f_name, last, strlen(last));
 	}
 	free(real);
 	LIST_FOREACH(n, &f->f_name->n_children, n_of_parent)
-		if (n->n_file && !is_real(n))
+		if (n->n_file && !f->f_system)
 			add_entry(d, n->n_last, n->n_file->f_stat.st_ino,
 				  (unsigned char)IFTODT(n->n_file->f_stat.st_mode));
 	qsort(d->d_entries, d->d_count, sizeof *d->d_entries, by_name);
