@@ -68,7 +68,7 @@ static const struct call calls[] = {
 	  "strncpy,strcat,strdup,__cxa_guard_release," },
 	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
 	{ ARGUMENT, SIM_READS, 0, NULL,
-	  ",sem_getvalue,fstat,fstat64,getsockname,getpeername,getsockopt," },
+	  ",sem_getvalue,fstat,getsockname,getpeername,getsockopt," },
 	{ ANY, SIM_NOTHING, SIM_YIELDS, NULL,
 	  ",sched_yield,pthread_yield,thrd_yield," },
 	{ ANY, SIM_NOTHING, 0, NULL,
@@ -84,13 +84,12 @@ static const struct call calls[] = {
 	  "putc,fwrite," },
 	{ FILES, SIM_WRITES, 0, NULL,
 	  ",open,open64,openat,openat64,creat,creat64,__open_2,__open64_2,"
-	  "__openat_2,__openat64_2,fopen,fopen64,mkstemp,mkstemp64,mkostemp,"
-	  "mkostemp64,mkdtemp,rename,renameat,renameat2,unlink,unlinkat,remove,mkdir,"
-	  "mkdirat,rmdir,chmod,fchmod,fchmodat,chown,lchown,fchown,fchownat,utime,"
-	  "utimes,utimensat,futimens," },
-	{ FILES, SIM_READS, 0, NULL, ",chdir,fchdir,stat,stat64,lstat,lstat64,fstatat,"
-	  "fstatat64,statx,access,faccessat,opendir,fdopendir,rewinddir,scandir,"
-	  "scandir64," },
+	  "__openat_2,__openat64_2,fopen,mkstemp,mkostemp,mkdtemp,rename,renameat,"
+	  "renameat2,unlink,unlinkat,remove,mkdir,mkdirat,rmdir,chmod,fchmod,"
+	  "fchmodat,chown,lchown,fchown,fchownat,utime,utimes,utimensat,futimens," },
+	{ FILES, SIM_READS, 0, NULL,
+	  ",chdir,fchdir,stat,lstat,fstatat,statx,access,faccessat,opendir,"
+	  "fdopendir,rewinddir,scandir," },
 	INSTEAD("threads, or hosts: sim_host_start()",
 	  ",fork,vfork,clone,daemon,system,popen,posix_spawn,posix_spawnp,execl,"
 	  "execlp,execle,execv,execve,execvp,execvpe,fexecve,ptrace,"),
@@ -105,20 +104,16 @@ static const struct call calls[] = {
 	INSTEAD("pipe(), or socketpair()",
 	  ",mkfifo,mknod,open() of a real FIFO, socket or device,"),
 	INSTEAD("a copy of the file", ",link,linkat,symlink,symlinkat,"),
-	INSTEAD("opendir()",
-	  ",glob,glob64,ftw,ftw64,nftw,nftw64,fts_open,inotify_init,inotify_init1,"),
-	INSTEAD("open() and ftruncate()",
-	  ",fallocate,fallocate64,truncate,truncate64,"),
-	INSTEAD("mkstemp(), and unlink()", ",tmpfile,tmpfile64,mkstemps,"),
+	INSTEAD("opendir()", ",glob,ftw,nftw,fts_open,inotify_init,inotify_init1,"),
+	INSTEAD("open() and ftruncate()", ",fallocate,truncate,"),
+	INSTEAD("mkstemp(), and unlink()", ",tmpfile,mkstemps,"),
 	INSTEAD("fclose() and fopen()", ",freopen,freopen64,"),
 	INSTEAD("fsync()", ",sync,syncfs,"),
 	INSTEAD("read() and write()", ",splice,tee,vmsplice,"),
 	INSTEAD("recvmsg()", ",recvmmsg,"),
 	INSTEAD("close()", ",closefrom,close_range,"),
-	INSTEAD("mkdir() and rename() of each file",
-	  ",rename() of a directory,"),
-	INSTEAD("the function of libc for it",
-	  ",syscall() of this number,"),
+	INSTEAD("mkdir() and rename() of each file", ",rename() of a directory,"),
+	INSTEAD("the function of libc for it", ",syscall() of this number,"),
 };
 
 /*

@@ -83,7 +83,7 @@ static unsigned changes;                /* number of the newest change */
 static struct file other = { .f_name = &top, .f_system = true };        /* any other open
 									   file */
 
-/* Makes the program's calls of `name', such as fopen64() or lstat64(), go to `as'. */
+/* Makes the program's calls of `name' go to `as'. */
 #define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
 
 /* Defines a function of the program that is a call of another function. */
@@ -663,8 +663,6 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 	return fd < 0 ? NULL : uposix_fdopen(fd, mode);
 }
 
-SAME(fopen64, uposix_fopen);
-
 /*
  * Replaces the six X at the end of the path by random digits, and makes a file with these
  * flags; or, if the flags are O_DIRECTORY, a directory. Returns a descriptor or 0.
@@ -689,8 +687,6 @@ static int make_temporary(char *path, int flags)
 CALLS(int, mkostemp, (char *path, int flags), make_temporary(path, flags))
 CALLS(int, mkstemp, (char *path), make_temporary(path, 0))
 CALLS(char *, mkdtemp, (char *path), make_temporary(path, O_DIRECTORY) ? NULL : path)
-SAME(mkostemp64, uposix_mkostemp);
-SAME(mkstemp64, uposix_mkstemp);
 
 /*
  * Ignores AT_SYMLINK_NOFOLLOW: if the real path is a symbolic link, the name has a copy
@@ -708,14 +704,10 @@ int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, 
 	return 0;
 }
 
-SAME(fstatat64, uposix_fstatat);
 CALLS(int, stat, (const char *restrict path, struct stat *restrict s),
       uposix_fstatat(AT_FDCWD, path, s, 0))
-SAME(stat64, uposix_stat);
 SAME(lstat, uposix_stat);
-SAME(lstat64, uposix_stat);
 CALLS(int, fstat, (int fd, struct stat *s), uposix_fstatat(fd, "", s, AT_EMPTY_PATH))
-SAME(fstat64, uposix_fstat);
 
 static struct statx_timestamp timestamp(struct timespec t)
 {
@@ -969,7 +961,6 @@ REPLACE(int, readdir_r, (DIR *dir, struct dirent *e, struct dirent **found))
 	return 0;
 }
 
-SAME(readdir64, uposix_readdir);
 CALLS(long, telldir, (DIR *dir), (long)dir_of(dir)->d_at)
 
 void uposix_seekdir(DIR *dir, long at)
@@ -1018,8 +1009,6 @@ int uposix_scandir(const char *path, struct dirent ***found,
 	in_closedir(dir);
 	return n;
 }
-
-SAME(scandir64, uposix_scandir);
 
 int uposix_unlinkat(int dir, const char *path, int flags)
 {

@@ -29,12 +29,9 @@ static struct sim_host *hosts;          /* newest first */
 
 void sim__hook(const char *name, void (*with)(void), void *real)
 {
-	char name64[64];
 	void *before, *now;
 
-	snprintf(name64, sizeof name64, "%s64", name);
 	memcpy(&now, &with, sizeof now);
-	uposix__replace(name64, now);
 	before = uposix__replace(name, now);
 	memcpy(real, &before, sizeof before);
 }

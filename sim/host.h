@@ -58,10 +58,12 @@ int __cxa_guard_release(void *guard);
 
 /* Declares all functions of uposix_sim_names.h. */
 #define PLAIN(name)
+#define ALIAS(alias, name)
 #define WORLD(name) IN_PLACE_OF(name);
 #define SYSCALL(name, ...)
 #include "../posix/uposix_sim_names.h"
 #undef PLAIN
+#undef ALIAS
 #undef WORLD
 #undef SYSCALL
 
@@ -74,9 +76,8 @@ int __cxa_guard_release(void *guard);
 SIM_PRIVATE int sim__start_on(struct sim_host *host, void *(*func)(void *), void *arg);
 
 /*
- * Makes the library use `with' in place of libc's function `name', and in place of the
- * variant of `name' whose off_t has 64 bits. `real' points to a pointer to a function;
- * *real becomes the function that the library called before.
+ * Makes the library use `with' in place of libc's function `name'. `real' points to a
+ * pointer to a function; *real becomes the function that the library called before.
  */
 SIM_PRIVATE void sim__hook(const char *name, void (*with)(void), void *real);
 
