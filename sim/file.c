@@ -83,9 +83,6 @@ static unsigned changes;                /* number of the newest change */
 static struct file other = { .f_name = &top, .f_system = true };        /* any other open
 									   file */
 
-/* Makes the program's calls of `name' go to `as'. */
-#define SAME(name, as) IN_PLACE_OF(name) __attribute__((alias(#as)))
-
 /* Defines a function of the program that is a call of another function. */
 #define CALLS(type, name, params, call) type uposix_##name params { return call; }
 
@@ -706,7 +703,8 @@ int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, 
 
 CALLS(int, stat, (const char *restrict path, struct stat *restrict s),
       uposix_fstatat(AT_FDCWD, path, s, 0))
-SAME(lstat, uposix_stat);
+CALLS(int, lstat, (const char *restrict path, struct stat *restrict s),
+      uposix_stat(path, s))
 CALLS(int, fstat, (int fd, struct stat *s), uposix_fstatat(fd, "", s, AT_EMPTY_PATH))
 
 static struct statx_timestamp timestamp(struct timespec t)
@@ -837,7 +835,8 @@ CALLS(int, chown, (const char *path, uid_t user, gid_t group),
       set(AT_FDCWD, path, 0, KEEP, user, group, keep))
 CALLS(int, fchown, (int fd, uid_t user, gid_t group),
       set(fd, "", AT_EMPTY_PATH, KEEP, user, group, keep))
-SAME(lchown, uposix_chown);
+CALLS(int, lchown, (const char *path, uid_t user, gid_t group),
+      uposix_chown(path, user, group))
 CALLS(int, utimensat, (int dir, const char *path, const struct timespec to[2], int flags),
       set(dir, path, flags, KEEP, KEEP, KEEP, to))
 CALLS(int, futimens, (int fd, const struct timespec to[2]),
@@ -852,31 +851,22 @@ int uposix_utimes(const char *path, const struct timeval to[2])
 	return uposix_utimensat(AT_FDCWD, path, to ? times : NULL, 0);
 }
 
-int uposix_utime(const char *path, const struct utimbuf *to)
-{
-	struct timespec times[] = { { to ? to->actime : 0, 0 },
-				    { to ? to->modtime : 0, 0 } };
-
-	return uposix_utimensat(AT_FDCWD, path, to ? times : NULL, 0);
-}
+CALLS(int, utime, (const char *path, const struct utimbuf *to),
+      uposix_utimes(path, !to ? NULL : (struct timeval[]){ { to->actime, 0 },
+							   { to->modtime, 0 } }))
 
 /* ---- Directories ---- */
 
-/* What opendir() returns. */
-struct dir {
-	int            d_fd;            /* the first member, as in libc's DIR: dirfd() is
+/* What opendir() returns: <dirent.h> does not define DIR. */
+struct __dirstream {
+	int            d_fd;            /* the first member, as in libc: dirfd() is
 					   libc's */
 	size_t         d_at;            /* index of the entry that is read next */
 	size_t         d_count;
 	struct dirent *d_entries;       /* sorted by name */
 };
 
-static struct dir *dir_of(DIR *dir)
-{
-	return (struct dir *)(void *)dir;
-}
-
-static void add_entry(struct dir *d, const char *name, ino_t inode, unsigned char type)
+static void add_entry(DIR *d, const char *name, ino_t inode, unsigned char type)
 {
 	struct dirent *e = realloc(d->d_entries, (d->d_count + 1) * sizeof *e);
 
@@ -896,7 +886,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Reads the entries of a directory. All names in a real one become names of the host. */
-static void fill(struct dir *d, const struct file *f)
+static void fill(DIR *d, const struct file *f)
 {
 	struct dirent **real = NULL;
 	int count = f->f_real ? scandir(f->f_name->n_path, &real, NULL, alphasort) : 0;
@@ -926,7 +916,7 @@ static void fill(struct dir *d, const struct file *f)
 DIR *uposix_fdopendir(int fd)
 {
 	const struct sim_name *n = base(fd, false);
-	struct dir *d;
+	DIR *d;
 
 	if (!n || !n->n_file || !S_ISDIR(n->n_file->f_stat.st_mode)) {
 		errno = n ? ENOTDIR : errno;
@@ -935,7 +925,7 @@ DIR *uposix_fdopendir(int fd)
 	d = sim__memory(sizeof *d);
 	d->d_fd = fd;
 	fill(d, n->n_file);
-	return (DIR *)(void *)d;
+	return d;
 }
 
 DIR *uposix_opendir(const char *path)
@@ -947,9 +937,7 @@ DIR *uposix_opendir(const char *path)
 
 struct dirent *uposix_readdir(DIR *dir)
 {
-	struct dir *d = dir_of(dir);
-
-	return d->d_at < d->d_count ? &d->d_entries[d->d_at++] : NULL;
+	return dir->d_at < dir->d_count ? &dir->d_entries[dir->d_at++] : NULL;
 }
 
 /* WORLD() would name a call that libc's header warns of. */
@@ -961,29 +949,29 @@ REPLACE(int, readdir_r, (DIR *dir, struct dirent *e, struct dirent **found))
 	return 0;
 }
 
-CALLS(long, telldir, (DIR *dir), (long)dir_of(dir)->d_at)
+CALLS(long, telldir, (DIR *dir), (long)dir->d_at)
 
 void uposix_seekdir(DIR *dir, long at)
 {
-	dir_of(dir)->d_at = (size_t)at;
+	dir->d_at = (size_t)at;
 }
 
 void uposix_rewinddir(DIR *dir)
 {
-	const struct sim_name *n = base(dir_of(dir)->d_fd, false);
+	const struct sim_name *n = base(dir->d_fd, false);
 
 	if (n && n->n_file)
-		fill(dir_of(dir), n->n_file);
+		fill(dir, n->n_file);
 }
 
 /* This library calls closedir(), too. */
 REPLACE(int, closedir, (DIR *dir))
 {
-	int fd = dir_of(dir)->d_fd;
+	int fd = dir->d_fd;
 
 	if (!sim__enters)
 		return real_closedir(dir);
-	free(dir_of(dir)->d_entries);
+	free(dir->d_entries);
 	free(dir);
 	return close(fd);
 }
@@ -998,7 +986,7 @@ int uposix_scandir(const char *path, struct dirent ***found,
 
 	if (!dir)
 		return -1;
-	all = sim__memory((dir_of(dir)->d_count + 1) * sizeof *all);
+	all = sim__memory((dir->d_count + 1) * sizeof *all);
 	while ((e = uposix_readdir(dir)))
 		if (!wanted || wanted(e))
 			all[n++] = memcpy(sim__memory(sizeof *e), e, sizeof *e);
@@ -1013,7 +1001,7 @@ int uposix_scandir(const char *path, struct dirent ***found,
 int uposix_unlinkat(int dir, const char *path, int flags)
 {
 	struct sim_name *n = look_up(dir, path, false);
-	struct dir d = { .d_entries = NULL };
+	DIR d = { .d_entries = NULL };
 	bool is_dir = n && n->n_file && S_ISDIR(n->n_file->f_stat.st_mode);
 
 	if (!n || !n->n_file)
