@@ -234,7 +234,7 @@ static void load(struct file *f)
 	write_back(f, false);
 }
 
-/* Returns a new file that stands for the real file of a name, or NULL if there is none. */
+/* Returns a new file that stands for the real file of a name; NULL if there is none. */
 static struct file *real_file(struct sim_name *n)
 {
 	bool is_one = is_system(n->n_path);

@@ -212,26 +212,17 @@ static void strike(const struct sim_fault *f, bool begins)
 		[SIM_CLOCK]     = { "the end of a jump", "the clock jumps" },
 	};
 
-	if (f->kind != SIM_CRASH)
-		sim__note_fault(names[f->kind][begins], f->a);
-	switch (f->kind) {
-	case SIM_CRASH:
-		if (begins)
-			sim_host_crash(f->a);
-		else
-			sim_host_restart(f->a);
-		break;
-	case SIM_DISK_FULL:
-		f->a->h_full = begins;
-		break;
-	case SIM_CLOCK:
-		if (begins)
-			*(f->a ? &f->a->h_jump : &sim__run.r_jump) += f->for_ns;
-		break;
-	default:
-		if (begins)
-			sim__break_net(f);
+	if (f->kind == SIM_CRASH) {
+		begins ? sim_host_crash(f->a) : sim_host_restart(f->a);
+		return;
 	}
+	sim__note_fault(names[f->kind][begins], f->a);
+	if (f->kind == SIM_DISK_FULL)
+		f->a->h_full = begins;
+	else if (begins && f->kind == SIM_CLOCK)
+		*(f->a ? &f->a->h_jump : &sim__run.r_jump) += f->for_ns;
+	else if (begins)
+		sim__break_net(f);
 }
 
 static void *run_plan(void *plan)
