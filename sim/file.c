@@ -160,6 +160,11 @@ static void refer(struct file **at, struct file *f)
 	free(before);
 }
 
+static bool is_dir(const struct file *f)
+{
+	return f && S_ISDIR(f->f_stat.st_mode);
+}
+
 /* Replaces the contents of a file. */
 static void set_memory(const struct file *f, const char *bytes, size_t size)
 {
@@ -223,7 +228,7 @@ static void load(struct file *f)
 		sim_fail("no memory, or no number, for a file");
 	syscall(SYS_close, fd);
 	f->f_synced = sim__memory(1);
-	if (f->f_real && (S_ISREG(f->f_stat.st_mode) || S_ISDIR(f->f_stat.st_mode))) {
+	if (f->f_real && (S_ISREG(f->f_stat.st_mode) || is_dir(f))) {
 		from = (int)syscall(SYS_openat, AT_FDCWD, f->f_name->n_path,
 				    O_RDONLY | O_CLOEXEC);
 		f->f_error = from < 0 ? errno : 0;
@@ -300,8 +305,7 @@ static struct sim_name *walk(struct sim_name *n, const char *path,
 		size = strcspn(path, "/");
 		if (size == 0 || (size == 1 && *path == '.'))
 			continue;
-		if (!f || (!f->f_system && !S_ISDIR(f->f_stat.st_mode))
-		    || size > NAME_MAX) {
+		if (!f || !(f->f_system || is_dir(f)) || size > NAME_MAX) {
 			errno = !f ? ENOENT : size > NAME_MAX ? ENAMETOOLONG : ENOTDIR;
 			return NULL;
 		}
@@ -382,7 +386,7 @@ char *uposix_getcwd(char *to, size_t size)
 /* Makes a directory the current one. */
 static int enter_directory(struct sim_name *n)
 {
-	if (!n || !n->n_file || !S_ISDIR(n->n_file->f_stat.st_mode))
+	if (!n || !is_dir(n->n_file))
 		return n && n->n_file ? fail(ENOTDIR) : -1;
 	sim__here()->h_dir = n;
 	return 0;
@@ -401,30 +405,24 @@ static void settle(struct sim_name *n, bool lasts)
 }
 
 /*
- * Sets the file of a name, as part of a change. If the name is on no host, the change is
- * permanent at once, since only hosts crash.
- */
-static void set_name(struct sim_name *n, struct file *f, unsigned change)
-{
-	n->n_change = change;
-	refer(&n->n_file, f);
-	if (!n->n_host)
-		settle(n, true);
-}
-
-/*
  * Makes one change: name `to' gets file `f', and name `from' loses its file. Each name
- * may be NULL. Returns 0.
+ * may be NULL. If a name is on no host, its change is permanent at once, since only hosts
+ * crash. Returns 0.
  */
 static int change_names(struct sim_name *from, struct sim_name *to, struct file *f)
 {
+	struct sim_name *const both[] = { to, from };
 	unsigned change = from && from->n_change ? from->n_change
 		: to && to->n_change ? to->n_change : ++changes;
 
-	if (to)
-		set_name(to, f, change);
-	if (from)
-		set_name(from, NULL, change);
+	for (int i = 0; i < 2; i++) {
+		if (!both[i])
+			continue;
+		both[i]->n_change = change;
+		refer(&both[i]->n_file, i == 0 ? f : NULL);
+		if (!both[i]->n_host)
+			settle(both[i], true);
+	}
 	return 0;
 }
 
@@ -611,11 +609,9 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 	load(f);
 	if (f->f_error)
 		return fail(f->f_error);
-	if (S_ISDIR(f->f_stat.st_mode) && flags & (O_ACCMODE | O_TRUNC | O_CREAT))
-		return fail(EISDIR);
-	if (!S_ISDIR(f->f_stat.st_mode) && flags & O_DIRECTORY)
-		return fail(ENOTDIR);
-	if (S_ISDIR(f->f_stat.st_mode) || S_ISREG(f->f_stat.st_mode) || is_random(f))
+	if (is_dir(f) ? flags & (O_ACCMODE | O_TRUNC | O_CREAT) : flags & O_DIRECTORY)
+		return fail(is_dir(f) ? EISDIR : ENOTDIR);
+	if (is_dir(f) || S_ISREG(f->f_stat.st_mode) || is_random(f))
 		return open_memory(f, flags);
 	sim__escape("open() of a real FIFO, socket or device");
 	return fail(ENXIO);
@@ -768,7 +764,6 @@ int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
 		     unsigned flags)
 {
 	struct sim_name *from = look_up(dir, old, false), *to;
-	bool is_dir;
 
 	if (!from || !from->n_file || !(to = look_up(new_dir, new, false)))
 		return -1;
@@ -776,10 +771,9 @@ int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
 		return fail(flags == RENAME_NOREPLACE ? EEXIST : EINVAL);
 	if (to->n_file == from->n_file)
 		return 0;
-	is_dir = S_ISDIR(from->n_file->f_stat.st_mode);
-	if (to->n_file && S_ISDIR(to->n_file->f_stat.st_mode) != is_dir)
-		return fail(is_dir ? ENOTDIR : EISDIR);
-	if (is_dir)
+	if (to->n_file && is_dir(to->n_file) != is_dir(from->n_file))
+		return fail(is_dir(to->n_file) ? EISDIR : ENOTDIR);
+	if (is_dir(from->n_file))
 		sim__escape("rename() of a directory");
 	return change_names(from, to, from->n_file);
 }
@@ -918,7 +912,7 @@ DIR *uposix_fdopendir(int fd)
 	const struct sim_name *n = base(fd, false);
 	DIR *d;
 
-	if (!n || !n->n_file || !S_ISDIR(n->n_file->f_stat.st_mode)) {
+	if (!n || !is_dir(n->n_file)) {
 		errno = n ? ENOTDIR : errno;
 		return NULL;
 	}
@@ -1002,13 +996,12 @@ int uposix_unlinkat(int dir, const char *path, int flags)
 {
 	struct sim_name *n = look_up(dir, path, false);
 	DIR d = { .d_entries = NULL };
-	bool is_dir = n && n->n_file && S_ISDIR(n->n_file->f_stat.st_mode);
 
 	if (!n || !n->n_file)
 		return -1;
-	if (is_dir != (flags == AT_REMOVEDIR))
-		return fail(is_dir ? EISDIR : ENOTDIR);
-	if (is_dir)
+	if (is_dir(n->n_file) != (flags == AT_REMOVEDIR))
+		return fail(is_dir(n->n_file) ? EISDIR : ENOTDIR);
+	if (is_dir(n->n_file))
 		fill(&d, n->n_file);
 	free(d.d_entries);
 	return d.d_count > 2 ? fail(ENOTEMPTY) : change_names(n, NULL, NULL);
