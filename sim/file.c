@@ -47,8 +47,6 @@ struct file {
 					   not see; -1: not opened yet */
 	unsigned         f_refs;        /* number of references: n_file and n_synced of
 					   names, f_file of open files */
-	int              f_error;       /* error of open() if the real file cannot be
-					   read; otherwise 0 */
 	bool             f_real;        /* the memory is a copy of a real file */
 	bool             f_system;      /* calls go to the real file */
 	struct stat      f_stat;        /* what stat() returns; without memory st_size,
@@ -214,29 +212,32 @@ static void write_back(struct file *f, bool crash)
 
 /*
  * Gives a file its memory, a memfd, whose number is higher than the numbers of the
- * program's descriptors. If the file is real, the memory is a copy.
+ * program's descriptors. If the file is real, the memory is a copy. Returns 0, or -1 with
+ * errno if the real file cannot be read.
  */
-static void load(struct file *f)
+static int load(struct file *f)
 {
 	int fd, from = -1;
 
 	if (f->f_fd >= 0)
-		return;
+		return 0;
+	if (f->f_real && (S_ISREG(f->f_stat.st_mode) || is_dir(f))) {
+		from = (int)syscall(SYS_openat, AT_FDCWD, f->f_name->n_path,
+				    O_RDONLY | O_CLOEXEC);
+		if (from < 0)
+			return -1;
+	}
 	fd = memfd_create("usched file", MFD_CLOEXEC);
 	f->f_fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
 	if (f->f_fd < 0)
 		sim_fail("no memory, or no number, for a file");
 	syscall(SYS_close, fd);
-	f->f_synced = sim__memory(1);
-	if (f->f_real && (S_ISREG(f->f_stat.st_mode) || is_dir(f))) {
-		from = (int)syscall(SYS_openat, AT_FDCWD, f->f_name->n_path,
-				    O_RDONLY | O_CLOEXEC);
-		f->f_error = from < 0 ? errno : 0;
-	}
 	while (from >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
 		;
 	syscall(SYS_close, from);
+	f->f_synced = sim__memory(1);
 	write_back(f, false);
+	return 0;
 }
 
 /* Returns a new file that stands for the real file of a name; NULL if there is none. */
@@ -606,9 +607,8 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 	if (!n->n_file && (!(flags & O_CREAT) || make(n, S_IFREG | (mode & 07777))))
 		return -1;
 	f = n->n_file;
-	load(f);
-	if (f->f_error)
-		return fail(f->f_error);
+	if (load(f))
+		return -1;
 	if (is_dir(f) ? flags & (O_ACCMODE | O_TRUNC | O_CREAT) : flags & O_DIRECTORY)
 		return fail(is_dir(f) ? EISDIR : ENOTDIR);
 	if (is_dir(f) || S_ISREG(f->f_stat.st_mode) || is_random(f))
@@ -743,9 +743,7 @@ int uposix_faccessat(int dir, const char *path, int mode, int flags)
 
 	if (!f || f->f_system)
 		return f ? faccessat(dir, f->f_name->n_path, mode, flags) : -1;
-	if (mode & R_OK)
-		load(f);
-	return mode & R_OK && f->f_error ? fail(f->f_error) : 0;
+	return mode & R_OK ? load(f) : 0;
 }
 
 CALLS(int, access, (const char *path, int mode),
