@@ -16,7 +16,7 @@
  * The first run finds out which locations have uses without an order. In later runs,
  * accesses to others become steps when that run finds such uses, and otherwise one time
  * in ODDS, since a lock may order what is ordered otherwise in another run. Accesses are
- * not counted while there is only one thread.
+ * not counted while one thread is left and has joined the others.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* strchrnul() */
@@ -54,6 +54,9 @@ static struct sync {
 static uint16_t used_syncs[SYNCS / 2];
 static unsigned n_syncs;
 
+/* Whether a thread has ended that no thread has joined since. */
+static bool unjoined;
+
 /* ---- What is ordered ---- */
 
 static struct sync *sync_of(uintptr_t object)
@@ -84,12 +87,14 @@ void sim__leave_in(uintptr_t object, const struct sim_thread *t)
 		return;
 	join(sync_of(object)->y_clock, clocks[n]);
 	clocks[n][n]++;
+	unjoined |= object == SIM_AT_END;
 }
 
 static void take_from(uintptr_t object, const struct sim_thread *t)
 {
 	if (t->t_number < CLOCKS && object)
 		join(clocks[t->t_number], sync_of(object)->y_clock);
+	unjoined &= object != SIM_AT_END;
 }
 
 void sim__settle(struct sim_thread *t)
@@ -116,6 +121,7 @@ void sim__inherit(const struct sim_thread *new, struct sim_thread *parent)
 
 	if (!sim__traced || n >= CLOCKS)
 		return;
+	unjoined &= n > 0;
 	if (n == 0 && n_syncs > 0) {            /* an earlier run's */
 		while (n_syncs > 0)
 			syncs[used_syncs[--n_syncs]] = (struct sync){ 0 };
@@ -246,17 +252,20 @@ bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 	struct sim_profile *p = r->r_profile;
 	struct sim_thread *self = sim__self();
 	const uint32_t n = self ? self->t_number : 0;
+	const bool alone = r->r_live < 2;
 	const struct sim_use now = { place, n < CLOCKS ? clocks[n][n] : 1,
 		(uint32_t)r->r_steps, (uint16_t)n, kind != SIM_READS };
 	struct sim_object *o;
 	uint16_t *at;
 
-	if (!self || r->r_live < 2 || object == 0)
+	if (!self || object == 0)
 		return false;
 	sim__settle(self);
+	if (alone && !unjoined)
+		return false;
 	at = find(p, object);
-	if (!*at && p->p_used == SIM_OBJECTS)
-		return !r->r_learns && is_drawn(self);
+	if (!*at && (alone || p->p_used == SIM_OBJECTS))
+		return !alone && !r->r_learns && is_drawn(self);
 	o = *at ? &p->p_object[*at - 1] : add(p, at, (struct sim_object){
 		.b_object = object, .b_first = n });
 	if (!o->b_shared && o->b_first != n) {
@@ -267,7 +276,7 @@ bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 	o->b_races |= !place || is_race(o, &now, self);
 	if (r->r_learns && n < SIM_THREADS)
 		p->p_count[o - p->p_object][n]++;
-	return !r->r_learns && o->b_shared && o->b_written
+	return !alone && !r->r_learns && o->b_shared && o->b_written
 		&& (o->b_races || is_drawn(self));
 }
 

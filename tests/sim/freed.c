@@ -5,6 +5,7 @@
  * the same one, or a use beside a block.
  */
 #include <malloc.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -49,6 +50,32 @@ static __attribute__((noinline)) void share(void)
 	free(next);
 }
 
+static sem_t done;
+
+/* Says that it is done, and then it is wrong that the data are used. */
+static void *tell(void *d)
+{
+	volatile int value = is("late") ? 0 : ((struct data *)d)->value;
+
+	sem_post(&done);
+	if (is("late"))
+		value = ((struct data *)d)->value;
+	(void)value;
+	return NULL;
+}
+
+static __attribute__((noinline)) void hand_over(void)
+{
+	struct data *d = calloc(1, sizeof *d);
+	pthread_t t;
+
+	sem_init(&done, 0, 0);
+	t = started(tell, d);
+	sem_wait(&done);
+	free(d);
+	CHECK(pthread_join(t, NULL) == 0);
+}
+
 /* More than what is kept aside. */
 static void fill(void)
 {
@@ -76,6 +103,7 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		wrong = argv[1];
 	share();
+	hand_over();
 	fill();
 	memset(b, 'x', 15);
 	CHECK(malloc_usable_size(a) >= 15);
