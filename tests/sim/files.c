@@ -142,6 +142,8 @@ static void use_directories(void)
 	assert(fsync(fd) == 0 && mkdir(IN_DIR("dir/z"), 0700) == 0);
 	assert(unlink(IN_DIR("dir/z")) < 0 && errno == EISDIR);
 	assert(unlink(IN_DIR("dir/inner")) == 0 && close(fd) == 0);
+	assert(mkdir(IN_DIR("a/b"), 0700) < 0 && errno == ENOTDIR);
+	assert(access(IN_DIR("no/../a"), F_OK) < 0 && errno == ENOENT);
 	assert(rename(IN_DIR("a"), IN_DIR("map")) == 0 && access(IN_DIR("a"), F_OK) < 0);
 	assert(unlink(IN_DIR("map")) == 0 && remove(IN_DIR("stream")) == 0);
 }
@@ -178,6 +180,18 @@ static void use_attributes(void)
 	assert(fchmod(STDOUT_FILENO, 0600) == 0);
 	assert(chmod("/dev/null", 0) == 0 && stat("/dev/null", &real) == 0);
 	assert(real.st_mode & 0666 && close(fd) == 0);
+}
+
+/* A file without a name keeps its status while it is open. */
+static void use_unlinked_file(void)
+{
+	int fd = open(IN_DIR("gone"), O_CREAT | O_RDWR, 0640);
+	struct stat s, t;
+
+	assert(fd >= 0 && fstat(fd, &s) == 0 && unlink(IN_DIR("gone")) == 0);
+	assert(write(fd, "abc", 3) == 3 && fchmod(fd, 0600) == 0);
+	assert(fstat(fd, &t) == 0 && t.st_ino == s.st_ino && t.st_size == 3);
+	assert(t.st_mode == (S_IFREG | 0600) && close(fd) == 0);
 }
 
 /* Reads a directory, and returns the names in it with a space before each. */
@@ -270,14 +284,31 @@ static int is_there(const char *directory, const char *name)
 	return there;
 }
 
+/* Returns the inode that readdir() tells of a name, or 0. */
+static ino_t inode_in(const char *directory, const char *name)
+{
+	DIR *dir = opendir(directory);
+	const struct dirent *e;
+	ino_t inode = 0;
+
+	while ((e = readdir(dir)))
+		if (strcmp(e->d_name, name) == 0)
+			inode = e->d_ino;
+	assert(closedir(dir) == 0);
+	return inode;
+}
+
 /* A real directory has real files, and the changes of the program. */
 static void list_real_directories(void)
 {
+	struct stat s;
+
 	assert(is_there("/etc", "passwd") && is_there("/etc", "group"));
 	assert(unlink("/etc/group") == 0 && !is_there("/etc", "group"));
 	assert(close(open("/etc/aaa", O_CREAT | O_WRONLY, 0600)) == 0);
 	assert(is_there("/etc", "aaa") && rmdir("/etc") < 0 && errno == ENOTEMPTY);
 	assert(is_there("/proc/self", "stat"));
+	assert(stat("/etc/hostname", &s) < 0 || inode_in("/etc", "hostname") == s.st_ino);
 }
 
 static void use_real_files(void)
@@ -285,7 +316,7 @@ static void use_real_files(void)
 	char line[256];
 	FILE *f = fopen("/etc/passwd", "r");
 	struct stat s;
-	int n;
+	int n, fd;
 
 	assert(f && fgets(line, sizeof line, f) && fclose(f) == 0);
 	assert(stat("/etc/passwd", &s) == 0 && s.st_size > 0 && S_ISREG(s.st_mode));
@@ -297,6 +328,9 @@ static void use_real_files(void)
 	assert(access("/dev/null", W_OK) == 0);
 	f = fopen("/proc/self/stat", "r");
 	assert(f && fgets(line, sizeof line, f) && fclose(f) == 0);
+	fd = open("/proc/self", O_RDONLY | O_DIRECTORY);
+	assert(faccessat(fd, "stat", R_OK, 0) == 0 && fstatat(fd, "no", &s, 0) < 0);
+	assert(close(fd) == 0);
 	n = access("/etc/shadow", R_OK);        /* which not all may read */
 	f = fopen("/etc/shadow", "r");
 	assert((n == 0) == (f != NULL));
@@ -318,6 +352,7 @@ int main(void)
 	use_temporary_files();
 	use_directories();
 	use_attributes();
+	use_unlinked_file();
 	list_directories();
 	list_real_directories();
 	use_real_files();
