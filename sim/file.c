@@ -464,10 +464,9 @@ void sim__drop_files(const struct sim_host *host)
 			write_back(n->n_synced, true);
 		if (n->n_file && n->n_file->f_fd >= 0)
 			write_back(n->n_file, true);
-	}
-	LIST_FOREACH(n, &names, n_of_all)
-		if (n->n_host == host && n->n_change)
+		if (n->n_change)
 			settle(n, !(lost >> n->n_change % BITS & 1));
+	}
 }
 
 /* ---- Calls that take descriptors ---- */
