@@ -172,8 +172,8 @@ SIM_PRIVATE void sim__escape(const char *name);
 
 /*
  * sim__others_wait is true while programs of --with have not begun. Then
- * sim__may_begin_others() is called before each call of POSIX: if the first program has
- * bound a socket, and `name' is a call that waits, the other programs begin.
+ * sim__may_begin_others() is called before each call of POSIX: if sim__is_served(), and
+ * `name' is a call that waits, the other programs begin.
  */
 extern bool sim__others_wait SIM_PRIVATE;
 SIM_PRIVATE void sim__may_begin_others(const char *name);

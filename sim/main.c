@@ -21,7 +21,7 @@
 
 #include "../posix/uposix_set.h"
 #include "../src/core/outside.h"
-#include "host.h"
+#include "world.h"
 
 /* ---- Programs ---- */
 
@@ -33,7 +33,7 @@ enum { PROGRAMS = 16 };                 /* the most programs of a run */
  * The programs of the run. programs[0] is the program of the command line; usched-run
  * --with names the other programs. If there are several programs, each has a host, and
  * the hosts share the files and addresses of the machine. The programs of --with begin
- * when programs[0] waits for the first connection.
+ * when programs[0] listens, and a thread of that program waits.
  */
 static struct program {
 	main_fn         *p_main;
@@ -96,12 +96,10 @@ void sim__may_begin_others(const char *name)
 	static const char waits[] =
 		",accept,accept4,poll,ppoll,select,pselect,epoll_wait,epoll_pwait,"
 		"epoll_pwait2,recv,recvfrom,recvmsg,sigwait,";
-	static bool is_bound;
 	char with_commas[64];
 
 	snprintf(with_commas, sizeof with_commas, ",%s,", name);
-	is_bound |= strcmp(name, "bind") == 0;
-	if (!is_bound || !strstr(waits, with_commas))
+	if (!strstr(waits, with_commas) || !sim__is_served())
 		return;
 	sim__others_wait = false;
 	for (unsigned i = 1; i < n_programs; i++)

@@ -228,6 +228,20 @@ void sim__leave_name(struct sim_open *o)
 	o->f_bound = false;
 }
 
+bool sim__is_served(void)
+{
+	const struct sim_open *o;
+	bool is_served = false;
+
+	for (size_t i = 0; i < NAMES; i++)
+		LIST_FOREACH(o, &lists[i], f_of_name) {
+			if (o->f_kind == SOCK_STREAM && o->f_state == SIM_NEW)
+				return false;
+			is_served |= o->f_state <= SIM_LISTENS;
+		}
+	return is_served;
+}
+
 struct sim_address sim__sender(const struct sim_open *o, const struct sim_address *to)
 {
 	const struct sim_host *host = o->f_host;

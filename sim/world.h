@@ -362,6 +362,12 @@ SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to);
  */
 SIM_PRIVATE bool sim__list_hosts(const char *list);
 
+/*
+ * Returns whether clients can reach servers: sockets listen or are for packets, and no
+ * bound socket does not listen yet. Connected sockets do not count.
+ */
+SIM_PRIVATE bool sim__is_served(void);
+
 /* Returns the source address of what `o' sends to address `to'. */
 SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
 					   const struct sim_address *to);

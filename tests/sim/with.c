@@ -4,6 +4,7 @@
  * the bytes that it gets, and its exit status tells whether the count was right. Both
  * have the variable `count', one each.
  */
+#include <poll.h>
 #include <signal.h>
 
 #include "check.h"
@@ -34,13 +35,18 @@ static void end(int sig)
 	exit(count == wanted ? 0 : 3);
 }
 
+/* The clients must not begin in the wait that comes before listen(). */
 static void serve(void)
 {
-	int listener = listener_at("0.0.0.0", 7000);
+	struct sockaddr_in a = address("0.0.0.0", 7000);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
 	FILE *f = fopen(path, "w");
 
+	CHECK(bind(listener, (struct sockaddr *)&a, sizeof a) == 0);
+	CHECK(poll(NULL, 0, 1) == 0);
 	signal(SIGTERM, end);
 	CHECK(f && fputs("ready", f) >= 0 && fclose(f) == 0);
+	CHECK(listen(listener, 128) == 0);
 	for (;;) {
 		int fd = accept(listener, NULL, NULL);
 
