@@ -136,7 +136,7 @@ static void ran_all(struct sim_thread *t)
 }
 
 const struct sim_strategy sim__all = {
-	.y_name = "all", .y_begin = begin_all, .y_choose = choose_all, .y_ran = ran_all,
+	.y_begin = begin_all, .y_choose = choose_all, .y_ran = ran_all,
 };
 
 uint64_t sim__ordered(uint64_t n)

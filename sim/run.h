@@ -435,19 +435,14 @@ SIM_PRIVATE void sim__name_place(char to[SIM_PLACE], uintptr_t place);
  * otherwise `self' is NULL. The other functions may be NULL.
  */
 struct sim_strategy {
-	const char *y_name;
-	unsigned    y_bound;                            /* the default of c_bound */
 	void   (*y_begin)(void);                        /* a run begins */
 	void   (*y_started)(struct sim_thread *t);
 	struct sim_thread *(*y_choose)(size_t n, struct sim_thread *self);
 	void   (*y_ran)(struct sim_thread *t);          /* `t' makes the next step */
 };
 
-/* Returns the strategy with this name, or NULL. */
-SIM_PRIVATE const struct sim_strategy *sim__strategy(const char *name);
-
 extern const struct sim_strategy
-	sim__in_order, sim__replay, sim__all, sim__depth SIM_PRIVATE;
+	sim__in_order, sim__replay, sim__mix, sim__all, sim__depth SIM_PRIVATE;
 
 /*
  * What the runs of sim__depth remember, in memory that all runs share; at first zeros.

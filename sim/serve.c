@@ -71,7 +71,6 @@ static struct {
 	uint64_t    c_first;
 	uint64_t    c_last;
 	const struct sim_strategy *c_strategy;
-	uint64_t    c_bound;
 	uint64_t    c_jobs;
 	uint64_t    c_steps;
 	uint64_t    c_time;             /* s */
@@ -238,20 +237,13 @@ static void read_latency(void)
 
 static void read_strategy(void)
 {
-	const char *given = option("strategy", "USCHED_SIM_STRATEGY"), *bound = NULL;
-	char name[16] = "mix";
+	const char *name = option("strategy", "USCHED_SIM_STRATEGY");
 
-	if (given) {
-		bound = strchrnul(given, ':');
-		snprintf(name, sizeof name, "%.*s", (int)(bound - given), given);
-	}
-	if (bound && *bound++)
-		conf.c_bound = number("strategy", &bound);
-	conf.c_strategy = strcmp(name, sim__all.y_name) == 0 ? &sim__all
-		: strcmp(name, sim__depth.y_name) == 0 ? &sim__depth
-		: sim__strategy(name);
+	conf.c_strategy = !name || strcmp(name, "mix") == 0 ? &sim__mix
+		: strcmp(name, "depth") == 0 ? &sim__depth
+		: strcmp(name, "all") == 0 ? &sim__all : NULL;
 	if (!conf.c_strategy)
-		stop("--strategy: mix, depth, site, surw, pos, pct, random or all");
+		stop("--strategy: mix, depth or all");
 }
 
 static void read_settings(void)
@@ -436,8 +428,7 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 	const struct itimerspec hang = { { HANG, 0 }, { HANG, 0 } };
 	struct sigevent sends = { .sigev_signo = SIGSTKFLT };
 	int timer;
-	struct sim_conf c = { .c_seed = j->j_seed, .c_bound = (unsigned)conf.c_bound,
-			      .c_steps = conf.c_steps,
+	struct sim_conf c = { .c_seed = j->j_seed, .c_steps = conf.c_steps,
 			      .c_hang_ns = (int64_t)conf.c_time * SECOND };
 
 	if (reads_file)                         /* each run reads from the beginning */

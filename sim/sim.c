@@ -795,8 +795,6 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 		r->r_conf.c_steps = STEPS;
 	if (conf->c_hang_ns == 0)
 		r->r_conf.c_hang_ns = TIME * SECOND;
-	if (conf->c_bound == 0)
-		r->r_conf.c_bound = y->y_bound;
 	memset(names, 0, sizeof names);
 	n_checks = 0;
 	sim__begin_world(conf->c_seed);
@@ -809,13 +807,9 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 
 int sim_begin(const struct sim_conf *conf)
 {
-	const struct sim_strategy *y = sim__strategy(conf->c_strategy);
-
-	if (!y)
-		return -EINVAL;
 	if (uproc__schedulers)
 		return -EBUSY;
-	sim__begin(conf, y);
+	sim__begin(conf, &sim__mix);
 	return 0;
 }
 

@@ -36,31 +36,9 @@
 extern "C" {
 #endif
 
-/*
- * The settings of a run. c_strategy names a strategy. "pct" has a bound, c_bound,
- * which is 3 by default:
- *
- *   "mix"     the default: the seed chooses one of "site", "surw" and "pos"
- *   "site"    each place in the program has a random priority, which is the priority of
- *             all threads at that place; see sim/strategy.c
- *   "random"  all threads are equally likely
- *   "pct"     threads have random priorities; at c_bound - 1 steps of a run, the running
- *             thread gets the lowest priority (Burckhardt and others: A randomized
- *             scheduler with probabilistic guarantees of finding bugs, 2010)
- *   "pos"     operations have random priorities, drawn again after a conflicting
- *             operation (Yuan, Yang, Gu: Partial order aware concurrency sampling, 2018)
- *   "surw"    all orders of the operations on one object are equally likely (Zhao and
- *             others: Selectively uniform concurrency testing, 2025)
- *   "depth"   remembers after which writes the operations of earlier runs came, and goes
- *             on from a run that had a new pair; by usched-run --sim, one run at a time
- *   "all"     every order of conflicting operations once, by sleep sets (Godefroid:
- *             Partial-order methods for the verification of concurrent systems, 1996);
- *             for small programs, by usched-run --sim
- */
+/* The settings of a run. */
 struct sim_conf {
 	uint64_t    c_seed;
-	const char *c_strategy;         /* NULL: "mix" */
-	unsigned    c_bound;            /* 0: the default of the strategy */
 	uint64_t    c_steps;            /* the run fails when it has made this many steps;
 					   0: 10 million */
 	int64_t     c_hang_ns;          /* under usched-run the run fails if threads hang
@@ -71,7 +49,7 @@ struct sim_conf {
 /*
  * Begins a run, with a new clock, new choices and a new hash. There must be no scheduler.
  * If the call is left out, the first scheduler begins a run with seed 0.
- * 0; -EINVAL: no such strategy, or "depth" or "all"; -EBUSY: there is a scheduler.
+ * 0; -EBUSY: there is a scheduler.
  * From the main native thread. Does not switch.
  */
 int sim_begin(const struct sim_conf *conf);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * strategy.c: which thread makes the next step. sim.h has the names and sources of the
- * strategies.
+ * strategy.c: which thread makes the next step.
  *
  * "site" is our own. Each place in the program has a random priority, and threads that
  * are about to make the same operation at the same place have the priority of that place.
@@ -14,7 +13,6 @@
  * With fixed priorities a thread that spins would never let other threads run. So after
  * SPINS steps in a row a thread gets the lowest priority.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "run.h"
@@ -25,8 +23,6 @@ enum {
 					   waited longest makes a step */
 	PLACES = 1 << 10,               /* entries for places; half of them are used */
 };
-
-#define HIGHEST UINT64_MAX
 
 /* The lowest priority so far. A thread that gives way gets a still lower priority. */
 static uint64_t lowest;
@@ -104,7 +100,7 @@ static struct sim_thread *choose_highest(size_t n, struct sim_thread *self)
 	return best;
 }
 
-/* ---- In order, and random ---- */
+/* ---- In order ---- */
 
 static struct sim_thread *choose_usual(size_t n, struct sim_thread *self)
 {
@@ -114,66 +110,14 @@ static struct sim_thread *choose_usual(size_t n, struct sim_thread *self)
 	return sim__usual(self);
 }
 
-const struct sim_strategy sim__in_order = { .y_name = "in order",
-					    .y_choose = choose_usual };
-
-static struct sim_thread *choose_any(size_t n, struct sim_thread *self)
-{
-	(void)self;
-	return sim__candidate(sim__below(n));
-}
-
-static const struct sim_strategy random_one = { .y_name = "random",
-						.y_choose = choose_any };
-
-/* ---- PCT ---- */
-
-enum { CHANGES = 64 };                  /* the most changes of priorities */
-
-static uint64_t changes[CHANGES];       /* steps at which priorities change, ascending */
-static size_t next_change;
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/*
- * Draws the steps at which priorities change. The run is expected to have as many steps
- * as the first run, or SPINS steps if there was no first run.
- */
-static void begin_pct(void)
-{
-	const struct sim_profile *p = sim__run.r_profile;
-	uint64_t steps = p->p_steps > 1 ? p->p_steps : SPINS;
-	unsigned n = sim__run.r_conf.c_bound - 1;
-
-	for (size_t i = 0; i < CHANGES; i++)
-		changes[i] = i < n ? sim__below(steps) : HIGHEST;
-	qsort(changes, CHANGES, sizeof changes[0], compare);
-	next_change = 0;
-	begin_priorities();
-}
-
-static struct sim_thread *choose_pct(size_t n, struct sim_thread *self)
-{
-	if (next_change < CHANGES && sim__run.r_steps >= changes[next_change]) {
-		next_change++;
-		if (self)
-			give_way(self);
-	}
-	return choose_highest(n, self);
-}
-
-static const struct sim_strategy pct = {
-	.y_name = "pct", .y_bound = 3, .y_begin = begin_pct, .y_started = started,
-	.y_choose = choose_pct,
-};
+const struct sim_strategy sim__in_order = { .y_choose = choose_usual };
 
 /* ---- POS ---- */
 
+/*
+ * Operations have random priorities, drawn again after a conflicting operation. (Yuan,
+ * Yang, Gu: Partial order aware concurrency sampling, 2018.)
+ */
 static void ran_pos(struct sim_thread *t)
 {
 	started(t);
@@ -183,7 +127,7 @@ static void ran_pos(struct sim_thread *t)
 }
 
 static const struct sim_strategy pos = {
-	.y_name = "pos", .y_begin = begin_priorities, .y_started = started,
+	.y_begin = begin_priorities, .y_started = started,
 	.y_choose = choose_highest, .y_ran = ran_pos,
 };
 
@@ -241,13 +185,15 @@ static struct sim_thread *choose_site(size_t n, struct sim_thread *self)
 }
 
 static const struct sim_strategy site = {
-	.y_name = "site", .y_begin = begin_site, .y_started = started_site,
+	.y_begin = begin_site, .y_started = started_site,
 	.y_choose = choose_site,
 };
 
 /* ---- SURW ---- */
 
 /*
+ * Zhao and others: Selectively uniform concurrency testing, 2025.
+ *
  * For each run one object is drawn. The order of the operations on this object is
  * uniformly random: a draw decides which thread makes the next operation on the object.
  * The weight of a thread is the number of these operations that, by the profile, the
@@ -321,13 +267,19 @@ static bool may(const struct sim_thread *t)
 	return t->t_op.o_object != chosen || t == intended;
 }
 
+static struct sim_thread *choose_any(size_t n)
+{
+	return sim__candidate(sim__below(n));
+}
+
 static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
 {
 	size_t allowed = 0, moves = 0, i, at;
 
+	(void)self;
 	/* The intended thread may spin until a thread that is held back goes on. */
 	if (!chosen || sim__run.r_steps - last_made >= SPINS)
-		return choose_any(n, self);
+		return choose_any(n);
 	if (!intended)
 		intend();
 	for (i = 0; i < n; i++)
@@ -337,7 +289,7 @@ static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
 		}
 	/* All threads that can run are held back, or yield. */
 	if (moves == 0)
-		return choose_any(n, self);
+		return choose_any(n);
 	at = sim__below(allowed);
 	for (i = 0; !may(sim__candidate(i)) || at-- > 0; i++)
 		;
@@ -365,7 +317,7 @@ static void started_surw(struct sim_thread *t)
 }
 
 static const struct sim_strategy surw = {
-	.y_name = "surw", .y_begin = begin_surw, .y_started = started_surw,
+	.y_begin = begin_surw, .y_started = started_surw,
 	.y_choose = choose_surw, .y_ran = ran_surw,
 };
 
@@ -406,8 +358,7 @@ static struct sim_thread *choose_replayed(size_t n, struct sim_thread *self)
 	return sim__usual(self);
 }
 
-const struct sim_strategy sim__replay = { .y_name = "replay",
-					  .y_choose = choose_replayed };
+const struct sim_strategy sim__replay = { .y_choose = choose_replayed };
 
 /* ---- Mix ---- */
 
@@ -427,7 +378,7 @@ static void begin_mix(void)
 	y->y_begin();
 }
 
-static const struct sim_strategy mix = { .y_name = "mix", .y_begin = begin_mix };
+const struct sim_strategy sim__mix = { .y_begin = begin_mix };
 
 /* ---- Depth ---- */
 
@@ -538,20 +489,6 @@ static void ran_depth(struct sim_thread *t)
 }
 
 const struct sim_strategy sim__depth = {
-	.y_name = "depth", .y_begin = begin_depth, .y_started = started_depth,
+	.y_begin = begin_depth, .y_started = started_depth,
 	.y_choose = choose_depth, .y_ran = ran_depth,
 };
-
-const struct sim_strategy *sim__strategy(const char *name)
-{
-	static const struct sim_strategy *const all[] = {
-		&mix, &site, &random_one, &pct, &pos, &surw,
-	};
-
-	if (!name)
-		return &mix;
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-		if (strcmp(all[i]->y_name, name) == 0)
-			return all[i];
-	return NULL;
-}
