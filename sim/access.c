@@ -242,9 +242,8 @@ static bool is_drawn(struct sim_thread *t)
 }
 
 /*
- * In the first run uses are counted, but are not steps. If a thread uses what another
- * thread alone had written to in the first run, and has not used in this run yet, there
- * is no order.
+ * In the first run no use is a step. If a thread uses what another thread alone had
+ * written to in the first run, and has not used in this run yet, there is no order.
  */
 bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 {
@@ -274,18 +273,12 @@ bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 	}
 	o->b_written |= kind == SIM_WRITES;
 	o->b_races |= !place || is_race(o, &now, self);
-	if (r->r_learns && n < SIM_THREADS)
-		p->p_count[o - p->p_object][n]++;
 	return !alone && !r->r_learns && o->b_shared && o->b_written
 		&& (o->b_races || is_drawn(self));
 }
 
-/*
- * Copies the objects that have uses without an order if `races' is true, and otherwise
- * the other ones that were written to, such as memory that a thread has freed. Another
- * thread may come first in a later run.
- */
-static void copy_objects(const struct sim_profile *first, bool races)
+/* Another thread may be the first to use an object in a later run. */
+void sim__learned(const struct sim_profile *first)
 {
 	struct sim_profile *p = &sim__profile;
 
@@ -293,29 +286,8 @@ static void copy_objects(const struct sim_profile *first, bool races)
 		struct sim_object o = first->p_object[i];
 
 		memset(o.b_uses, 0, sizeof o.b_uses);
-		if ((o.b_shared && o.b_races) == races && o.b_written)
+		if (o.b_written)
 			add(p, find(p, o.b_object), o);
-	}
-}
-
-void sim__learned(struct sim_profile *first, uint64_t steps)
-{
-	struct sim_profile *p = &sim__profile;
-	uint16_t (*count)[SIM_THREADS] = first->p_count;
-
-	p->p_steps = steps;
-	p->p_threads = first->p_threads;
-	p->p_count = count;
-	memcpy(p->p_parent, first->p_parent, sizeof p->p_parent);
-	copy_objects(first, true);
-	p->p_shared = p->p_used;
-	copy_objects(first, false);
-	for (size_t i = 0; i < p->p_shared; i++) {
-		size_t from = *find(first, p->p_object[i].b_object);
-
-		memmove(count[i], count[from - 1], sizeof count[i]);
-		for (size_t j = 0; j < SIM_THREADS; j++)
-			p->p_steps += count[i][j];
 	}
 }
 

@@ -67,6 +67,8 @@ static const struct call calls[] = {
 	  "memcpy,memmove,memset,memcmp,strlen,strchr,strrchr,strcmp,strncmp,strcpy,"
 	  "strncpy,strcat,strdup,__cxa_guard_release," },
 	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
+	{ ARGUMENT, SIM_WRITES, SIM_UNLOCKS, NULL,
+	  ",pthread_mutex_unlock,pthread_rwlock_unlock,pthread_spin_unlock,mtx_unlock," },
 	{ ARGUMENT, SIM_READS, 0, NULL,
 	  ",sem_getvalue,fstat,getsockname,getpeername,getsockopt," },
 	{ ANY, SIM_NOTHING, SIM_YIELDS, NULL,

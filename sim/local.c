@@ -264,11 +264,12 @@ uint64_t sim__signals(uint64_t set, bool take)
  */
 static struct uposix_thread *taker(const struct sim_host *host, uint64_t bit)
 {
-	struct uposix_thread *takers[SIM_THREADS], *p;
+	enum { MOST = 512 };            /* others do not get signals of the process */
+	struct uposix_thread *takers[MOST], *p;
 	const struct sim_thread *t;
 	size_t n = 0;
 
-	for (t = sim__run.r_threads; t && n < SIM_THREADS; t = t->t_next) {
+	for (t = sim__run.r_threads; t && n < MOST; t = t->t_next) {
 		p = uposix__record_of(&t->t_thread->th_stack);
 		if (p && !t->t_dead && t->t_host == host && !(p->p_mask & bit))
 			takers[n++] = p;

@@ -36,15 +36,15 @@ struct sim_op {
 					   equal keys equal priorities */
 	const char   *o_name;           /* name of the operation, for reports */
 	enum sim_kind o_kind;
-	unsigned char o_how;            /* SIM_YIELDS or SIM_LOCKS, or 0 */
+	unsigned char o_how;            /* SIM_YIELDS, SIM_LOCKS, SIM_UNLOCKS, or 0 */
 };
 
 enum {
 	SIM_YIELDS = 1,                 /* the operation lets other threads go first */
 	SIM_LOCKS  = 2,                 /* the operation locks a mutex, which begins with
 					   a pointer to its owner */
+	SIM_UNLOCKS = 4,
 };
-
 
 /*
  * If one of the schedulers of a host was created with c_processors 1, all schedulers of
@@ -65,12 +65,11 @@ struct sim_thread {
 	struct sim_thread   *t_prev;
 	struct sim_op        t_op;
 	uint64_t             t_priority;        /* the strategy sets both priorities */
-	uint64_t             t_second;          /* decides between threads of equal
-						   t_priority */
+	uint64_t             t_second;          /* "site": decides between threads of
+						   equal t_priority; "pos": t_priority at
+						   the last step */
 	uint32_t             t_number;  /* number of the thread, from 0 on, in the order
 					   of starts */
-	uint32_t             t_parent;  /* number of the thread that started this
-					   thread */
 	uint32_t             t_steps;   /* steps that the thread has begun */
 	uint32_t             t_spins;   /* how many times in a row the thread has spun */
 	uint32_t             t_spun;    /* t_steps after the last time */
@@ -124,8 +123,6 @@ enum {
 	SIM_OBJECTS  = 1 << 15,         /* the most objects in a profile */
 	SIM_RACES    = 16,              /* the most races that a run notes */
 	SIM_INDEX    = 2 * SIM_OBJECTS,
-	SIM_THREADS  = 1 << 9,          /* the most threads whose uses of objects are
-					   counted */
 	SIM_MESSAGE  = 512,
 	SIM_PLACE    = 160,             /* length of the name of a place */
 };
@@ -181,18 +178,11 @@ struct sim_object {
  * thread runs until its end or its next wait, in the order of starts.
  */
 struct sim_profile {
-	uint64_t          p_steps;
-	uint32_t          p_threads;
-	uint32_t          p_shared;     /* number of objects whose uses are steps; they
-					   come first in p_object */
 	uint32_t          p_used;       /* number of objects in p_object, which are in the
 					   order of their first uses */
-	uint32_t          p_parent[SIM_THREADS];
 	struct sim_object p_object[SIM_OBJECTS];
 	uint16_t          p_index[SIM_INDEX];   /* hash table of indices of p_object, plus
 						   1; 0 is an empty slot */
-	uint16_t        (*p_count)[SIM_THREADS];        /* number of uses of each object
-							   by each thread */
 };
 
 /*
@@ -535,11 +525,11 @@ SIM_PRIVATE void sim__add_race(struct sim_races *all, const struct sim_race *rac
 SIM_PRIVATE void sim__inherit(const struct sim_thread *new, struct sim_thread *parent);
 
 /*
- * The profile of runs after the first one. sim__learned() copies the shared objects of
- * the first run, and what that run counted, to this profile.
+ * The profile of runs after the first one. sim__learned() copies the objects of the first
+ * run that were written to.
  */
 extern struct sim_profile sim__profile SIM_PRIVATE;
-SIM_PRIVATE void sim__learned(struct sim_profile *first, uint64_t steps);
+SIM_PRIVATE void sim__learned(const struct sim_profile *first);
 
 /* Makes the free() of a block at `place' an access to all of the block. */
 SIM_PRIVATE void sim__frees(uintptr_t at, size_t size, uintptr_t place);

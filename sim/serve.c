@@ -597,7 +597,6 @@ static void learn(void)
 	const char *wrong;
 	struct job *j;
 
-	first->p_count = share(SIM_OBJECTS * sizeof first->p_count[0]);
 	begin_run(jobs, &sim__in_order, true);
 	j = end_run(&wrong);
 	if (wrong) {
@@ -608,7 +607,7 @@ static void learn(void)
 	take_hash(j, wrong != NULL);
 	if (wrong)
 		_exit(EXIT_FAILURE);
-	sim__learned(first, j->j_outcome->u_steps);
+	sim__learned(first);
 }
 
 /* ---- Choices: replay and shrinking ---- */

@@ -720,7 +720,6 @@ void sim__started(struct uproc_thread *t)
 	new->t_thread = t;
 	new->t_jumps = r->r_jumps;
 	new->t_number = r->r_started++;
-	new->t_parent = self ? self->t_number : 0;
 	new->t_host = self ? self->t_host : NULL;
 	new->t_next = r->r_threads;
 	if (r->r_threads)
@@ -732,10 +731,6 @@ void sim__started(struct uproc_thread *t)
 	r->r_plain += new->t_plain;
 	r->r_live++;
 	r->r_proc = uproc_at(uproc_of(&t->th_stack)->p_procs, 0);
-	if (r->r_learns && new->t_number < SIM_THREADS) {
-		r->r_profile->p_parent[new->t_number] = new->t_parent;
-		r->r_profile->p_threads = r->r_started;
-	}
 	new->t_born = r->r_steps;
 	sim__inherit(new, self);
 	if (r->r_strategy->y_started)

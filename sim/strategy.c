@@ -12,6 +12,9 @@
  *
  * With fixed priorities a thread that spins would never let other threads run. So after
  * SPINS steps in a row a thread gets the lowest priority.
+ *
+ * A thread that unlocks has the priority of the operation before: what other threads can
+ * do before an unlock, they can do before the next operation.
  */
 #include <string.h>
 
@@ -118,8 +121,16 @@ const struct sim_strategy sim__in_order = { .y_choose = choose_usual };
  * Operations have random priorities, drawn again after a conflicting operation. (Yuan,
  * Yang, Gu: Partial order aware concurrency sampling, 2018.)
  */
+static struct sim_thread *choose_pos(size_t n, struct sim_thread *self)
+{
+	if (self && self->t_op.o_how & SIM_UNLOCKS)
+		self->t_priority = self->t_second;
+	return choose_highest(n, self);
+}
+
 static void ran_pos(struct sim_thread *t)
 {
+	t->t_second = t->t_priority;
 	started(t);
 	for (struct sim_thread *o = sim__run.r_threads; o; o = o->t_next)
 		if (o != t && sim__conflict(&o->t_op, &t->t_op))
@@ -128,7 +139,7 @@ static void ran_pos(struct sim_thread *t)
 
 static const struct sim_strategy pos = {
 	.y_begin = begin_priorities, .y_started = started,
-	.y_choose = choose_highest, .y_ran = ran_pos,
+	.y_choose = choose_pos, .y_ran = ran_pos,
 };
 
 /* ---- Site ---- */
@@ -177,7 +188,7 @@ static void started_site(struct sim_thread *t)
 
 static struct sim_thread *choose_site(size_t n, struct sim_thread *self)
 {
-	if (self && self->t_op.o_key)
+	if (self && self->t_op.o_key && !(self->t_op.o_how & SIM_UNLOCKS))
 		self->t_priority = place_of(self->t_op.o_key)->p_priority;
 	if (self && spins())
 		place_of(self->t_op.o_key)->p_priority = --lowest;
@@ -187,138 +198,6 @@ static struct sim_thread *choose_site(size_t n, struct sim_thread *self)
 static const struct sim_strategy site = {
 	.y_begin = begin_site, .y_started = started_site,
 	.y_choose = choose_site,
-};
-
-/* ---- SURW ---- */
-
-/*
- * Zhao and others: Selectively uniform concurrency testing, 2025.
- *
- * For each run one object is drawn. The order of the operations on this object is
- * uniformly random: a draw decides which thread makes the next operation on the object.
- * The weight of a thread is the number of these operations that, by the profile, the
- * thread and the threads that it will start have yet to make. Until the drawn thread has
- * made its operation, no other thread may use the object. All other operations are made
- * in any order.
- */
-static uintptr_t chosen;                /* the object; 0: the profile has no object */
-static uint32_t left[SIM_THREADS];      /* for each thread, the number of operations on
-					   the object that are still to come */
-static const struct sim_thread *intended;       /* the drawn thread, or NULL */
-static uint64_t last_made;              /* r_steps at the last operation on the object */
-
-static void begin_surw(void)
-{
-	const struct sim_profile *p = sim__run.r_profile;
-	size_t i;
-
-	chosen = 0;
-	intended = NULL;
-	last_made = 0;
-	memset(left, 0, sizeof left);
-	if (p->p_shared == 0)
-		return;
-	i = sim__below(p->p_shared);
-	chosen = p->p_object[i].b_object;
-	for (size_t j = 0; j < SIM_THREADS; j++)
-		left[j] = p->p_count[i][j];
-}
-
-/*
- * Returns the weight of a thread: the sum of left[] over the thread, the threads that it
- * will start, the threads that these will start, and so on.
- */
-static uint64_t left_of(uint32_t number)
-{
-	const struct sim_profile *p = sim__run.r_profile;
-	uint64_t sum = number < SIM_THREADS ? left[number] : 0;
-
-	for (uint32_t i = sim__run.r_started; i < p->p_threads && i < SIM_THREADS; i++) {
-		uint32_t by = p->p_parent[i];
-
-		while (by >= sim__run.r_started && by != p->p_parent[by])
-			by = p->p_parent[by];
-		sum += by == number ? left[i] : 0;
-	}
-	return sum;
-}
-
-/* Draws the intended thread. */
-static void intend(void)
-{
-	uint64_t sum = 0, at;
-
-	for (const struct sim_thread *t = sim__run.r_threads; t; t = t->t_next)
-		sum += left_of(t->t_number);
-	at = sum > 0 ? sim__below(sum) : 0;
-	for (const struct sim_thread *t = sim__run.r_threads; t; t = t->t_next) {
-		uint64_t more = left_of(t->t_number);
-
-		intended = t;
-		if (at < more)
-			return;
-		at -= more;
-	}
-}
-
-/* Returns whether `t' may make its next operation before the intended thread. */
-static bool may(const struct sim_thread *t)
-{
-	return t->t_op.o_object != chosen || t == intended;
-}
-
-static struct sim_thread *choose_any(size_t n)
-{
-	return sim__candidate(sim__below(n));
-}
-
-static struct sim_thread *choose_surw(size_t n, struct sim_thread *self)
-{
-	size_t allowed = 0, moves = 0, i, at;
-
-	(void)self;
-	/* The intended thread may spin until a thread that is held back goes on. */
-	if (!chosen || sim__run.r_steps - last_made >= SPINS)
-		return choose_any(n);
-	if (!intended)
-		intend();
-	for (i = 0; i < n; i++)
-		if (may(sim__candidate(i))) {
-			allowed++;
-			moves += !(sim__candidate(i)->t_op.o_how & SIM_YIELDS);
-		}
-	/* All threads that can run are held back, or yield. */
-	if (moves == 0)
-		return choose_any(n);
-	at = sim__below(allowed);
-	for (i = 0; !may(sim__candidate(i)) || at-- > 0; i++)
-		;
-	return sim__candidate(i);
-}
-
-static void ran_surw(struct sim_thread *t)
-{
-	if (t->t_op.o_object != chosen)
-		return;
-	intended = NULL;
-	last_made = sim__run.r_steps;
-	if (t->t_number < SIM_THREADS && left[t->t_number] > 0)
-		left[t->t_number]--;
-}
-
-/*
- * A thread that starts `t' loses weight. After a start by the intended thread, draws
- * again.
- */
-static void started_surw(struct sim_thread *t)
-{
-	if (intended && intended->t_number == t->t_parent)
-		intended = NULL;
-}
-
-static const struct sim_strategy surw = {
-	.y_begin = begin_surw, .y_started = started_surw,
-	.y_choose = choose_surw, .y_ran = ran_surw,
 };
 
 /* ---- Replay ---- */
@@ -363,19 +242,21 @@ const struct sim_strategy sim__replay = { .y_choose = choose_replayed };
 /* ---- Mix ---- */
 
 /*
- * Draws one of three strategies for the run. "site" finds failures that depend on the
- * order of places in the program, with many threads; "surw" finds failures that depend on
- * the order of operations on one object; "pos" finds other failures. A strategy that does
- * not suit a failure may need thousands of runs. A draw for each seed needs about three
- * times as many runs as the best strategy.
+ * Draws the strategy of a run, since one that does not suit a failure may need thousands
+ * of runs. "site" finds failures that depend on the order of places in the program, with
+ * many threads; "pos" finds what few threads do at the same few places.
  */
+static const struct sim_strategy *draw(void)
+{
+	const struct sim_strategy *y = sim__below(3) ? &pos : &site;
+
+	y->y_begin();
+	return y;
+}
+
 static void begin_mix(void)
 {
-	static const struct sim_strategy *const some[] = { &site, &surw, &pos };
-	const struct sim_strategy *y = some[sim__below(sizeof some / sizeof some[0])];
-
-	sim__run.r_strategy = y;
-	y->y_begin();
+	sim__run.r_strategy = draw();
 }
 
 const struct sim_strategy sim__mix = { .y_begin = begin_mix };
@@ -440,12 +321,10 @@ void sim__remember(const struct sim_outcome *u)
 
 static void begin_depth(void)
 {
-	static const struct sim_strategy *const some[] = { &site, &surw, &pos };
 	uint64_t n = memory->m_runs < KEPT ? memory->m_runs : KEPT, i;
 	const struct kept *k;
 
-	after = some[sim__below(sizeof some / sizeof some[0])];
-	after->y_begin();
+	after = draw();
 	repeats_until = 0;
 	if (n == 0 || sim__below(2) == 0)
 		return;
