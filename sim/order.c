@@ -35,23 +35,17 @@ struct node {
 					   this is chosen */
 };
 
-struct sim_order {
+/* Zeros are an empty path. */
+static struct {
 	uint32_t    o_length;           /* length of the path, in nodes */
 	struct node o_nodes[DEPTH];
-};
-
-static struct sim_order *order;         /* the path, which all runs share */
+} *order;                               /* the path, which all runs share */
 static uint32_t depth;                  /* number of nodes that this run has passed */
 static uint64_t sleeps;                 /* set of the threads that are asleep */
 
-size_t sim__order_size(void)
+void sim__begin_orders(void)
 {
-	return sizeof *order;
-}
-
-void sim__use_order(struct sim_order *shared)
-{
-	order = shared;
+	order = sim__share(sizeof *order);
 }
 
 static uint64_t bit(uint32_t number)

@@ -366,6 +366,9 @@ SIM_PRIVATE bool sim__is_wanted(void);
  */
 SIM_PRIVATE void sim__serve(char **argv);
 
+/* Returns memory, filled with zeros, that all runs share. */
+SIM_PRIVATE void *sim__share(size_t size);
+
 /* ---- sim/tell.c ---- */
 
 /*
@@ -434,32 +437,9 @@ struct sim_strategy {
 extern const struct sim_strategy
 	sim__in_order, sim__replay, sim__mix, sim__all, sim__depth SIM_PRIVATE;
 
-/*
- * What the runs of sim__depth remember, in memory that all runs share; at first zeros.
- * sim__remember() is called after each run that passed.
- */
-struct sim_memory;
-SIM_PRIVATE size_t sim__memory_size(void);
-SIM_PRIVATE void   sim__use_memory(struct sim_memory *shared);
-SIM_PRIVATE void   sim__remember(const struct sim_outcome *u);
-
-/* ---- sim/order.c ---- */
-
-/*
- * The path of the last run of sim__all, in memory that all runs share. Memory filled with
- * zeros is an empty path.
- */
-struct sim_order;
-SIM_PRIVATE size_t sim__order_size(void);
-SIM_PRIVATE void   sim__use_order(struct sim_order *shared);
-
-/* Returns a number below n, for a choice of the program. The runs try each number. */
-SIM_PRIVATE uint64_t sim__ordered(uint64_t n);
-
-/* Prepares the next run. Returns false if all orders have been tried. */
-SIM_PRIVATE bool sim__next_order(void);
-
-/* ---- sim/strategy.c ---- */
+/* Prepares sim__depth. sim__remember() is called after each run that passed. */
+SIM_PRIVATE void sim__begin_memory(void);
+SIM_PRIVATE void sim__remember(const struct sim_outcome *u);
 
 /* Makes sim__replay use a list of n choices, which is not copied. */
 SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t n);
@@ -468,6 +448,17 @@ SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t n);
  * Returns the number that sim__replay takes for the choice identified by `by' and `when'.
  */
 SIM_PRIVATE uint64_t sim__replayed(uint32_t by, uint32_t when);
+
+/* ---- sim/order.c ---- */
+
+/* Prepares sim__all, whose runs share the path of the last run. */
+SIM_PRIVATE void sim__begin_orders(void);
+
+/* Returns a number below n, for a choice of the program. The runs try each number. */
+SIM_PRIVATE uint64_t sim__ordered(uint64_t n);
+
+/* Prepares the next run. Returns false if all orders have been tried. */
+SIM_PRIVATE bool sim__next_order(void);
 
 /* ---- sim.c ---- */
 

@@ -452,8 +452,7 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 
 /* ---- Single runs ---- */
 
-/* Returns memory that this process shares with the processes of runs. */
-static void *share(size_t size)
+void *sim__share(size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -465,7 +464,7 @@ static void *share(size_t size)
 
 static void make_job(struct job *j)
 {
-	j->j_outcome = share(sizeof *j->j_outcome);
+	j->j_outcome = sim__share(sizeof *j->j_outcome);
 	for (int i = 0; i < 2; i++) {
 		int low = memfd_create("usched output", MFD_CLOEXEC);
 
@@ -975,16 +974,16 @@ static void prepare(void)
 	reads_file = fstat(STDIN_FILENO, &s) == 0 && S_ISREG(s.st_mode);
 	if (!reads_file)
 		open_input("/dev/null");
-	first = share(sizeof *first);
+	first = sim__share(sizeof *first);
 	if (conf.c_trace) {
-		trace = share(TRACE);
+		trace = sim__share(TRACE);
 		*trace = (struct text){ .t_bytes = (char *)(trace + 1), .t_fd = -1,
 					.t_room = TRACE - sizeof *trace };
 	}
 	if (conf.c_strategy == &sim__all)
-		sim__use_order(share(sim__order_size()));
+		sim__begin_orders();
 	if (conf.c_strategy == &sim__depth)
-		sim__use_memory(share(sim__memory_size()));
+		sim__begin_memory();
 	sim__tell_signals();
 	sigaction(SIGVTALRM, &on_tick, NULL);
 	signal(SIGSTKFLT, look);       /* which nobody else uses */

@@ -290,56 +290,41 @@ static struct sim_thread *choose(size_t n, struct sim_thread *self)
 	return chosen;
 }
 
-/* Drops threads of crashed hosts from the queue. Such threads may have been woken. */
-static void drop_dead(struct uproc *p)
-{
-	size_t to = p->p_head;
-
-	if (sim__run.r_dead == 0)
-		return;
-	for (size_t i = p->p_head; i != p->p_tail; i++)
-		if (!sim__of(p->p_queue[i & p->p_mask])->t_dead)
-			p->p_queue[to++ & p->p_mask] = p->p_queue[i & p->p_mask];
-	p->p_tail = to;
-}
-
 /* Returns whether a thread may run: its processor, if there is one, must be free. */
-static bool may_run(const struct uproc_thread *t)
+static bool may_run(const struct sim_thread *t)
 {
-	const struct sim_thread *thread = sim__of(t);
-	const struct sim_processor *c = sim__processor(thread);
+	const struct sim_processor *c = sim__processor(t);
 
-	return !c || !c->c_busy || c->c_busy == thread;
-}
-
-/* Moves the threads that may run to the front of the queue. */
-static void put_first(struct uproc *p)
-{
-	size_t to = p->p_head;
-
-	for (size_t i = p->p_head; i != p->p_tail; i++) {
-		struct uproc_thread **at = &p->p_queue[i & p->p_mask], *t = *at;
-
-		if (!may_run(t))
-			continue;
-		*at = p->p_queue[to & p->p_mask];
-		p->p_queue[to++ & p->p_mask] = t;
-	}
-	sim__run.r_ready = to - p->p_head;
+	return !c || !c->c_busy || c->c_busy == t;
 }
 
 /*
- * Moves the threads that may run to the front of the queue, and returns their number.
+ * Drops threads of crashed hosts from the queue, since such threads may have been woken.
+ * Moves the threads that may run to the front, and returns their number.
  */
 static size_t ready(void)
 {
 	struct uproc *p = sim__run.r_proc;
+	struct uproc_thread **at, *t;
+	size_t to = p->p_head;
 
-	drop_dead(p);
-	sim__run.r_ready = p->p_tail - p->p_head;
-	if (sim__run.r_busy > 0 && sim__run.r_ready > 0)
-		put_first(p);
-	return sim__run.r_ready;
+	sim__run.r_ready = p->p_tail - to;
+	if (sim__run.r_busy == 0 && sim__run.r_dead == 0)
+		return sim__run.r_ready;
+	for (size_t i = to; i != p->p_tail; ) {
+		at = &p->p_queue[i & p->p_mask];
+		t = *at;
+		if (sim__of(t)->t_dead) {
+			*at = p->p_queue[--p->p_tail & p->p_mask];
+			continue;
+		}
+		if (may_run(sim__of(t))) {
+			*at = p->p_queue[to & p->p_mask];
+			p->p_queue[to++ & p->p_mask] = t;
+		}
+		i++;
+	}
+	return sim__run.r_ready = to - p->p_head;
 }
 
 /*

@@ -280,7 +280,7 @@ enum {
 	LENGTH = 512,                   /* the most choices of such a run */
 };
 
-static struct sim_memory {
+static struct {
 	uint64_t m_new;                 /* step of the run's last new pair, or 0 */
 	uint64_t m_runs;                /* how many runs were ever kept */
 	bool     m_seen[PAIRS];
@@ -296,14 +296,9 @@ static struct {
 	uintptr_t l_object, l_place;
 } lasts[LASTS];                                 /* where objects were last written */
 
-size_t sim__memory_size(void)
+void sim__begin_memory(void)
 {
-	return sizeof *memory;
-}
-
-void sim__use_memory(struct sim_memory *shared)
-{
-	memory = shared;
+	memory = sim__share(sizeof *memory);
 }
 
 void sim__remember(const struct sim_outcome *u)
