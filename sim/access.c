@@ -478,78 +478,52 @@ static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t
 		sim__leave_in(object, self);
 }
 
-#define LOAD(bits)							\
-	CALL(uint##bits##_t, atomic##bits##_load,			\
-	     const volatile uint##bits##_t *at, int order)		\
-	{								\
-		(void)order;						\
-		access_atomic(at, SIM_READS, HERE);			\
-		return __atomic_load_n(at, __ATOMIC_SEQ_CST);		\
-	}
+#define ORDER __attribute__((unused)) int
+#define SEQ   __ATOMIC_SEQ_CST
 
-#define STORE(bits)							\
-	CALL(void, atomic##bits##_store, volatile uint##bits##_t *at,	\
-	     uint##bits##_t value, int order)				\
+#define OPERATION(bits, type, name, kind, body, ...)			\
+	CALL(type, atomic##bits##_##name, volatile uint##bits##_t *at, __VA_ARGS__)	\
 	{								\
-		(void)order;						\
-		access_atomic(at, SIM_WRITES, HERE);			\
-		__atomic_store_n(at, value, __ATOMIC_SEQ_CST);		\
+		access_atomic(at, kind, HERE);				\
+		body;							\
 	}
 
 #define UPDATE(bits, name, operation)					\
-	CALL(uint##bits##_t, atomic##bits##_##name,			\
-	     volatile uint##bits##_t *at, uint##bits##_t value, int order)	\
-	{								\
-		(void)order;						\
-		access_atomic(at, SIM_WRITES, HERE);			\
-		return operation(at, value, __ATOMIC_SEQ_CST);		\
-	}
+	OPERATION(bits, uint##bits##_t, name, SIM_WRITES,		\
+		  return operation(at, value, SEQ), uint##bits##_t value, ORDER order)
 
 /*
  * The variants "strong" and "weak" return whether the old value was the expected value;
  * "val" returns the old value.
  */
-#define EXCHANGE(bits, type, name, expected_type, expected_at, result)	\
-	CALL(type, atomic##bits##_compare_exchange_##name,		\
-	     volatile uint##bits##_t *at, expected_type expected,	\
-	     uint##bits##_t value, int order, int otherwise)		\
-	{								\
-		bool was_expected;					\
-									\
-		(void)order;						\
-		(void)otherwise;					\
-		access_atomic(at, SIM_WRITES, HERE);			\
-		was_expected = __atomic_compare_exchange_n(at, expected_at, value, \
-				0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);	\
-		(void)was_expected;					\
-		return result;						\
-	}
+#define EXCHANGE(bits, type, variant, body, expected)			\
+	OPERATION(bits, type, compare_exchange_##variant, SIM_WRITES, body, expected,	\
+		  uint##bits##_t value, ORDER order, ORDER otherwise)
+
+#define SWAPPED(expected)						\
+	__atomic_compare_exchange_n(at, expected, value, 0, SEQ, SEQ)
 
 #define ATOMIC(bits)							\
-	LOAD(bits)							\
-	STORE(bits)							\
-	UPDATE(bits, exchange, __atomic_exchange_n)		\
-	UPDATE(bits, fetch_add, __atomic_fetch_add)		\
-	UPDATE(bits, fetch_sub, __atomic_fetch_sub)		\
-	UPDATE(bits, fetch_and, __atomic_fetch_and)		\
-	UPDATE(bits, fetch_or, __atomic_fetch_or)		\
-	UPDATE(bits, fetch_xor, __atomic_fetch_xor)		\
-	UPDATE(bits, fetch_nand, __atomic_fetch_nand)		\
-	EXCHANGE(bits, int, strong, uint##bits##_t *, expected, was_expected)	\
-	EXCHANGE(bits, int, weak, uint##bits##_t *, expected, was_expected)	\
-	EXCHANGE(bits, uint##bits##_t, val, uint##bits##_t, &expected, expected)
+	OPERATION(bits, uint##bits##_t, load, SIM_READS,		\
+		  return __atomic_load_n(at, SEQ), ORDER order)		\
+	OPERATION(bits, void, store, SIM_WRITES,			\
+		  __atomic_store_n(at, value, SEQ), uint##bits##_t value, ORDER order)	\
+	UPDATE(bits, exchange, __atomic_exchange_n)			\
+	UPDATE(bits, fetch_add, __atomic_fetch_add)			\
+	UPDATE(bits, fetch_sub, __atomic_fetch_sub)			\
+	UPDATE(bits, fetch_and, __atomic_fetch_and)			\
+	UPDATE(bits, fetch_or, __atomic_fetch_or)			\
+	UPDATE(bits, fetch_xor, __atomic_fetch_xor)			\
+	UPDATE(bits, fetch_nand, __atomic_fetch_nand)			\
+	EXCHANGE(bits, int, strong, return SWAPPED(expected), uint##bits##_t *expected) \
+	EXCHANGE(bits, int, weak, return SWAPPED(expected), uint##bits##_t *expected)	\
+	EXCHANGE(bits, uint##bits##_t, val, SWAPPED(&expected); return expected,	\
+		 uint##bits##_t expected)
 
 ATOMIC(8)
 ATOMIC(16)
 ATOMIC(32)
 ATOMIC(64)
 
-CALL(void, atomic_thread_fence, int order)
-{
-	(void)order;
-}
-
-CALL(void, atomic_signal_fence, int order)
-{
-	(void)order;
-}
+CALL(void, atomic_thread_fence, ORDER order) { }
+CALL(void, atomic_signal_fence, ORDER order) { }
