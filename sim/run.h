@@ -238,8 +238,6 @@ struct sim_run {
 						   not NULL */
 	struct uwaiter            *r_leaver;    /* the waiter of sim__leaves(), or NULL */
 	struct uproc              *r_proc;      /* the scheduler's only processor */
-	uint64_t                   r_fair;      /* value of r_steps when a thread was last
-						   chosen because it had waited longest */
 	uint64_t                   r_alone;     /* steps that r_running has made in a row
 						   while other threads were ready */
 	int64_t                    r_due;       /* when the next look for events is due:

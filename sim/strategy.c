@@ -45,11 +45,6 @@ static void started(struct sim_thread *t)
 	t->t_priority = priority();
 }
 
-static void give_way(struct sim_thread *t)
-{
-	t->t_priority = --lowest;
-}
-
 /*
  * Returns whether `a' has a higher priority than `b'. A thread that yields makes a step
  * only if all threads that can run yield.
@@ -65,16 +60,6 @@ static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 	return a->t_second > b->t_second;
 }
 
-/*
- * Returns whether `a' has waited longer than `b' for a step. Threads that poll may wait
- * for a thread of low priority. Without some steps by this rule, they could hold that
- * thread back for ever.
- */
-static bool has_waited_longer(const struct sim_thread *a, const struct sim_thread *b)
-{
-	return a->t_ran < b->t_ran;
-}
-
 /* Returns whether the running thread spins. If so, its steps are counted from 0 again. */
 static bool spins(void)
 {
@@ -85,19 +70,20 @@ static bool spins(void)
 	return does;
 }
 
-static struct sim_thread *choose_highest(size_t n, struct sim_thread *self)
+/*
+ * Threads that poll may wait for a thread of low priority. Without some steps of the
+ * thread that has waited longest, they could hold that thread back for ever.
+ */
+static struct sim_thread *choose_highest(size_t n)
 {
-	bool is_fair = sim__run.r_steps - sim__run.r_fair >= FAIR;
+	bool is_fair = sim__run.r_steps % FAIR == FAIR - 1;
 	struct sim_thread *best = sim__candidate(0), *t;
 
-	(void)self;
-	if (is_fair)
-		sim__run.r_fair = sim__run.r_steps;
-	else if (spins())
-		give_way(sim__run.r_running);
+	if (!is_fair && spins())
+		sim__run.r_running->t_priority = --lowest;
 	for (size_t i = 1; i < n; i++) {
 		t = sim__candidate(i);
-		if (is_fair ? has_waited_longer(t, best) : is_before(t, best))
+		if (is_fair ? t->t_ran < best->t_ran : is_before(t, best))
 			best = t;
 	}
 	return best;
@@ -125,7 +111,7 @@ static struct sim_thread *choose_pos(size_t n, struct sim_thread *self)
 {
 	if (self && self->t_op.o_how & SIM_UNLOCKS)
 		self->t_priority = self->t_second;
-	return choose_highest(n, self);
+	return choose_highest(n);
 }
 
 static void ran_pos(struct sim_thread *t)
@@ -192,7 +178,7 @@ static struct sim_thread *choose_site(size_t n, struct sim_thread *self)
 		self->t_priority = place_of(self->t_op.o_key)->p_priority;
 	if (self && spins())
 		place_of(self->t_op.o_key)->p_priority = --lowest;
-	return choose_highest(n, self);
+	return choose_highest(n);
 }
 
 static const struct sim_strategy site = {
