@@ -128,6 +128,20 @@ void __gmon_start__(void)
 	uposix__loaded();
 }
 
+static void *end_at_once(void *unused)
+{
+	return unused;
+}
+
+/* libc prepares for setuid() in the first native thread: a simulation has no other. */
+static void begin_threads(void)
+{
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, end_at_once, NULL) == 0)
+		pthread_join(t, NULL);
+}
+
 __attribute__((constructor(101))) static void load(void)
 {
 	find_all(false);
@@ -140,7 +154,9 @@ __attribute__((constructor(101))) static void load(void)
 	find_newer("lio_listio", "GLIBC_2.4");
 	find_newer("posix_spawn", "GLIBC_2.15");
 	uposix__is_loaded = true;
-	if (SIMULATED && &__libc_single_threaded)
+	if (SIMULATED && &__libc_single_threaded) {
+		begin_threads();
 		__libc_single_threaded = 0;
+	}
 	uposix__settings();
 }

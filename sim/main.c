@@ -120,6 +120,7 @@ static void *terminate_first(void *unused)
 	struct sim_host *own = self->t_host;
 	struct sigaction action;
 
+	uposix__set_mask(uposix__me(), ~UINT64_C(0));   /* the handler is for another thread */
 	usync_sleep_until(usync_after(USYNC_SECOND));
 	if (sigaction(SIGTERM, NULL, &action) || action.sa_handler == SIG_DFL
 	    || action.sa_handler == SIG_IGN)
