@@ -27,7 +27,10 @@
 
 typedef int main_fn(int argc, char **argv, char **envp);
 
-enum { PROGRAMS = 16 };                 /* the most programs of a run */
+enum {
+	PROGRAMS = 16,                  /* the most programs of a run */
+	SIGNALS  = 65,
+};
 
 /*
  * The programs of the run. programs[0] is the program of the command line; usched-run
@@ -41,6 +44,7 @@ static struct program {
 	char           **p_argv;
 	const char      *p_given;       /* argument of --with */
 	struct sim_host *p_host;
+	struct sigaction p_actions[SIGNALS];    /* of signals, if there are several */
 	struct link_map *p_library;     /* NULL: the program was not loaded by --with */
 	bool             p_parses;      /* getopt() was called */
 } programs[PROGRAMS];
@@ -120,7 +124,8 @@ static void *terminate_first(void *unused)
 	struct sim_host *own = self->t_host;
 	struct sigaction action;
 
-	uposix__set_mask(uposix__me(), ~UINT64_C(0));   /* the handler is for another thread */
+	uposix__set_mask(uposix__me(), ~UINT64_C(0));   /* the server's threads take
+							   the signal */
 	usync_sleep_until(usync_after(USYNC_SECOND));
 	if (sigaction(SIGTERM, NULL, &action) || action.sa_handler == SIG_DFL
 	    || action.sa_handler == SIG_IGN)
@@ -150,6 +155,48 @@ void sim__leave(int status)
 	    && sim__start_on(NULL, terminate_first, NULL))
 		sim_fail("no memory for a thread");
 	sim__stop_host(host);
+}
+
+/* Returns the action of a signal if the caller is one of several programs, or NULL. */
+static struct sigaction *own_action(int sig)
+{
+	const struct sim_host *host = sim__host();
+
+	if (host && host->h_shares && sig > 0 && sig < SIGNALS)
+		for (unsigned i = 0; i < n_programs; i++)
+			if (programs[i].p_host == host)
+				return &programs[i].p_actions[sig];
+	return NULL;
+}
+
+/* Replaces the function of libc: programs have actions of their own. */
+__attribute__((visibility("default")))
+int sigaction(int sig, const struct sigaction *restrict action,
+	      struct sigaction *restrict before)
+{
+	struct sigaction *own = own_action(sig);
+	__typeof__(sigaction) *real;
+	void *found;
+
+	if (!own) {
+		found = dlsym(RTLD_NEXT, "sigaction");
+		memcpy(&real, &found, sizeof real);
+		return real(sig, action, before);
+	}
+	if (before)
+		*before = *own;
+	if (action)
+		*own = *action;
+	return 0;
+}
+
+__attribute__((visibility("default")))
+__sighandler_t signal(int sig, __sighandler_t handler)
+{
+	const struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+	struct sigaction before;
+
+	return sigaction(sig, &action, &before) ? SIG_ERR : before.sa_handler;
 }
 
 /* Replaces the function of libc: a program of several ends alone. */

@@ -62,6 +62,7 @@ static void ask(void)
 	FILE *f = fopen(path, "r");
 	char line[16], c;
 
+	signal(SIGTERM, SIG_IGN);               /* that of the server stays */
 	CHECK(f && fgets(line, sizeof line, f) && strcmp(line, "ready") == 0);
 	CHECK(connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
 	for (; count < wanted; count++)
