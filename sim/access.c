@@ -57,6 +57,9 @@ static unsigned n_syncs;
 /* Whether a thread has ended that no thread has joined since. */
 static bool unjoined;
 
+/* The step in which the second thread began. */
+static uint32_t second_born;
+
 /* ---- What is ordered ---- */
 
 static struct sync *sync_of(uintptr_t object)
@@ -122,6 +125,8 @@ void sim__inherit(const struct sim_thread *new, struct sim_thread *parent)
 	if (!sim__traced || n >= CLOCKS)
 		return;
 	unjoined &= n > 0;
+	if (n == 1)
+		second_born = (uint32_t)new->t_born;
 	if (n == 0 && n_syncs > 0) {            /* an earlier run's */
 		while (n_syncs > 0)
 			syncs[used_syncs[--n_syncs]] = (struct sync){ 0 };
@@ -204,6 +209,18 @@ void sim__add_race(struct sim_races *all, const struct sim_race *race)
 	all->s_race[i] = *race;
 }
 
+/*
+ * Returns whether an object is of a block that threads have made in this run since they
+ * last used the object. In another run the block may be another thread's.
+ */
+static bool is_new(const struct sim_object *o)
+{
+	const uint32_t born = sim__born(o->b_object << GRAIN);
+
+	return born > second_born && born > o->b_uses[0].u_step
+		&& born > o->b_uses[1].u_step && born > o->b_uses[2].u_step;
+}
+
 /* ---- Objects ---- */
 
 /*
@@ -267,6 +284,8 @@ bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 		return !alone && !r->r_learns && is_drawn(self);
 	o = *at ? &p->p_object[*at - 1] : add(p, at, (struct sim_object){
 		.b_object = object, .b_first = n });
+	if (!o->b_shared && o->b_first != n && is_new(o))
+		o->b_first = n;
 	if (!o->b_shared && o->b_first != n) {
 		o->b_shared = true;
 		o->b_races |= o->b_written && !o->b_uses[0].u_clock;

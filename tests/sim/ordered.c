@@ -2,9 +2,11 @@
 /*
  * ordered.c: memory that threads share, compiled with -fsanitize=thread. Without an
  * argument each use is ordered: by a lock, a condition, a semaphore, a barrier, a pipe, a
- * call that is made once, an atomic variable, or the begin and the end of a thread. With
- * an argument two uses are not, and the result is the same.
+ * call that is made once, an atomic variable, or the begin and the end of a thread; or no
+ * other thread uses the memory, whose address another thread's may have in another run.
+ * With an argument two uses are not ordered, and the result is the same.
  */
+#include <sched.h>
 #include <semaphore.h>
 
 #include "check.h"
@@ -35,10 +37,24 @@ static void note(void)
 	noted = 1;
 }
 
+static void use_own(void)
+{
+	unsigned char *piece[PIECES];
+
+	for (int i = 0; i < PIECES; i++) {
+		piece[i] = malloc(BYTES);
+		sched_yield();
+		fill(piece[i], i);
+	}
+	for (int i = 0; i < PIECES; i++)
+		free(piece[i]);
+}
+
 static void *produce(void *note_it)
 {
 	char c = 'x';
 
+	use_own();
 	pthread_once(&once, make);
 	CHECK(made == 1);
 	for (int i = 0; i < PIECES; i++) {
@@ -84,6 +100,7 @@ static void *consume(void *note_it)
 {
 	char c;
 
+	use_own();
 	pthread_once(&once, make);
 	CHECK(made == 1);
 	for (int i = 0; i < PIECES; i++)
