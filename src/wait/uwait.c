@@ -360,7 +360,7 @@ int usched__yield_tired(int64_t deadline)
 	int rc, before;
 
 	if (SIMULATED && !sim__tires())
-		return 0;
+		return deadline > 0 ? usched__error(usched__current->s_current) : 0;
 	rc = ustack_yield();
 	if (rc == -ECANCELED && (before = ustack_shield(1)) >= 0) {
 		ustack_yield();
