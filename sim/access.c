@@ -21,6 +21,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* strchrnul() */
 #endif
+#include <link.h>
 #include <string.h>
 
 #include "host.h"
@@ -310,6 +311,31 @@ void sim__learned(const struct sim_profile *first)
 	}
 }
 
+/* ---- Thread-local variables ---- */
+
+/*
+ * Where the native thread has thread-local variables, such as errno. A thread of the
+ * simulation sees only values of that thread there, so no access is shared.
+ */
+static uintptr_t local_from, local_to;
+
+static int note_local(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	const uintptr_t at = (uintptr_t)info->dlpi_tls_data;
+	const ElfW(Phdr) *h = info->dlpi_phdr;
+
+	(void)size;
+	(void)unused;
+	for (size_t i = 0; at && i < info->dlpi_phnum; i++)
+		if (h[i].p_type == PT_TLS) {
+			if (!local_from || at < local_from)
+				local_from = at;
+			if (at + h[i].p_memsz > local_to)
+				local_to = at + h[i].p_memsz;
+		}
+	return 0;
+}
+
 /* ---- The calls of compilers ---- */
 
 #define HERE ((uintptr_t)__builtin_return_address(0))
@@ -329,6 +355,8 @@ static void access_memory(uintptr_t at, size_t size, enum sim_kind kind,
 {
 	uintptr_t shared = 0;
 
+	if (at >= local_from && at < local_to)
+		return;
 	for (size_t i = 0; i < size && i < MOST; i += 8)
 		if (sim__uses((at + i) >> GRAIN, kind, place) && !shared)
 			shared = (at + i) >> GRAIN;
@@ -383,8 +411,11 @@ CALL(void, vptr_update, void *at, void *value)
 	writes(at, sizeof value, HERE);
 }
 
+/* At the start of the program all thread-local variables are in one area. */
 CALL(void, init, void)
 {
+	if (!sim__traced)
+		dl_iterate_phdr(note_local, NULL);
 	sim__traced = true;
 }
 

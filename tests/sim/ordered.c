@@ -3,8 +3,9 @@
  * ordered.c: memory that threads share, compiled with -fsanitize=thread. Without an
  * argument each use is ordered: by a lock, a condition, a semaphore, a barrier, a pipe, a
  * call that is made once, an atomic variable, or the begin and the end of a thread; or no
- * other thread uses the memory, whose address another thread's may have in another run.
- * With an argument two uses are not ordered, and the result is the same.
+ * other thread uses the memory, whose address another thread's may have in another run,
+ * or has at another time in this one: the variable is thread-local. With an argument two
+ * uses are not ordered, and the result is the same.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -20,10 +21,18 @@ static pthread_barrier_t barrier;
 static sem_t sem;
 static int ends[2], ready, made, in_pipe, by_sem, by_barrier, noted;
 static unsigned char *queue[PIECES];
+static __thread int own;
 
 static void make(void)
 {
 	made = 1;
+}
+
+/* Called by both threads. */
+static void count(void)
+{
+	own++;
+	errno = 0;
 }
 
 static void fill(unsigned char *piece, int i)
@@ -61,6 +70,7 @@ static void *produce(void *note_it)
 		unsigned char *piece = malloc(BYTES);
 
 		fill(piece, i);
+		count();
 		pthread_mutex_lock(&lock);
 		queue[ready++] = piece;
 		pthread_cond_signal(&filled);
@@ -103,8 +113,11 @@ static void *consume(void *note_it)
 	use_own();
 	pthread_once(&once, make);
 	CHECK(made == 1);
-	for (int i = 0; i < PIECES; i++)
+	for (int i = 0; i < PIECES; i++) {
 		check(take(i), i);
+		count();
+	}
+	CHECK(own == PIECES);
 	CHECK(read(ends[0], &c, 1) == 1 && in_pipe == 1);
 	sem_wait(&sem);
 	CHECK(by_sem == 1);
