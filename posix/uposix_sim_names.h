@@ -10,7 +10,7 @@
 /* The clock and chance: sim/clock.c. */
 WORLD(clock_gettime) WORLD(gettimeofday) WORLD(time) WORLD(timespec_get) WORLD(clock)
 WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(getppid) WORLD(gettid)
-WORLD(getrusage) WORLD(times)
+WORLD(getrusage) WORLD(times) WORLD(setrlimit)
 
 PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername) PLAIN(getsockopt)
 PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime) WORLD(alarm)
@@ -51,7 +51,7 @@ ALIAS(lstat64, lstat) ALIAS(fstat64, fstat) ALIAS(fstatat64, fstatat)
 ALIAS(mkstemp64, mkstemp) ALIAS(mkostemp64, mkostemp) ALIAS(readdir64, readdir)
 ALIAS(readdir64_r, readdir_r) ALIAS(scandir64, scandir) ALIAS(glob64, glob)
 ALIAS(ftw64, ftw) ALIAS(nftw64, nftw) ALIAS(fallocate64, fallocate)
-ALIAS(tmpfile64, tmpfile) ALIAS(truncate64, truncate)
+ALIAS(tmpfile64, tmpfile) ALIAS(truncate64, truncate) ALIAS(setrlimit64, setrlimit)
 
 /* Numbers of syscall(). */
 SYSCALL(fsync, fsync(I(0)))

@@ -272,6 +272,17 @@ unsigned random_device(void *device)
 	return real(device);
 }
 
+/* Fewer descriptors are not set: the simulation itself has descriptors above the rest. */
+int uposix_setrlimit(__rlimit_resource_t what, const struct rlimit *limit)
+{
+	struct rlimit now;
+
+	if (what == RLIMIT_NOFILE && getrlimit(what, &now) == 0
+	    && limit->rlim_cur < now.rlim_cur)
+		return 0;
+	return setrlimit(what, limit);
+}
+
 /* ---- Process and thread IDs ---- */
 
 pid_t uposix_getpid(void)

@@ -62,6 +62,7 @@ static const struct call calls[] = {
 	  "pthread_mutex_setprioceiling,thrd_current,thrd_equal,tss_create,"
 	  "tss_delete,tss_get,tss_set,fileno,fileno_unlocked,clock_gettime,"
 	  "gettimeofday,time,timespec_get,clock,getrusage,times,getrandom,getentropy,"
+	  "setrlimit,"
 	  "arc4random,arc4random_buf,arc4random_uniform,getpid,getppid,gettid,"
 	  "getcwd,prctl,_exit,_Exit,setsockopt,"
 	  "memcpy,memmove,memset,memcmp,strlen,strchr,strrchr,strcmp,strncmp,strcpy,"

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/time.h>
@@ -344,6 +345,9 @@ static void use_real_files(void)
 
 int main(void)
 {
+	const struct rlimit few = { 100, 100 };
+
+	assert(setrlimit(RLIMIT_NOFILE, &few) == 0);
 	assert(mkdir(DIR_NAME, 0755) == 0);
 	use_descriptors();
 	use_mappings();
