@@ -151,6 +151,7 @@ struct sim_races {
 struct sim_outcome {
 	enum sim_end      u_end;
 	uint64_t          u_hash;
+	uint64_t          u_seed;       /* with sim__depth, the seed of all but choices */
 	uint64_t          u_steps;
 	uint64_t          u_noted;      /* number of choices; the first SIM_CHOICES are in
 					   u_choices */
@@ -435,9 +436,16 @@ struct sim_strategy {
 extern const struct sim_strategy
 	sim__in_order, sim__replay, sim__mix, sim__all, sim__depth SIM_PRIVATE;
 
-/* Prepares sim__depth. sim__remember() is called after each run that passed. */
-SIM_PRIVATE void sim__begin_memory(void);
-SIM_PRIVATE void sim__remember(const struct sim_outcome *u);
+/*
+ * sim__begin_memory() prepares sim__depth. sim__recall() chooses a run that the next run
+ * repeats in part, and returns the seed of that run. sim__remember() is called after each
+ * run that passed. sim__repeats() returns whether choices are those of an earlier run,
+ * with sim__replay or sim__depth.
+ */
+SIM_PRIVATE void     sim__begin_memory(void);
+SIM_PRIVATE uint64_t sim__recall(uint64_t seed);
+SIM_PRIVATE void     sim__remember(const struct sim_outcome *u);
+SIM_PRIVATE bool     sim__repeats(void);
 
 /* Makes sim__replay use a list of n choices, which is not copied. */
 SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t n);

@@ -428,7 +428,8 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 	const struct itimerspec hang = { { HANG, 0 }, { HANG, 0 } };
 	struct sigevent sends = { .sigev_signo = SIGSTKFLT };
 	int timer;
-	struct sim_conf c = { .c_seed = j->j_seed, .c_steps = conf.c_steps,
+	struct sim_conf c = { .c_seed = y == &sim__depth ? j->j_outcome->u_seed
+			      : j->j_seed, .c_steps = conf.c_steps,
 			      .c_hang_ns = (int64_t)conf.c_time * SECOND };
 
 	if (reads_file)                         /* each run reads from the beginning */
@@ -850,7 +851,7 @@ static void tell_failure(const struct job *j)
 	    " run%s that passed", failed.j_seed, u->u_message, u->u_steps,
 	    plural(u->u_steps), passed, plural(passed));
 	jobs[0] = spare;
-	jobs[0].j_seed = failed.j_seed;
+	jobs[0].j_seed = conf.c_strategy == &sim__depth ? u->u_seed : failed.j_seed;
 	if (!conf.c_shrink || !tell_shrunk(u))
 		take_hash(&failed, true);
 	tell_command(failed.j_seed);
@@ -890,6 +891,8 @@ static void begin_seed(struct job *j, uint64_t seed, bool again)
 {
 	j->j_seed = seed;
 	j->j_again = again;
+	if (conf.c_strategy == &sim__depth && !again)
+		j->j_outcome->u_seed = sim__recall(seed);
 	begin_run(j, conf.c_strategy, false);
 }
 

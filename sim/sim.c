@@ -448,7 +448,7 @@ static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 		i = (i + 1) % NAMES;
 	names[i].n_name = by;
 	names[i].n_count++;
-	if (r->r_strategy == &sim__replay)
+	if (sim__repeats())
 		chosen = sim__replayed(by, names[i].n_count);
 	else if (r->r_strategy == &sim__all)
 		chosen = odds == EACH && n > 1 ? sim__ordered(n) : 0;

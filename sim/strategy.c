@@ -130,12 +130,36 @@ static const struct sim_strategy pos = {
 
 /* ---- Site ---- */
 
-static struct place {
-	uintptr_t p_place;
-	uint64_t  p_priority;
-} places[PLACES];
+/*
+ * A table of values by keys that are not 0. Entries differ if their keys do, so what is
+ * found does not depend on where the system has put the program.
+ */
+struct entry {
+	uint64_t e_key, e_value;
+};
 
-static unsigned used;
+/*
+ * Returns the entry of a key; the value of a new entry is 0. Returns NULL if the key is
+ * new and half of the entries, `size' in all, are used.
+ */
+static struct entry *entry_of(struct entry *table, size_t size, uint64_t *used,
+			      uint64_t key)
+{
+	size_t i = (key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % size;
+
+	while (table[i].e_key && table[i].e_key != key)
+		i = (i + 1) % size;
+	if (!table[i].e_key) {
+		if (*used >= size / 2)
+			return NULL;
+		++*used;
+		table[i] = (struct entry){ key, 0 };
+	}
+	return &table[i];
+}
+
+static struct entry places[PLACES];     /* priorities of places */
+static uint64_t used;
 
 static void begin_site(void)
 {
@@ -145,25 +169,19 @@ static void begin_site(void)
 }
 
 /*
- * Returns the entry of a place. If the table has no room for a place, returns a shared
- * entry, which gets a new priority each time.
+ * Returns the priority of a place. All places that find no room share one, which is new
+ * each time.
  */
-static struct place *place_of(uintptr_t place)
+static uint64_t *priority_of(uintptr_t place)
 {
-	static struct place none;
-	size_t i = (place * UINT64_C(0x9e3779b97f4a7c15) >> 40) % PLACES;
+	static struct entry none;
+	struct entry *e = entry_of(places, PLACES, &used, place);
 
-	while (places[i].p_place && places[i].p_place != place)
-		i = (i + 1) % PLACES;
-	if (places[i].p_place)
-		return &places[i];
-	if (used >= PLACES / 2) {
-		none.p_priority = priority();
-		return &none;
-	}
-	used++;
-	places[i] = (struct place){ place, priority() };
-	return &places[i];
+	if (!e)
+		e = &none;
+	if (e == &none || e->e_value == 0)
+		e->e_value = priority();
+	return &e->e_value;
 }
 
 static void started_site(struct sim_thread *t)
@@ -175,9 +193,9 @@ static void started_site(struct sim_thread *t)
 static struct sim_thread *choose_site(size_t n, struct sim_thread *self)
 {
 	if (self && self->t_op.o_key && !(self->t_op.o_how & SIM_UNLOCKS))
-		self->t_priority = place_of(self->t_op.o_key)->p_priority;
+		self->t_priority = *priority_of(self->t_op.o_key);
 	if (self && spins())
-		place_of(self->t_op.o_key)->p_priority = --lowest;
+		*priority_of(self->t_op.o_key) = --lowest;
 	return choose_highest(n);
 }
 
@@ -252,35 +270,40 @@ const struct sim_strategy sim__mix = { .y_begin = begin_mix };
 /*
  * Remembers runs. A pair is a place where an object was written, and the place of the
  * next operation on the object. (Wolff and others: Greybox fuzzing for concurrency
- * testing, 2024, have such pairs.) A run with a pair that no run had before is kept. Half
- * of the runs make the choices of such a run, mostly up to its last new pair, and then
- * those of another strategy. So a failure that needs many choices is found by one choice
- * at a time.
+ * testing, 2024, have such pairs.) A run with a pair that no run had before is kept. Most
+ * runs make the choices of such a run, mostly up to its last new pair, and then those of
+ * another strategy. Runs whose pair has come up least are taken most. So a failure that
+ * needs many choices is found by one choice at a time.
  */
 enum {
-	PAIRS  = 1 << 16,               /* pairs, by their hashes */
-	LASTS  = 1 << 12,               /* objects, by their hashes */
+	PAIRS  = 1 << 16,               /* pairs, by hashes; half of them are used */
+	LASTS  = 1 << 12,               /* objects; half of them are used */
 	KEPT   = 256,                   /* runs that are kept, the newest ones */
+	FRESH  = 4,                     /* one run in so many repeats no run */
+	DRAWN  = 8,                     /* of so many kept runs the rarest is taken */
 	NEAR   = 8,                     /* the part that is repeated ends at most so many
 					   steps before the last new pair, mostly */
 	LENGTH = 512,                   /* the most choices of such a run */
 };
 
 static struct {
-	uint64_t m_new;                 /* step of the run's last new pair, or 0 */
-	uint64_t m_runs;                /* how many runs were ever kept */
-	bool     m_seen[PAIRS];
+	uint64_t     m_new;             /* step of the run's last new pair, or 0 */
+	uint64_t     m_pair;            /* index of that pair */
+	uint64_t     m_runs;            /* how many runs were ever kept */
+	uint64_t     m_used;            /* entries of m_pairs */
+	uint64_t     m_steps;           /* of the last run */
+	struct entry m_pairs[PAIRS];    /* how often each pair has come up */
 	struct kept {
-		uint64_t          k_choices, k_until;
+		uint64_t          k_seed, k_choices, k_until, k_pair;
 		struct sim_choice k_choice[LENGTH];
 	} m_kept[KEPT];
 } *memory;
 
 static const struct sim_strategy *after;        /* the strategy after the repeated part */
 static uint64_t repeats_until;                  /* the step where that part ends */
-static struct {
-	uintptr_t l_object, l_place;
-} lasts[LASTS];                                 /* where objects were last written */
+static uint64_t own_seed;                       /* of the choices after it */
+static struct entry lasts[LASTS];               /* where objects were last written */
+static uint64_t used_lasts;
 
 void sim__begin_memory(void)
 {
@@ -291,29 +314,86 @@ void sim__remember(const struct sim_outcome *u)
 {
 	struct kept *k;
 
-	if (!memory || !memory->m_new || u->u_noted > LENGTH)
+	if (!memory)
 		return;
-	k = &memory->m_kept[memory->m_runs++ % KEPT];
-	k->k_choices = u->u_noted;
-	k->k_until = memory->m_new;
-	memcpy(k->k_choice, u->u_choices, u->u_noted * sizeof k->k_choice[0]);
+	memory->m_steps = u->u_steps;
+	if (memory->m_new && u->u_noted <= LENGTH) {
+		k = &memory->m_kept[memory->m_runs++ % KEPT];
+		k->k_seed = u->u_seed;
+		k->k_choices = u->u_noted;
+		k->k_until = memory->m_new;
+		k->k_pair = memory->m_pair;
+		memcpy(k->k_choice, u->u_choices, u->u_noted * sizeof k->k_choice[0]);
+	}
 	memory->m_new = 0;
 }
 
-static void begin_depth(void)
+uint64_t sim__recall(uint64_t seed)
 {
-	uint64_t n = memory->m_runs < KEPT ? memory->m_runs : KEPT, i;
-	const struct kept *k;
+	const uint64_t n = memory->m_runs < KEPT ? memory->m_runs : KEPT;
+	const struct kept *k = NULL, *o;
 
-	after = draw();
+	own_seed = sim__run.r_random = sim__hash(seed, 0);
 	repeats_until = 0;
-	if (n == 0 || sim__below(2) == 0)
-		return;
-	i = sim__below(2) ? sim__below(n) : sim__below(n < 4 ? n : 4);
-	k = &memory->m_kept[(memory->m_runs - 1 - i) % KEPT];
+	if (n == 0 || sim__below(FRESH) == 0)
+		return seed;
+	for (int i = 0; i < DRAWN; i++) {
+		o = &memory->m_kept[sim__below(n)];
+		if (!k || memory->m_pairs[o->k_pair].e_value
+		    < memory->m_pairs[k->k_pair].e_value)
+			k = o;
+	}
 	sim__replay_these(k->k_choice, k->k_choices);
 	repeats_until = k->k_until - sim__below(sim__below(4) && k->k_until > NEAR ? NEAR
 						: k->k_until);
+	return k->k_seed;
+}
+
+bool sim__repeats(void)
+{
+	return sim__run.r_strategy == &sim__replay
+		|| (sim__run.r_strategy == &sim__depth
+		    && sim__run.r_steps < repeats_until);
+}
+
+/*
+ * Threads have random priorities, and at two steps of a run the running thread gets the
+ * lowest. (Burckhardt and others: A randomized scheduler with probabilistic guarantees of
+ * finding bugs, 2010.)
+ */
+static uint64_t changes[2];
+
+static void begin_pct(void)
+{
+	for (int i = 0; i < 2; i++)
+		changes[i] = sim__below(memory->m_steps ? memory->m_steps : SPINS);
+	begin_priorities();
+}
+
+static struct sim_thread *choose_pct(size_t n, struct sim_thread *self)
+{
+	for (int i = 0; i < 2; i++)
+		if (sim__run.r_steps >= changes[i]) {
+			changes[i] = UINT64_MAX;
+			if (self)
+				self->t_priority = --lowest;
+		}
+	return choose_highest(n);
+}
+
+static const struct sim_strategy pct = {
+	.y_begin = begin_pct, .y_started = started, .y_choose = choose_pct,
+};
+
+static void begin_depth(void)
+{
+	sim__run.r_random = own_seed;
+	if (sim__below(4)) {
+		after = draw();
+	} else {
+		after = &pct;
+		begin_pct();
+	}
 }
 
 static void started_depth(struct sim_thread *t)
@@ -324,28 +404,27 @@ static void started_depth(struct sim_thread *t)
 
 static struct sim_thread *choose_depth(size_t n, struct sim_thread *self)
 {
-	return sim__run.r_steps < repeats_until ? choose_replayed(n, self)
-		: after->y_choose(n, self);
+	return sim__repeats() ? choose_replayed(n, self) : after->y_choose(n, self);
 }
 
 static void ran_depth(struct sim_thread *t)
 {
 	const struct sim_op *op = &t->t_op;
-	size_t i = sim__hash(op->o_object, 0) % LASTS;
-	bool *seen;
+	struct entry *last, *pair;
 
 	if (after->y_ran)
 		after->y_ran(t);
-	if (op->o_object == 0)
+	last = op->o_object ? entry_of(lasts, LASTS, &used_lasts, op->o_object) : NULL;
+	if (!last)
 		return;
-	if (lasts[i].l_object != op->o_object)
-		lasts[i].l_place = 0;
-	lasts[i].l_object = op->o_object;
-	seen = &memory->m_seen[sim__hash(lasts[i].l_place, op->o_place) % PAIRS];
-	memory->m_new = *seen ? memory->m_new : sim__run.r_steps;
-	*seen = true;
+	pair = entry_of(memory->m_pairs, PAIRS, &memory->m_used,
+			sim__hash(last->e_value, op->o_place));
+	if (pair && pair->e_value++ == 0) {
+		memory->m_new = sim__run.r_steps;
+		memory->m_pair = (uint64_t)(pair - memory->m_pairs);
+	}
 	if (op->o_kind == SIM_WRITES)
-		lasts[i].l_place = op->o_place;
+		last->e_value = op->o_place;
 }
 
 const struct sim_strategy sim__depth = {

@@ -10,6 +10,7 @@
 #   options        of usched-run
 #   arguments      of the program
 #   libs           that it is linked with
+#   runs           in place of RUNS
 #   build()        compiles the program in $source and the driver to objects, by object()
 #   repair()       changes the bad one's source, which is what `good' is without a version
 #
@@ -95,7 +96,7 @@ simulated() {		# SEEDS PROGRAM
 # Prints the runs up to the first failure of three ranges, or - if there is none.
 search() {
 	for first in 1 100001 200001; do
-		simulated $first-$((first + RUNS - 1)) "$BUGS/$name"
+		simulated $first-$((first + runs - 1)) "$BUGS/$name"
 		if grep -q 'with its threads in order' "$dir/out"; then
 			echo 0
 		else
@@ -127,7 +128,7 @@ control() {
 }
 
 row() {
-	program= bug= bad= good= mode= options= arguments= libs=
+	program= bug= bad= good= mode= options= arguments= libs= runs=$RUNS
 	repair() { return 1; }
 	. "$1"
 	get $bad || { note "$name: skipped: there is no source of $program"; return; }
