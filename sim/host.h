@@ -164,9 +164,6 @@ SIM_PRIVATE void sim__find_calls(void);
  */
 SIM_PRIVATE void sim__leave(int status);
 
-/* Writes the options --with of this run, each with a space before, to `to'. */
-SIM_PRIVATE void sim__tell_with(FILE *to);
-
 /* Fails the run for a call that cannot be simulated, unless USCHED_SIM_ESCAPES is set. */
 SIM_PRIVATE void sim__escape(const char *name);
 

@@ -42,7 +42,6 @@ static struct program {
 	main_fn         *p_main;
 	int              p_argc;
 	char           **p_argv;
-	const char      *p_given;       /* argument of --with */
 	struct sim_host *p_host;
 	struct sigaction p_actions[SIGNALS];    /* of signals, if there are several */
 	struct link_map *p_library;     /* NULL: the program was not loaded by --with */
@@ -364,7 +363,6 @@ static void load_programs(void)
 		else if (wordexp(command, &words, WRDE_NOCMD) || words.we_wordc == 0)
 			wrong = "that is no command of words";
 		else {
-			p->p_given = command;
 			p->p_argc = (int)words.we_wordc;
 			p->p_argv = words.we_wordv;
 			wrong = load_program(p);
@@ -376,16 +374,6 @@ static void load_programs(void)
 		n_programs++;
 	}
 	sim__others_wait = n_programs > 1;
-}
-
-void sim__tell_with(FILE *to)
-{
-	for (unsigned i = 1; i < n_programs; i++) {
-		const char *given = programs[i].p_given;
-		char quote = strchr(given, '\'') ? '"' : '\'';
-
-		fprintf(to, " --with %c%s%c", quote, given, quote);
-	}
 }
 
 /* ---- main() ---- */

@@ -401,7 +401,7 @@ SIM_PRIVATE void sim__trace(const char *event, const struct sim_event *e,
  * Copies the output of a run, in a process of its own. Places in a report that have lines
  * of source by addr2line(1) are written as such.
  */
-SIM_PRIVATE void sim__show(int from, FILE *to);
+SIM_PRIVATE void sim__show(FILE *from, FILE *to);
 
 /*
  * Returns the lowest number for descriptors that the simulation itself opens. Descriptors

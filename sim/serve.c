@@ -13,6 +13,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE             /* memfd_create(), _Fork(), on_exit() */
 #endif
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -46,54 +47,51 @@ enum {
 	HANG  = 30,                     /* a run fails after this many seconds without a
 					   step */
 	ODDS  = 100,                    /* odds of a fault that has none in --faults */
+	NAME  = 16,                     /* bytes of the name of a fault */
 	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
 	SHRINK = 60,                    /* seconds that shrinking may take */
-	TRIES = 32,                     /* draws of what to leave out, for each choice */
+	TRIES = 32,                     /* vain tries to leave something out, for each
+					   choice that is left */
 	ROUNDS = 10,                    /* rounds of shrinking after the best one */
-	KINDS = 64,                     /* kinds of choices that are left out at once */
 	TRACE = 1 << 30,                /* bytes of a trace, for ten million events; later
 					   events are left out */
 };
 
-/* A run in progress. */
+/* A run, one at a time. */
 struct job {
-	pid_t               j_process;          /* process of the run; 0: the job is
-						   free */
+	pid_t               j_process;          /* process of the run; 0: it has ended */
 	uint64_t            j_seed;
 	bool                j_again;            /* this is the second run of a seed, and
 						   should have the hash j_hash */
 	uint64_t            j_hash;
 	int                 j_output[2];
 	struct sim_outcome *j_outcome;
+	const char         *j_wrong;            /* what is wrong with the run, or NULL */
 };
 
 static struct {
-	uint64_t    c_first;
-	uint64_t    c_last;
-	const struct sim_strategy *c_strategy;
+	uint64_t    c_seeds[2];         /* the first and the last */
 	uint64_t    c_jobs;
 	uint64_t    c_steps;
 	uint64_t    c_time;             /* s */
 	uint64_t    c_twice;
 	uint64_t    c_leaks;            /* 1: a run fails if it leaves threads or open
 					   descriptors */
+	const struct sim_strategy *c_strategy;
 	const char *c_shrink;           /* file to write; or NULL */
 	const char *c_replay;           /* file to read; or NULL */
 	const char *c_trace;            /* file to write; or NULL */
-	char        c_again[512];       /* options that a repetition of a run needs, each
-					   after a blank */
-} conf;
+} conf = { .c_seeds = { 1, 1000 }, .c_jobs = 1 };
 
 static struct text *trace;              /* header of the trace, or NULL; the trace follows
 					   the header in memory */
 static struct sim_profile *first;       /* profile of the first run */
-static struct job jobs[JOBS], spare;    /* spare: for messages, and for shrinking */
+static struct job jobs[1 + JOBS];       /* jobs[0] is for the first run, and to shrink */
 static struct sim_races races;          /* of all runs */
 static uint64_t passed, redundant, steps, all_hashes;   /* sums over all runs */
 static char **program;                  /* argv */
 static jmp_buf run_begins;              /* a point in sim__serve(), where each run begins
 					   with the same depth of the stack */
-static bool reads_file;                 /* standard input is a file */
 static unsigned at_begin;               /* number of open descriptors when the run
 					   began */
 
@@ -102,25 +100,35 @@ bool sim__is_wanted(void)
 	return outside_setting("USCHED_SIM") != NULL;
 }
 
+/*
+ * Copies a text, or else a file, in another process, since this one may allocate nothing.
+ * If there can be no other process, there are no more runs either.
+ */
+static void show(const char *text, int from, FILE *to)
+{
+	pid_t shows = _Fork();
+
+	if (shows <= 0)
+		sim__show(text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r")
+			  : fdopen(from, "r"), to);
+	if (shows == 0)
+		_exit(0);
+	while (waitpid(shows, NULL, 0) < 0 && errno == EINTR) { }
+}
+
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static uint64_t take_output(int from, FILE *to, uint64_t hash);
 
 static void say(const char *format, ...)
 {
-	char line[2 * SIM_MESSAGE];
+	char line[2 * SIM_MESSAGE] = "usched-run: ";
+	const size_t start = strlen(line);
 	va_list list;
 
 	va_start(list, format);
-	vsnprintf(line, sizeof line, format, list);
+	vsnprintf(line + start, sizeof line - start, format, list);
 	va_end(list);
-	text_copy(line, sizeof line, line);
-	fflush(stdout);
-	if (spare.j_outcome) {                  /* the line may have places in the code */
-		dprintf(spare.j_output[1], "usched-run: %s\n", line);
-		take_output(spare.j_output[1], stderr, 0);
-	} else {
-		fprintf(stderr, "usched-run: %s\n", line);
-	}
+	text_copy(line, sizeof line - 1, line);
+	show(strcat(line, "\n"), -1, stderr);
 }
 
 static void stop(const char *what)
@@ -129,56 +137,84 @@ static void stop(const char *what)
 	_exit(2);
 }
 
-/* Opens a file that an option names, for writing. Returns NULL on error. */
-static FILE *file_of(const char *path)
-{
-	int fd = outside_file(path, 0);
+/* ---- Options ---- */
 
-	return fd < 0 || (ftruncate(fd, 0) && errno != EINVAL) ? NULL : fdopen(fd, "w");
+/* Returns the value of an option, or NULL. The name of its variable has capitals. */
+static const char *value_of(const char *option)
+{
+	char variable[32] = "USCHED_SIM";
+	const char *value;
+
+	if (strcmp(option, "seeds") != 0)
+		snprintf(variable, sizeof variable, "USCHED_SIM_%s", option);
+	for (char *at = variable; *at; at++)
+		*at = (char)toupper(*at);
+	value = outside_setting(variable);
+	return value && *value ? value : NULL;
 }
 
-/* ---- Settings ---- */
+static void refuse(const char *option, const char *give)
+{
+	say("--%s: '%s': give %s", option, value_of(option), give);
+	_exit(2);
+}
 
 /*
- * Returns the number at the start of *text, and sets *text to the end of the number.
- * Exits if there is no number.
+ * Reads up to n numbers with '-' between them, none less than `least' or than the number
+ * before. The last one also stands for numbers that are left out. Returns false if the
+ * option is not given.
  */
-static uint64_t number(const char *option, const char **text)
+static bool read_numbers(const char *option, uint64_t *to, int n, uint64_t least,
+			 uint64_t most, const char *give)
 {
+	const char *at = value_of(option);
 	char *end;
-	uint64_t n;
 
-	errno = 0;
-	n = strtoull(*text, &end, 10);
-	if (errno || **text < '0' || **text > '9') {
-		say("--%s: '%s' is no number", option, *text);
-		_exit(2);
+	for (int i = 0; at && i < n; i++) {
+		if (i == 0 || *at == '-') {
+			at += i > 0;
+			errno = isdigit((unsigned char)*at) ? 0 : EINVAL;
+			to[i] = strtoull(at, &end, 10);
+			if (errno || to[i] < least || to[i] > most)
+				refuse(option, give);
+			least = to[i];
+			at = end;
+		}
+		to[i] = least;
 	}
-	*text = end;
-	return n;
+	if (at && *at)
+		refuse(option, give);
+	return at != NULL;
 }
 
-static uint64_t setting(const char *option, const char *name, uint64_t otherwise)
+static void read_strategy(void)
 {
-	const char *text = outside_setting(name);
+	const char *name = value_of("strategy");
 
-	return text && *text ? number(option, &text) : otherwise;
+	conf.c_strategy = !name || strcmp(name, "mix") == 0 ? &sim__mix
+		: strcmp(name, "depth") == 0 ? &sim__depth
+		: strcmp(name, "all") == 0 ? &sim__all : NULL;
+	if (!conf.c_strategy)
+		refuse("strategy", "mix, depth or all");
 }
 
-/* Returns the value of an option, or NULL. Adds the option to conf.c_again. */
-static const char *option(const char *name, const char *variable)
+/*
+ * Reads NAME or NAME:NUMBER, up to a comma or the end. Returns what follows, or NULL if
+ * the text is wrong.
+ */
+static const char *read_name(const char *text, char name[NAME], unsigned *number)
 {
-	const char *value = outside_setting(variable);
-	size_t used = strlen(conf.c_again);
+	char digits[10] = "";
+	int size = 0;
 
-	if (!value || !*value)
-		return NULL;
-	snprintf(conf.c_again + used, sizeof conf.c_again - used, " --%s %s", name,
-		 value);
-	return value;
+	sscanf(text, "%15[a-z-]%n:%9[0-9]%n", name, &size, digits, &size);
+	if (*digits)
+		*number = (unsigned)atoi(digits);
+	text += size;
+	return size == 0 || (*text && *text != ',') ? NULL : text + (*text == ',');
 }
 
-/* Reads a list of faults, each with its odds. The report has the same names. */
+/* The report of a run has the same names. */
 static void read_faults(void)
 {
 	struct sim_faults *f = &sim__faults;
@@ -192,100 +228,25 @@ static void read_faults(void)
 		{ "no-answer", &f->f_no_answer }, { "slow", &f->f_slow },
 		{ "partition", &f->f_partition }, { "", NULL },
 	}, *one;
-	const char *at = option("faults", "USCHED_SIM_FAULTS");
 
-	for (; at && *at; at += *at == ',') {
+	for (const char *at = value_of("faults"); at && *at; ) {
 		unsigned odds = ODDS;
-		char name[16] = "";
-		int size = 0;
+		char name[NAME] = "";
 
-		sscanf(at, "%15[a-z-]%n:%u%n", name, &size, &odds, &size);
+		at = read_name(at, name, &odds);
 		for (one = all; one->odds && strcmp(one->name, name); one++)
 			;
-		if (!one->odds || (at[size] && at[size] != ',')) {
-			say("--faults: '%s': NAME or NAME:ODDS, and more after commas; "
-			    "usched-run(1) has the names", at);
-			_exit(2);
-		}
+		if (!at || !one->odds)
+			refuse("faults", "NAME or NAME:ODDS, and more after commas; "
+			       "usched-run(1) has the names");
 		*one->odds = odds;
-		at += size;
 	}
 }
 
-/*
- * Reads the shortest latency, the longest of 99 packets in 100, and the longest, in us.
- * In sim_faults() 0 stands for the default, so 0 us become 1 ns.
- */
-static void read_latency(void)
+/* In sim_faults() 0 stands for the default, so 0 us become 1 ns. */
+static int64_t latency(uint64_t us)
 {
-	const char *at = option("latency", "USCHED_SIM_LATENCY");
-	unsigned us[3];
-	int size = 0, n;
-
-	if (!at)
-		return;
-	n = sscanf(at, "%u%n-%u%n-%u%n", &us[0], &size, &us[1], &size, &us[2], &size);
-	for (n = n > 0 ? n : 0; n < 3; n++)
-		us[n] = n > 0 ? us[n - 1] : 0;
-	if (size == 0 || at[size] || us[0] > us[1] || us[1] > us[2])
-		stop("--latency: A, A-B or A-B-C, in us, and none is less than the one "
-		     "before");
-	sim__faults.f_latency_ns = us[0] ? us[0] * MICROSECOND : 1;
-	sim__faults.f_latency_most_ns = us[1] ? us[1] * MICROSECOND : 1;
-	sim__faults.f_latency_rare_ns = us[2] ? us[2] * MICROSECOND : 1;
-}
-
-static void read_strategy(void)
-{
-	const char *name = option("strategy", "USCHED_SIM_STRATEGY");
-
-	conf.c_strategy = !name || strcmp(name, "mix") == 0 ? &sim__mix
-		: strcmp(name, "depth") == 0 ? &sim__depth
-		: strcmp(name, "all") == 0 ? &sim__all : NULL;
-	if (!conf.c_strategy)
-		stop("--strategy: mix, depth or all");
-}
-
-static void read_settings(void)
-{
-	const char *seeds = outside_setting("USCHED_SIM"), *hosts;
-
-	conf.c_first = conf.c_last = number("seeds", &seeds);
-	if (*seeds == '-') {
-		seeds++;
-		conf.c_last = number("seeds", &seeds);
-	}
-	if (*seeds || conf.c_last < conf.c_first || conf.c_last == UINT64_MAX)
-		stop("--seeds: A or A-B, and A is the lesser");
-	conf.c_jobs = setting("jobs", "USCHED_SIM_JOBS", 1);
-	if (conf.c_jobs == 0 || conf.c_jobs > JOBS)
-		stop("--jobs: 1 to 256");
-	conf.c_steps = setting("steps", "USCHED_SIM_STEPS", 0);
-	option("steps", "USCHED_SIM_STEPS");
-	conf.c_time = setting("time", "USCHED_SIM_TIME", 0);
-	option("time", "USCHED_SIM_TIME");
-	if (conf.c_time > UINT32_MAX)
-		stop("--time: seconds, up to 4294967295");
-	read_faults();
-	read_latency();
-	hosts = option("hosts", "USCHED_SIM_HOSTS");
-	if (hosts && !sim__list_hosts(hosts))
-		stop("--hosts: NAME=ADDRESS, and more after commas");
-	conf.c_twice = setting("twice", "USCHED_SIM_TWICE", 0);
-	conf.c_leaks = setting("leaks", "USCHED_SIM_LEAKS", 0);
-	conf.c_shrink = outside_setting("USCHED_SIM_SHRINK");
-	conf.c_replay = outside_setting("USCHED_SIM_REPLAY");
-	conf.c_trace = outside_setting("USCHED_SIM_TRACE");
-	read_strategy();
-	if (conf.c_strategy == &sim__all) {     /* the runs end when all orders have been
-						   tried */
-		conf.c_first = 0;
-		conf.c_last = UINT64_MAX - 1;
-	}
-	if (conf.c_strategy == &sim__all || conf.c_strategy == &sim__depth)
-		conf.c_jobs = 1;                /* a run depends on the earlier ones */
-	if (conf.c_trace && !conf.c_replay && conf.c_first != conf.c_last)
-		stop("--trace: that is of one run: --seeds A or --replay FILE");
+	return us ? (int64_t)us * MICROSECOND : 1;
 }
 
 /* ---- In the process of a run ---- */
@@ -300,24 +261,17 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* Returns the ending of a noun that follows the number n. */
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* Called at the end of main(): fails the run if live threads or descriptors remain. */
 static void look_for_leaks(void)
 {
 	const struct sim_run *r = &sim__run;
-	unsigned threads = r->r_live - r->r_dead - 1, more = descriptors() - at_begin;
+	const unsigned left[] = { r->r_live - r->r_dead - 1, descriptors() - at_begin };
 
-	if (threads > 0)
-		sim_fail("%u thread%s left at the end", threads,
-			 threads == 1 ? " is" : "s are");
-	if (more > 0)
-		sim_fail("%u descriptor%s left at the end", more,
-			 more == 1 ? " is" : "s are");
+	for (int i = 0; i < 2; i++)
+		if (left[i] > 0)
+			sim_fail("%u %s%s left at the end", left[i],
+				 i == 0 ? "thread" : "descriptor",
+				 left[i] == 1 ? " is" : "s are");
 }
 
 /*
@@ -407,10 +361,12 @@ static void tick(int signal, siginfo_t *info, void *context)
 	errno = before;
 }
 
-/* Opens a file as the standard input. */
-static void open_input(const char *path)
+/* A file as the standard input is read from the beginning; all else is empty. */
+static void begin_input(void)
 {
-	int fd = open(path, O_RDONLY);
+	struct stat s;
+	bool is_file = fstat(STDIN_FILENO, &s) == 0 && S_ISREG(s.st_mode);
+	int fd = open(is_file ? "/proc/self/fd/0" : "/dev/null", O_RDONLY);
 
 	if (fd > STDIN_FILENO) {
 		dup2(fd, STDIN_FILENO);
@@ -422,18 +378,14 @@ static void open_input(const char *path)
  * Begins a run in the process of the run. Jumps back into sim__serve(), which then
  * returns.
  */
-static void begin_process(const struct job *j, const struct sim_strategy *y, bool learns)
+static void begin_process(const struct job *j, const struct sim_strategy *y)
 {
 	const struct itimerval often = { { 0, TICK * 1000 }, { 0, TICK * 1000 } };
 	const struct itimerspec hang = { { HANG, 0 }, { HANG, 0 } };
 	struct sigevent sends = { .sigev_signo = SIGSTKFLT };
 	int timer;
-	struct sim_conf c = { .c_seed = y == &sim__depth ? j->j_outcome->u_seed
-			      : j->j_seed, .c_steps = conf.c_steps,
-			      .c_hang_ns = (int64_t)conf.c_time * SECOND };
 
-	if (reads_file)                         /* each run reads from the beginning */
-		open_input("/proc/self/fd/0");
+	begin_input();
 	dup2(j->j_output[0], STDOUT_FILENO);
 	dup2(j->j_output[1], STDERR_FILENO);
 	setitimer(ITIMER_VIRTUAL, &often, NULL);
@@ -441,13 +393,15 @@ static void begin_process(const struct job *j, const struct sim_strategy *y, boo
 		syscall(SYS_timer_settime, timer, 0, &hang, NULL);
 	at_begin = conf.c_leaks ? descriptors() : 0;
 	sim__run.r_outcome = j->j_outcome;
-	sim__run.r_learns = learns;
-	if (learns)
+	sim__run.r_learns = y == &sim__in_order;
+	if (sim__run.r_learns)
 		sim__run.r_profile = first;
 	sim__run.r_trace = trace;
 	if (trace)
 		trace->t_used = 0;
-	sim__begin(&c, y);
+	sim__begin(&(struct sim_conf){ .c_seed = y == &sim__depth ? j->j_outcome->u_seed
+				       : j->j_seed, .c_steps = conf.c_steps,
+				       .c_hang_ns = (int64_t)conf.c_time * SECOND }, y);
 	longjmp(run_begins, 1);
 }
 
@@ -479,16 +433,18 @@ static void make_job(struct job *j)
 	}
 }
 
-static void begin_run(struct job *j, const struct sim_strategy *y, bool learns)
+static void begin_run(struct job *j, const struct sim_strategy *y)
 {
 	j->j_outcome->u_end = SIM_GOES_ON;
 	j->j_outcome->u_noted = 0;
 	j->j_outcome->u_races.s_count = 0;
+	if (ftruncate(j->j_output[0], 0) || ftruncate(j->j_output[1], 0))
+		stop("the output of a run cannot be cut off");
 	j->j_process = _Fork();
 	if (j->j_process < 0)
 		stop("no process for a run");
 	if (j->j_process == 0)
-		begin_process(j, y, learns);
+		begin_process(j, y);
 }
 
 /*
@@ -512,11 +468,8 @@ static const char *fault(struct sim_outcome *u, int status)
 	return words;
 }
 
-/*
- * Waits until any run ends, and returns its job. *wrong is the result of fault(), and is
- * valid until the job begins another run.
- */
-static struct job *end_run(const char **wrong)
+/* Waits until any run ends, and returns its job. */
+static struct job *end_run(void)
 {
 	struct job *j = jobs;
 	int status = 0;
@@ -525,151 +478,121 @@ static struct job *end_run(const char **wrong)
 	do
 		process = wait(&status);
 	while (process < 0 && errno == EINTR);
-	while (j < jobs + conf.c_jobs && j->j_process != process)
+	while (j <= jobs + conf.c_jobs && j->j_process != process)
 		j++;
-	if (process < 0 || j == jobs + conf.c_jobs)
+	if (process < 0 || j > jobs + conf.c_jobs)
 		stop("a run is lost");
 	j->j_process = 0;
-	*wrong = fault(j->j_outcome, status);
+	j->j_wrong = fault(j->j_outcome, status);
 	for (unsigned i = 0; i < j->j_outcome->u_races.s_count; i++)
 		sim__add_race(&races, &j->j_outcome->u_races.s_race[i]);
 	return j;
 }
 
-/*
- * Takes the output of a run from file `from', and then empties this file. If `to' is not
- * NULL, copies the output there, in another process, since this one may allocate nothing.
- * Returns the hash of `hash' and the output.
- */
-static uint64_t take_output(int from, FILE *to, uint64_t hash)
+/* Returns the hash of a run with its output. */
+static uint64_t hash_of(const struct job *j)
 {
 	static unsigned char block[BLOCK];
-	pid_t shows = to && lseek(from, 0, SEEK_SET) == 0 ? _Fork() : -1;
-	off_t at = 0;
+	uint64_t hash = j->j_outcome->u_hash;
 	ssize_t n;
 
-	if (shows == 0) {
-		sim__show(from, to);
-		_exit(0);
-	}
-	while (shows > 0 && waitpid(shows, NULL, 0) < 0 && errno == EINTR) { }
-	while ((n = pread(from, block, sizeof block, at)) > 0) {
-		for (ssize_t i = 0; i < n; i++)
-			hash = sim__hash(hash, block[i]);
-		at += n;
-	}
-	if (at > 0 && ftruncate(from, 0))
-		stop("the output of a run cannot be cut off");
+	for (int i = 0; i < 2; i++)
+		for (off_t at = 0; (n = pread(j->j_output[i], block, BLOCK, at)) > 0;
+		     at += n)
+			for (ssize_t k = 0; k < n; k++)
+				hash = sim__hash(hash, block[k]);
 	return hash;
 }
 
-/* Returns the hash of a run with its output. If `shows' is true, prints the output. */
-static uint64_t take_hash(struct job *j, bool shows)
+static void show_output(const struct job *j)
 {
-	uint64_t hash = take_output(j->j_output[0], shows ? stdout : NULL,
-				    j->j_outcome->u_hash);
-
-	return take_output(j->j_output[1], shows ? stderr : NULL, hash);
+	show(NULL, j->j_output[0], stdout);
+	show(NULL, j->j_output[1], stderr);
 }
 
-/* Writes the trace of the last run. `wrong' is the result of fault(). */
-static void write_trace(const char *wrong)
-{
-	FILE *f = trace ? file_of(conf.c_trace) : NULL;
+/* ---- The trace, and choices: replay and shrinking ---- */
 
-	if (!trace)
+static const char *wrong;               /* in the last run, for the trace */
+
+/* Writes the file of an option. */
+static void write_file(const char *option, void (*write)(FILE *f))
+{
+	const char *path = value_of(option);
+	int fd = outside_file(path, 0);
+	bool is_empty = fd >= 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL);
+	FILE *f = is_empty ? fdopen(fd, "w") : NULL;
+
+	if (f)
+		write(f);
+	if (f && fclose(f) == 0)
 		return;
-	if (!f)
-		stop("the file of the trace cannot be written");
+	say("--%s: '%s' cannot be written: %s", option, path, strerror(errno));
+	_exit(2);
+}
+
+static void write_trace(FILE *f)
+{
 	fputs("step,ns,host,thread,event,what,place,choice,message,to,arrival\n", f);
 	fwrite(trace->t_bytes, 1, trace->t_used, f);
 	fputs(",,,,end,\"", f);
-	for (; wrong && *wrong; wrong++)
-		fputc(*wrong == '"' ? '\'' : *wrong, f);
+	for (const char *at = wrong; at && *at; at++)
+		fputc(*at == '"' ? '\'' : *at, f);
 	fputs("\",,,,,\n", f);
-	if (fclose(f))
-		stop("the file of the trace cannot be written");
 }
 
-/* Makes the first run, and the profile. */
-static void learn(void)
+/* Ends this process after the last run. */
+static void finish(const struct job *j)
 {
-	const char *wrong;
-	struct job *j;
-
-	begin_run(jobs, &sim__in_order, true);
-	j = end_run(&wrong);
-	if (wrong) {
-		write_trace(wrong);
-		say("%s: with its threads in order, before the first seed: %s",
-		    program[0], wrong);
-	}
-	take_hash(j, wrong != NULL);
-	if (wrong)
-		_exit(EXIT_FAILURE);
-	sim__learned(first);
+	wrong = j->j_wrong;
+	if (trace)
+		write_file("trace", write_trace);
+	_exit(wrong ? EXIT_FAILURE : 0);
 }
 
-/* ---- Choices: replay and shrinking ---- */
-
-static struct sim_choice choices[SIM_CHOICES];
-static bool out[SIM_CHOICES];           /* choices that are left out in the next run */
-static time_t shrunk_by;                /* the time when shrinking ends */
+/* What a run that fails needs at most, and what the next run tries. */
+static struct list {
+	size_t            l_count;
+	struct sim_choice l_choice[SIM_CHOICES];
+} left, fewer;
 
 static const char *const heading = "usched-sim 1";
 
-/* Writes the seed, which decides the program's random numbers, and then n choices. */
-static void write_choices(const char *path, size_t n)
+/* Writes the seed, which decides the program's random numbers, and then choices. */
+static void write_choices(FILE *f)
 {
-	FILE *f = file_of(path);
-
-	if (f)
-		fprintf(f, "%s %" PRIu64 "\n", heading, jobs[0].j_seed);
-	for (size_t i = 0; f && i < n; i++)
-		fprintf(f, "%" PRIu32 " %" PRIu32 " %" PRIu64 "\n",
-			choices[i].c_by, choices[i].c_when, choices[i].c_what);
-	if (!f || fclose(f))
-		stop("the file of choices cannot be written");
+	fprintf(f, "%s %" PRIu64 "\n", heading, jobs[0].j_seed);
+	for (size_t i = 0; i < left.l_count; i++)
+		fprintf(f, "%" PRIu32 " %" PRIu32 " %" PRIu64 "\n", left.l_choice[i].c_by,
+			left.l_choice[i].c_when, left.l_choice[i].c_what);
 }
 
-static size_t read_choices(const char *path)
+static void read_choices(void)
 {
-	FILE *f = fopen(path, "re");
-	char line[128];
-	size_t n = 0;
+	FILE *f = fopen(conf.c_replay, "re");
+	uint64_t *seeds = conf.c_seeds;
+	char line[128] = "";
+	bool right = f && fgets(line, sizeof line, f)
+		&& strncmp(line, heading, strlen(heading)) == 0
+		&& sscanf(line + strlen(heading), "%" SCNu64, &seeds[0]) == 1;
 
-	if (!f || !fgets(line, sizeof line, f)
-	    || strncmp(line, heading, strlen(heading)) != 0
-	    || sscanf(line + strlen(heading), "%" SCNu64, &jobs[0].j_seed) != 1)
-		stop("--replay: that is no file of choices");
-	for (; n < SIM_CHOICES && fgets(line, sizeof line, f); n++)
-		if (sscanf(line, "%" SCNu32 " %" SCNu32 " %" SCNu64, &choices[n].c_by,
-			   &choices[n].c_when, &choices[n].c_what) != 3)
-			stop("--replay: a line of the file is none of three numbers");
+	while (right && left.l_count < SIM_CHOICES && fgets(line, sizeof line, f)) {
+		struct sim_choice *c = &left.l_choice[left.l_count++];
+
+		right = sscanf(line, "%" SCNu32 " %" SCNu32 " %" SCNu64, &c->c_by,
+			       &c->c_when, &c->c_what) == 3;
+	}
+	if (!right)
+		refuse("replay", "a file that --shrink has written");
 	fclose(f);
-	return n;
+	seeds[1] = seeds[0];
+	conf.c_strategy = &sim__replay;
+	sim__replay_these(left.l_choice, left.l_count);
 }
 
-/* Makes a run with n choices. Returns the result of fault(). */
-static const char *try_choices(const struct sim_choice *some, size_t n)
+static void take_choices(struct list *l, const struct sim_outcome *u)
 {
-	const char *wrong;
-
-	sim__replay_these(some, n);
-	begin_run(jobs, &sim__replay, false);
-	end_run(&wrong);
-	return wrong;
-}
-
-static void replay(void)
-{
-	size_t n = read_choices(conf.c_replay);
-	const char *wrong = try_choices(choices, n);
-
-	write_trace(wrong);
-	say("%zu choice%s: %s", n, plural(n), wrong ? wrong : "it passed");
-	take_hash(jobs, true);
-	_exit(wrong ? EXIT_FAILURE : 0);
+	l->l_count = u->u_noted;
+	memcpy(l->l_choice, u->u_choices, l->l_count * sizeof l->l_choice[0]);
 }
 
 static bool are_alike(const char *a, const char *b, const char *without)
@@ -683,179 +606,203 @@ static bool are_alike(const char *a, const char *b, const char *without)
 	return true;
 }
 
-/* Returns whether a run with n choices fails like the run with the outcome `u'. If the
-   program says what is wrong, the numbers in its message do not matter. */
-static bool fails_again(const struct sim_choice *some, size_t n,
-			const struct sim_outcome *u)
-{
-	const char *wrong = try_choices(some, n);
-
-	take_hash(jobs, false);
-	return wrong && are_alike(wrong, u->u_message,
-				  u->u_end == SIM_FAILED ? "0123456789" : "");
-}
-
 /*
- * Tries to leave out the choices that are marked in out[], and clears the marks. If the
- * run fails again, the choices of that run are left, since some of the given choices may
- * not have come up any more.
+ * Makes a run with choices. Returns whether the run fails like the run with the outcome
+ * `u'. Then the choices of this run are left, since some of the given choices may not
+ * have come up any more. If the program says what is wrong, the numbers in its message do
+ * not matter.
  */
-static bool leave_out(size_t *left, const struct sim_outcome *u)
+static bool fails_again(const struct list *l, const struct sim_outcome *u)
 {
-	static struct sim_choice fewer[SIM_CHOICES];
-	const struct sim_outcome *now = jobs[0].j_outcome;
-	size_t n = 0;
+	const struct job *j;
 
-	for (size_t i = 0; i < *left; i++)
-		if (!out[i])
-			fewer[n++] = choices[i];
-	memset(out, 0, *left);
-	if (n == *left || time(NULL) > shrunk_by || !fails_again(fewer, n, u))
+	sim__replay_these(l->l_choice, l->l_count);
+	begin_run(jobs, &sim__replay);
+	j = end_run();
+	if (!j->j_wrong || !are_alike(j->j_wrong, u->u_message,
+				      u->u_end == SIM_FAILED ? "0123456789" : ""))
 		return false;
-	*left = now->u_noted;
-	memcpy(choices, now->u_choices, *left * sizeof choices[0]);
+	take_choices(&left, j->j_outcome);
 	return true;
 }
 
-/* Leaves out pieces of the list, which get smaller, down to one choice (Zeller,
-   Hildebrandt: Simplifying and isolating failure-inducing input, 2002). */
-static void leave_out_pieces(size_t *left, const struct sim_outcome *u)
+/*
+ * Leaves out choices as long as the run fails: a piece of the list, any choices, or those
+ * of some threads and names. So many are half of the choices at first, and fewer as long
+ * as that is in vain, down to one; then again half of them. Another choice may come up to
+ * two calls earlier, since a thread makes fewer calls if, say, no write is cut short.
+ * (Zeller, Hildebrandt: Simplifying and isolating failure-inducing input, 2002, leave out
+ * pieces in turn.)
+ */
+static void leave_out(const struct sim_outcome *u, time_t until)
 {
-	bool less;
+	size_t size = 1;
 
-	for (size_t piece = *left / 2 + 1; piece > 0; piece = less ? piece : piece / 2) {
-		less = false;
-		piece = piece < *left ? piece : *left;
-		for (size_t at = 0; at < *left; ) {
-			size_t size = piece < *left - at ? piece : *left - at;
+	for (size_t vain = 0; vain < TRIES * left.l_count && time(NULL) < until; vain++) {
+		const size_t n = left.l_count, at = sim__below(n);
+		const uint64_t way = sim__below(3), salt = sim__random();
 
-			memset(out + at, true, size);
-			if (leave_out(left, u))
-				less = true;
-			else
-				at += size;
+		if (vain > 0 || size > n)
+			size = size > 1 ? size - size / 4 - 1 : n / 2 + 1;
+		fewer.l_count = 0;
+		for (size_t i = 0; i < n; i++) {
+			const struct sim_choice *c = &left.l_choice[i];
+			const uint64_t rank = way == 0 ? i - at : way == 1 ? sim__below(n)
+				: sim__hash(c->c_by, salt) % n;
+
+			if (rank >= size)
+				fewer.l_choice[fewer.l_count++] = *c;
 		}
+		if (vain > TRIES / 2 * n && fewer.l_count > 0)
+			fewer.l_choice[sim__below(fewer.l_count)].c_when -=
+				(uint32_t)sim__below(3);
+		if (fewer.l_count < n && fails_again(&fewer, u))
+			vain = 0;
 	}
 }
 
 /*
- * Leaves out choices that are drawn: one in 2, 4, 8 or 16. Another one comes up to two
- * calls earlier, since a thread makes fewer calls if, say, no write is cut short. Returns
- * true when the run has failed without some.
+ * Shrinks a failure several times, until that makes it no better, and makes a run with
+ * the choices that are left. Returns false if there is no such run.
  */
-static bool leave_out_any(size_t *left, const struct sim_outcome *u)
+static bool shrink(const struct sim_outcome *u)
 {
-	for (size_t tries = 0; tries < TRIES * *left; tries++) {
-		uint32_t *when = &choices[sim__below(*left)].c_when;
-		const uint32_t before = *when;
+	static struct list best;
+	const time_t until = time(NULL) + SHRINK;
 
-		for (size_t i = 0; i < *left; i++)
-			out[i] = sim__below(UINT64_C(2) << tries % 4) == 0;
-		*when -= (uint32_t)sim__below(3);
-		if (leave_out(left, u))
-			return true;
-		*when = before;
-	}
-	return false;
-}
-
-/*
- * Shrinks the list of choices as far as it gets, and returns how many are left. All
- * choices after steps of one thread, or with one name, are left out first.
- */
-static size_t shrink_once(const struct sim_outcome *u, unsigned round)
-{
-	size_t left = u->u_noted;
-
-	memcpy(choices, u->u_choices, left * sizeof choices[0]);
-	if (round > 1)
-		leave_out_any(&left, u);
-	do {
-		for (size_t kind = 0; round % 2 == 0 && kind < KINDS; kind++) {
-			for (size_t i = 0; i < left; i++)
-				out[i] = sim__hash(choices[i].c_by, round) % KINDS
-					== kind;
-			leave_out(&left, u);
-		}
-		leave_out_pieces(&left, u);
-	} while (left > 1 && leave_out_any(&left, u));
-	return left;
-}
-
-/* Shrinks the list in other orders, too, until the time is over or none is better. */
-static size_t shrink(const struct sim_outcome *u)
-{
-	static struct sim_choice best[SIM_CHOICES];
-	size_t least = SIZE_MAX, left;
-
-	shrunk_by = time(NULL) + SHRINK;
-	for (unsigned round = 0, last = ROUNDS; round < last && least > 1; round++) {
-		left = shrink_once(u, round);
-		if (left >= least)
-			continue;
-		memcpy(best, choices, left * sizeof best[0]);
-		least = left;
-		last = round + ROUNDS;
-	}
-	memcpy(choices, best, least * sizeof best[0]);
-	return least;
-}
-
-/* Shrinks a failure, and shows a run with the choices that are left. Returns false if
-   there is no such run. */
-static bool tell_shrunk(const struct sim_outcome *u)
-{
-	size_t n = u->u_noted, left;
-
-	if (n > SIM_CHOICES) {
-		say("it made too many choices to shrink them: %zu", n);
+	if (u->u_noted > SIM_CHOICES) {
+		say("it made too many choices to shrink them: %" PRIu64, u->u_noted);
 		return false;
 	}
-	if (!fails_again(u->u_choices, n, u)) {
+	take_choices(&best, u);
+	if (!fails_again(&best, u)) {
 		say("its choices alone do not make it fail");
 		return false;
 	}
-	left = shrink(u);
-	write_choices(conf.c_shrink, left);
-	try_choices(choices, left);
-	take_hash(jobs, true);
-	say("%zu choice%s of %zu make%s it fail: usched-run --sim --replay %s%s", left,
-	    plural(left), n, left == 1 ? "s" : "", conf.c_shrink, conf.c_again);
-	return true;
+	for (int round = 0, last = ROUNDS; round < last && best.l_count > 1; round++) {
+		take_choices(&left, u);
+		leave_out(u, until);
+		if (left.l_count >= best.l_count)
+			continue;
+		best = left;
+		last = round + ROUNDS;
+	}
+	return fails_again(&best, u);
+}
+
+static void read_options(void)
+{
+	uint64_t us[3];
+
+	read_numbers("seeds", conf.c_seeds, 2, 0, UINT64_MAX - 1,
+		     "A or A-B, and A is the lesser");
+	read_numbers("jobs", &conf.c_jobs, 1, 1, JOBS, "a number from 1 to 256");
+	read_numbers("steps", &conf.c_steps, 1, 0, UINT64_MAX, "a number");
+	read_numbers("time", &conf.c_time, 1, 0, UINT32_MAX, "a number up to 4294967295");
+	read_numbers("twice", &conf.c_twice, 1, 0, 1, "0 or 1");
+	read_numbers("leaks", &conf.c_leaks, 1, 0, 1, "0 or 1");
+	if (read_numbers("latency", us, 3, 0, UINT32_MAX,
+			 "A, A-B or A-B-C, and none is less than the one before")) {
+		sim__faults.f_latency_ns = latency(us[0]);
+		sim__faults.f_latency_most_ns = latency(us[1]);
+		sim__faults.f_latency_rare_ns = latency(us[2]);
+	}
+	read_faults();
+	if (value_of("hosts") && !sim__list_hosts(value_of("hosts")))
+		refuse("hosts", "NAME=ADDRESS, and more after commas");
+	conf.c_shrink = value_of("shrink");
+	conf.c_replay = value_of("replay");
+	conf.c_trace = value_of("trace");
+	read_strategy();
+	if (conf.c_strategy == &sim__all) {     /* the runs end when all orders have been
+						   tried */
+		conf.c_seeds[0] = 0;
+		conf.c_seeds[1] = UINT64_MAX - 1;
+	}
+	if (conf.c_replay)
+		read_choices();
+	if (conf.c_strategy == &sim__all || conf.c_strategy == &sim__depth)
+		conf.c_jobs = 1;                /* a run depends on the earlier ones */
+	if (conf.c_trace && conf.c_seeds[0] != conf.c_seeds[1])
+		refuse("trace", "a file, and one run: --seeds A or --replay FILE");
 }
 
 /* ---- Results ---- */
 
-static void tell_command(uint64_t seed)
+/* Returns the ending of a noun that follows the number n. */
+static const char *plural(uint64_t n)
 {
-	if (!conf.c_trace && conf.c_strategy != &sim__all)
-		say("a picture: add --trace run.csv; uthreads draw run.csv run.svg");
-	fputs("usched-run: again: usched-run --sim", stderr);
-	if (conf.c_strategy == &sim__depth)
-		fprintf(stderr, " --seeds %" PRIu64 "-%" PRIu64, conf.c_first, seed);
-	else if (conf.c_strategy != &sim__all)
-		fprintf(stderr, " --seeds %" PRIu64, seed);
-	fputs(conf.c_again, stderr);
-	sim__tell_with(stderr);
-	for (; *program; program++)
-		fprintf(stderr, " %s", *program);
+	return n == 1 ? "" : "s";
+}
+
+/* Adds a word to a command, in quotes if a shell has to have them. */
+static void put_word(const char *word)
+{
+	const char *quote = !strpbrk(word, " \t\n'\"\\$&();<>|*?[]{}`~#!") && *word ? ""
+		: strchr(word, '\'') ? "\"" : "'";
+
+	fprintf(stderr, " %s%s%s", quote, word, quote);
+}
+
+/* Says a command that repeats a run: the options, then the program. */
+static void say_command(const char *why, const char *option, const char *value)
+{
+	static const char *const more[] = {
+		"strategy", "steps", "time", "faults", "latency", "hosts", "with",
+	};
+
+	fprintf(stderr, "usched-run: %s: usched-run --sim", why);
+	if (*option) {
+		fprintf(stderr, " --%s", option);
+		put_word(value);
+	}
+	fputs(conf.c_leaks ? " --leaks" : "", stderr);
+	for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
+		const char *given = value_of(more[i]);
+		char *lines = given ? strdup(given) : NULL, *line;
+
+		while ((line = strsep(&lines, "\n"))) {        /* --with has several */
+			fprintf(stderr, " --%s", more[i]);
+			put_word(line);
+		}
+	}
+	for (char **word = program; *word; word++)
+		put_word(*word);
 	fputc('\n', stderr);
 }
 
 static void tell_failure(const struct job *j)
 {
-	struct job failed = *j;
-	const struct sim_outcome *u = failed.j_outcome;
+	static const char can_draw[] = "command -v uthreads >/dev/null && python3 -c "
+		"'from importlib.util import *; exit(not find_spec(\"matplotlib\"))'";
+	const struct sim_strategy *y = conf.c_strategy;
+	const struct sim_outcome *u = j->j_outcome;
+	uint64_t before = y == &sim__all ? passed : j->j_seed - conf.c_seeds[0];
+	char text[64];
 
 	say("seed %" PRIu64 ": %s, after %" PRIu64 " step%s and %" PRIu64
-	    " run%s that passed", failed.j_seed, u->u_message, u->u_steps,
-	    plural(u->u_steps), passed, plural(passed));
-	jobs[0] = spare;
-	jobs[0].j_seed = conf.c_strategy == &sim__depth ? u->u_seed : failed.j_seed;
-	if (!conf.c_shrink || !tell_shrunk(u))
-		take_hash(&failed, true);
-	tell_command(failed.j_seed);
-	_exit(EXIT_FAILURE);
+	    " run%s that passed", j->j_seed, u->u_message, u->u_steps,
+	    plural(u->u_steps), before, plural(before));
+	jobs[0].j_seed = y == &sim__depth ? u->u_seed : j->j_seed;
+	if (conf.c_shrink && shrink(u)) {
+		show_output(&jobs[0]);
+		write_file("shrink", write_choices);
+		snprintf(text, sizeof text, "%zu choice%s of %" PRIu64 " make%s it fail",
+			 left.l_count, plural(left.l_count), u->u_noted,
+			 left.l_count == 1 ? "s" : "");
+		say_command(text, "replay", conf.c_shrink);
+	} else {
+		show_output(j);
+	}
+	snprintf(text, sizeof text, y == &sim__depth ? "%" PRIu64 "-%" PRIu64
+		 : "%" PRIu64, y == &sim__depth ? conf.c_seeds[0] : j->j_seed, j->j_seed);
+	if (!conf.c_trace && y != &sim__all && y != &sim__depth && system(can_draw) == 0)
+		say("a picture: add --trace run.csv; uthreads draw run.csv run.svg");
+	if (conf.c_replay)
+		say_command("again", "replay", conf.c_replay);
+	else
+		say_command("again", y == &sim__all ? "" : "seeds", text);
+	finish(j);
 }
 
 static void tell_races(void)
@@ -873,28 +820,7 @@ static void tell_races(void)
 	}
 }
 
-static void tell_passed(void)
-{
-	tell_races();
-	if (conf.c_strategy == &sim__all)
-		say("all orders passed: %" PRIu64 ", and %" PRIu64
-		    " redundant beginning%s", passed, redundant, plural(redundant));
-	else
-		say("%" PRIu64 " run%s passed, %" PRIu64 " step%s, hash %016" PRIx64,
-		    passed, plural(passed), steps, plural(steps), all_hashes);
-	_exit(0);
-}
-
 /* ---- Seeds ---- */
-
-static void begin_seed(struct job *j, uint64_t seed, bool again)
-{
-	j->j_seed = seed;
-	j->j_again = again;
-	if (conf.c_strategy == &sim__depth && !again)
-		j->j_outcome->u_seed = sim__recall(seed);
-	begin_run(j, conf.c_strategy, false);
-}
 
 /*
  * Called when a run has passed. With --twice, if this was the first run of a seed, begins
@@ -902,24 +828,43 @@ static void begin_seed(struct job *j, uint64_t seed, bool again)
  */
 static void settle(struct job *j)
 {
-	uint64_t hash = take_hash(j, conf.c_first == conf.c_last && !j->j_again);
+	uint64_t hash = hash_of(j);
 
-	if (j->j_again && hash != j->j_hash) {
-		say("seed %" PRIu64 ": the second run was another one: %016" PRIx64
-		    ", not %016" PRIx64, j->j_seed, hash, j->j_hash);
-		_exit(EXIT_FAILURE);
-	}
+	if (conf.c_seeds[0] == conf.c_seeds[1] && !j->j_again)
+		show_output(j);
 	if (conf.c_twice && !j->j_again) {
+		j->j_again = true;
 		j->j_hash = hash;
-		begin_seed(j, j->j_seed, true);
+		begin_run(j, conf.c_strategy);
 		return;
+	}
+	if (j->j_again && hash != j->j_hash) {
+		j->j_wrong = j->j_outcome->u_message;
+		snprintf(j->j_outcome->u_message, SIM_MESSAGE, "the second run was "
+			 "another one: %016" PRIx64 ", not %016" PRIx64, hash, j->j_hash);
 	}
 	sim__remember(j->j_outcome);
 	*(j->j_outcome->u_end == SIM_REDUNDANT ? &redundant : &passed) += 1;
 	steps += j->j_outcome->u_steps;
 	all_hashes ^= sim__hash(hash, j->j_seed);     /* runs may end in any order */
 	if (conf.c_strategy == &sim__all && !sim__next_order())
-		conf.c_last = 0;
+		conf.c_seeds[1] = 0;
+}
+
+/* Makes the first run, and the profile. */
+static void learn(void)
+{
+	const struct job *j;
+
+	begin_run(jobs, &sim__in_order);
+	j = end_run();
+	if (j->j_wrong) {
+		say("%s: with its threads in order, before the first seed: %s",
+		    program[0], j->j_wrong);
+		show_output(j);
+		finish(j);
+	}
+	sim__learned(first);
 }
 
 /*
@@ -928,55 +873,56 @@ static void settle(struct job *j)
  */
 static void run_seeds(void)
 {
-	uint64_t seed = conf.c_first;
-	struct job *failed = NULL;
+	uint64_t seed = conf.c_seeds[0];
+	struct job *failed = NULL, *j = jobs;
 	unsigned running = 0;
 
 	for (;;) {
-		struct job *j = jobs;
-		const char *wrong;
-
-		while (!failed && running < conf.c_jobs && seed <= conf.c_last) {
-			while (j->j_process)
+		while (!failed && running < conf.c_jobs && seed <= conf.c_seeds[1]) {
+			for (j = jobs + 1; j->j_process; )
 				j++;
-			begin_seed(j, conf.c_strategy == &sim__all ? 0 : seed, false);
+			j->j_seed = conf.c_strategy == &sim__all ? 0 : seed;
+			j->j_again = false;
+			if (conf.c_strategy == &sim__depth)
+				j->j_outcome->u_seed = sim__recall(seed);
+			begin_run(j, conf.c_strategy);
 			seed++;
 			running++;
 		}
 		if (running == 0)
 			break;
-		j = end_run(&wrong);
-		write_trace(wrong);
-		if (!wrong)
+		j = end_run();
+		if (!j->j_wrong)
 			settle(j);
-		else if (!failed || j->j_seed < failed->j_seed)
+		if (j->j_wrong && (!failed || j->j_seed < failed->j_seed))
 			failed = j;
 		running -= !j->j_process;
 	}
 	if (failed)
 		tell_failure(failed);
-	tell_passed();
+	tell_races();
+	if (conf.c_strategy == &sim__all)
+		say("all orders passed: %" PRIu64 ", and %" PRIu64
+		    " redundant beginning%s", passed, redundant, plural(redundant));
+	else
+		say("%" PRIu64 " run%s passed, %" PRIu64 " step%s, hash %016" PRIx64,
+		    passed, plural(passed), steps, plural(steps), all_hashes);
+	finish(j);
 }
 
 /*
  * Creates all that runs inherit from this process. The profile knows objects by address.
  * So nothing is mapped or allocated later, and objects are at the same addresses in all
- * runs. If the standard input is a file, each run can read it; otherwise it is empty.
+ * runs.
  */
 static void prepare(void)
 {
 	const struct sigaction on_tick = {
 		.sa_sigaction = tick, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART,
 	};
-	struct stat s;
 
-	make_job(&spare);
-	for (unsigned i = 0; i < conf.c_jobs; i++)
+	for (unsigned i = 0; i <= conf.c_jobs; i++)
 		make_job(&jobs[i]);
-
-	reads_file = fstat(STDIN_FILENO, &s) == 0 && S_ISREG(s.st_mode);
-	if (!reads_file)
-		open_input("/dev/null");
 	first = sim__share(sizeof *first);
 	if (conf.c_trace) {
 		trace = sim__share(TRACE);
@@ -999,12 +945,10 @@ void sim__serve(char **argv)
 	if (setjmp(run_begins))
 		return;
 	program = argv;
-	read_settings();
+	read_options();
 	unsetenv("USCHED_SIM");         /* programs that this program starts do not
 					   simulate */
 	prepare();
 	learn();
-	if (conf.c_replay)
-		replay();
 	run_seeds();
 }

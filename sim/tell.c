@@ -478,16 +478,16 @@ static const char *put_source(const char *text, FILE *to)
 	return text;
 }
 
-void sim__show(int from, FILE *to)
+void sim__show(FILE *from, FILE *to)
 {
-	FILE *f = fdopen(from, "r");
 	char *line = NULL, *open;
 	size_t room = 0;
 	ssize_t n;
 
 	unsetenv("LD_PRELOAD");
 	signal(SIGPIPE, SIG_IGN);
-	while (f && (n = getline(&line, &room, f)) >= 0) {
+	rewind(from);
+	while ((n = getline(&line, &room, from)) >= 0) {
 		const char *at = line;
 
 		while (strncmp(line, "usched", 6) == 0 && (open = strchr(at, '('))) {

@@ -40,7 +40,7 @@ fails()
 	[ -f "$dir/choices" ] || return
 	USCHED_SIM=1 USCHED_SIM_REPLAY=$dir/choices USCHED_SIM_TRACE=$dir/trace \
 		"$B/sim_$@" >"$dir/out" 2>&1
-	grep -q "choices\{0,1\}: .*$words" "$dir/out" || fail "$*, again: $(tail -n 5 "$dir/out")"
+	grep -q "^usched-run: seed .*$words" "$dir/out" || fail "$*, again: $(tail -n 5 "$dir/out")"
 	tail -n 1 "$dir/trace" | grep -q ",end,.*$words" || fail "$*: no end of its trace"
 	rm -f "$dir/choices"
 }
@@ -381,7 +381,7 @@ done
 # Nor does what malloc() leaves in memory.
 MALLOC_PERTURB_=85 USCHED_SIM=7 "$B/sim_log" 2>&1 | cmp - "$dir/out" ||
 	fail "log: not the same with other bytes in new memory"
-USCHED_SIM=1-2 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" 2>&1 | grep -q 'of one run' ||
+USCHED_SIM=1-2 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" 2>&1 | grep -q 'and one run' ||
 	fail "several runs have one trace"
 # Where a file was, it is written anew; what a link points to is another's.
 head -c 1000000 /dev/zero >"$dir/trace"
@@ -390,7 +390,7 @@ USCHED_SIM=7 USCHED_SIM_TRACE=$dir/link "$B/sim_echo" 2>&1 | grep -q 'cannot be 
 	[ "$(wc -c <"$dir/trace")" -eq 1000000 ] || fail "a trace is written through a link"
 USCHED_SIM=7 USCHED_SIM_TRACE=$dir/trace "$B/sim_echo" >/dev/null 2>&1
 tail -n 1 "$dir/trace" | grep -q '^,,,,end,' || fail "the end of a trace is an earlier file's"
-USCHED_SIM=$(printf '\033[2J') "$B/sim_echo" 2>&1 | grep -q "'?\[2J' is no number" ||
+USCHED_SIM=$(printf '\033[2J') "$B/sim_echo" 2>&1 | grep -q "'?\[2J': give A or A-B" ||
 	fail "control characters are repeated"
 # A set-user-ID program is not for its caller to simulate.
 mkdir "$dir/suid"
