@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <wordexp.h>
 
 #include "../posix/uposix_set.h"
@@ -30,6 +31,7 @@ typedef int main_fn(int argc, char **argv, char **envp);
 enum {
 	PROGRAMS = 16,                  /* the most programs of a run */
 	SIGNALS  = 65,
+	NAME     = 64,                  /* bytes of the name of a copy of a program */
 };
 
 /*
@@ -161,11 +163,8 @@ static struct sigaction *own_action(int sig)
 {
 	const struct sim_host *host = sim__host();
 
-	if (host && host->h_shares && sig > 0 && sig < SIGNALS)
-		for (unsigned i = 0; i < n_programs; i++)
-			if (programs[i].p_host == host)
-				return &programs[i].p_actions[sig];
-	return NULL;
+	return host && host->h_shares && sig > 0 && sig < SIGNALS
+		? &((struct program *)host->h_arg)->p_actions[sig] : NULL;
 }
 
 /* Replaces the function of libc: programs have actions of their own. */
@@ -222,14 +221,15 @@ static jmp_buf loaded;
  */
 static const char *make_library(char *image, size_t size)
 {
+	static const char *const no_program = "that is no program linked with -pie";
 	const ElfW(Ehdr) *e = (void *)image;
-	const ElfW(Phdr) *p = (void *)(image + e->e_phoff);
+	const ElfW(Phdr) *p = (void *)(image + e->e_phoff), *end = p + e->e_phnum;
 	ElfW(Dyn) *d = NULL;
 
-	if (size < sizeof *e || memcmp(e->e_ident, ELFMAG, SELFMAG)
-	    || e->e_type != ET_DYN || e->e_phoff + e->e_phnum * sizeof *p > size)
-		return "that is no program linked with -pie";
-	for (; p < (const ElfW(Phdr) *)(void *)(image + e->e_phoff) + e->e_phnum; p++) {
+	if (memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_type != ET_DYN
+	    || (const char *)end > image + size)
+		return no_program;
+	for (; p < end; p++) {
 		if (p->p_type == PT_TLS)
 			return "thread-local variables: make this the program, and "
 			       "give the other one by --with";
@@ -239,36 +239,35 @@ static const char *make_library(char *image, size_t size)
 	for (; d && d->d_tag != DT_NULL; d++)
 		if (d->d_tag == DT_FLAGS_1)
 			d->d_un.d_val &= ~(ElfW(Xword))DF_1_PIE;
-	return d ? NULL : "that is no program linked with -pie";
+	return d ? NULL : no_program;
 }
 
 /*
- * Copies a program into memory as a library, and sets *entry to the offset of the start.
- * The copy stays open, so that two copies of a program have different names. Returns the
- * descriptor of the copy, or -1 and what is wrong.
+ * Copies a program into memory as a library, which gets a name, and sets *entry to the
+ * offset of the start. The copy stays open, so that two copies of a program have
+ * different names. Returns NULL, or what is wrong.
  */
-static int copy_program(const char *path, uintptr_t *entry, const char **wrong)
+static const char *copy_program(const char *path, char name[NAME], uintptr_t *entry)
 {
 	int from = open(path, O_RDONLY | O_CLOEXEC), low = memfd_create("program", 0);
 	int to = fcntl(low, F_DUPFD_CLOEXEC, sim__high());
-	struct stat s = { 0 };
+	const char *wrong = "the file cannot be copied into memory";
+	struct stat s = { .st_size = 0 };
 	char *image = MAP_FAILED;
 
 	close(low);
-	*wrong = "the file cannot be read";
-	if (to >= 0 && from >= 0 && fstat(from, &s) == 0
-	    && (size_t)s.st_size > sizeof(ElfW(Ehdr)))
-		image = mmap(NULL, (size_t)s.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE,
-			     from, 0);
+	if (fstat(from, &s) == 0 && (size_t)s.st_size > sizeof(ElfW(Ehdr))
+	    && sendfile(to, from, NULL, (size_t)s.st_size) == s.st_size)
+		image = mmap(NULL, (size_t)s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			     to, 0);
 	close(from);
 	if (image == MAP_FAILED)
-		return -1;
-	*wrong = make_library(image, (size_t)s.st_size);
+		return wrong;
+	wrong = make_library(image, (size_t)s.st_size);
 	*entry = ((ElfW(Ehdr) *)(void *)image)->e_entry;
-	if (!*wrong && write(to, image, (size_t)s.st_size) != s.st_size)
-		*wrong = "the file cannot be copied";
 	munmap(image, (size_t)s.st_size);
-	return *wrong ? -1 : to;
+	snprintf(name, NAME, "/proc/self/fd/%d", to);
+	return wrong;
 }
 
 /*
@@ -277,19 +276,17 @@ static int copy_program(const char *path, uintptr_t *entry, const char **wrong)
  */
 static const char *load_program(struct program *p)
 {
-	const char *path = p->p_argv[0], *wrong;
-	uintptr_t entry;
-	int fd = copy_program(path, &entry, &wrong);
-	char copy[64];
+	char name[NAME];
 	void (*start)(void);
+	uintptr_t entry;
+	const char *wrong = copy_program(p->p_argv[0], name, &entry);
 
-	if (fd < 0)
+	if (wrong)
 		return wrong;
-	snprintf(copy, sizeof copy, "/proc/self/fd/%d", fd);
-	p->p_library = dlopen(copy, RTLD_NOW);
+	p->p_library = dlopen(name, RTLD_NOW);
 	if (!p->p_library)
 		return dlerror();
-	p->p_library->l_name = strdup(path);            /* for reports */
+	p->p_library->l_name = strdup(p->p_argv[0]);    /* for reports */
 	entry += p->p_library->l_addr;
 	memcpy(&start, &entry, sizeof start);
 	loading = p;
@@ -309,11 +306,10 @@ static void copy_options(bool to_libc)
 		{ "optind", sizeof optind }, { "opterr", sizeof opterr },
 		{ "optopt", sizeof optopt }, { "optarg", sizeof optarg },
 	};
-	struct program *p = programs + 1;
+	struct sim_host *host = sim__host();
+	struct program *p = host && host->h_shares ? host->h_arg : programs;
 
-	while (p < programs + n_programs && p->p_host != sim__host())
-		p++;
-	if (p == programs + n_programs)
+	if (!p->p_library)
 		return;
 	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
 		void *own = dlsym(p->p_library, of[i].name);

@@ -47,7 +47,6 @@ enum {
 	HANG  = 30,                     /* a run fails after this many seconds without a
 					   step */
 	ODDS  = 100,                    /* odds of a fault that has none in --faults */
-	NAME  = 16,                     /* bytes of the name of a fault */
 	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
 	SHRINK = 60,                    /* seconds that shrinking may take */
 	TRIES = 32,                     /* vain tries to leave something out, for each
@@ -198,22 +197,6 @@ static void read_strategy(void)
 		refuse("strategy", "mix, depth or all");
 }
 
-/*
- * Reads NAME or NAME:NUMBER, up to a comma or the end. Returns what follows, or NULL if
- * the text is wrong.
- */
-static const char *read_name(const char *text, char name[NAME], unsigned *number)
-{
-	char digits[10] = "";
-	int size = 0;
-
-	sscanf(text, "%15[a-z-]%n:%9[0-9]%n", name, &size, digits, &size);
-	if (*digits)
-		*number = (unsigned)atoi(digits);
-	text += size;
-	return size == 0 || (*text && *text != ',') ? NULL : text + (*text == ',');
-}
-
 /* The report of a run has the same names. */
 static void read_faults(void)
 {
@@ -229,17 +212,18 @@ static void read_faults(void)
 		{ "partition", &f->f_partition }, { "", NULL },
 	}, *one;
 
-	for (const char *at = value_of("faults"); at && *at; ) {
-		unsigned odds = ODDS;
-		char name[NAME] = "";
+	for (const char *at = value_of("faults"); at && *at; at += *at == ',') {
+		char name[16] = "", digits[10] = "";
+		int size = 0;
 
-		at = read_name(at, name, &odds);
+		sscanf(at, "%15[a-z-]%n:%9[0-9]%n", name, &size, digits, &size);
 		for (one = all; one->odds && strcmp(one->name, name); one++)
 			;
-		if (!at || !one->odds)
+		at += size;
+		if (!one->odds || (*at && *at != ','))
 			refuse("faults", "NAME or NAME:ODDS, and more after commas; "
 			       "usched-run(1) has the names");
-		*one->odds = odds;
+		*one->odds = *digits ? (unsigned)atoi(digits) : ODDS;
 	}
 }
 
@@ -452,20 +436,19 @@ static void begin_run(struct job *j, const struct sim_strategy *y)
  */
 static const char *fault(struct sim_outcome *u, int status)
 {
-	char *words = u->u_message;
-
 	if (u->u_end > SIM_REDUNDANT)
-		return words;
+		return u->u_message;
 	if (WIFSIGNALED(status))
-		snprintf(words, SIM_MESSAGE, "signal %d, %s", WTERMSIG(status),
+		snprintf(u->u_message, SIM_MESSAGE, "signal %d, %s", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));
 	else if (WEXITSTATUS(status))
-		snprintf(words, SIM_MESSAGE, "exit status %d", WEXITSTATUS(status));
+		snprintf(u->u_message, SIM_MESSAGE, "exit status %d",
+			 WEXITSTATUS(status));
 	else if (u->u_end == SIM_GOES_ON)
-		snprintf(words, SIM_MESSAGE, "it has left by a system call");
+		snprintf(u->u_message, SIM_MESSAGE, "it has left by a system call");
 	else
 		return NULL;
-	return words;
+	return u->u_message;
 }
 
 /* Waits until any run ends, and returns its job. */
@@ -555,12 +538,10 @@ static struct list {
 	struct sim_choice l_choice[SIM_CHOICES];
 } left, fewer;
 
-static const char *const heading = "usched-sim 1";
-
-/* Writes the seed, which decides the program's random numbers, and then choices. */
+/* The file has the seed, which decides the program's random numbers, and then choices. */
 static void write_choices(FILE *f)
 {
-	fprintf(f, "%s %" PRIu64 "\n", heading, jobs[0].j_seed);
+	fprintf(f, "usched-sim 1 %" PRIu64 "\n", jobs[0].j_seed);
 	for (size_t i = 0; i < left.l_count; i++)
 		fprintf(f, "%" PRIu32 " %" PRIu32 " %" PRIu64 "\n", left.l_choice[i].c_by,
 			left.l_choice[i].c_when, left.l_choice[i].c_what);
@@ -569,24 +550,20 @@ static void write_choices(FILE *f)
 static void read_choices(void)
 {
 	FILE *f = fopen(conf.c_replay, "re");
-	uint64_t *seeds = conf.c_seeds;
-	char line[128] = "";
-	bool right = f && fgets(line, sizeof line, f)
-		&& strncmp(line, heading, strlen(heading)) == 0
-		&& sscanf(line + strlen(heading), "%" SCNu64, &seeds[0]) == 1;
+	struct sim_choice *c = left.l_choice;
 
-	while (right && left.l_count < SIM_CHOICES && fgets(line, sizeof line, f)) {
-		struct sim_choice *c = &left.l_choice[left.l_count++];
-
-		right = sscanf(line, "%" SCNu32 " %" SCNu32 " %" SCNu64, &c->c_by,
-			       &c->c_when, &c->c_what) == 3;
-	}
-	if (!right)
+	if (!f || fscanf(f, "usched-sim 1 %" SCNu64, &conf.c_seeds[0]) != 1)
+		refuse("replay", "a file that --shrink has written");
+	while (c < left.l_choice + SIM_CHOICES
+	       && fscanf(f, "%" SCNu32 "%" SCNu32 "%" SCNu64, &c->c_by, &c->c_when,
+			 &c->c_what) == 3)
+		c++;
+	if (!feof(f))
 		refuse("replay", "a file that --shrink has written");
 	fclose(f);
-	seeds[1] = seeds[0];
+	conf.c_seeds[1] = conf.c_seeds[0];
 	conf.c_strategy = &sim__replay;
-	sim__replay_these(left.l_choice, left.l_count);
+	sim__replay_these(left.l_choice, (size_t)(c - left.l_choice));
 }
 
 static void take_choices(struct list *l, const struct sim_outcome *u)

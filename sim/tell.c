@@ -31,18 +31,16 @@ enum {
 	BINARIES = 64,                  /* files in memory whose lines are shown */
 };
 
-/* Event number n is events[n % KEPT]. */
-static struct sim_event events[KEPT];
-
 /*
- * A choice or a fault. Number n is marks[n % MARKED]. m_other is what the usual thread
- * was about to do if another thread was chosen, and otherwise what the running thread
- * did. If a number was chosen, o_object is the number.
+ * Event number n is events[n % KEPT]. Choices and faults are also marks, by their own
+ * numbers; so are chosen numbers, which are o_object then. If there is one, v_other is
+ * what the usual thread was about to do when another thread was chosen, or what the
+ * running thread was about to do in a fault.
  */
-static struct mark {
-	struct sim_event m_event, m_other;
-	bool             m_by;          /* there is an m_other */
-} marks[MARKED];
+static struct event {
+	struct sim_event v_event, v_other;
+	bool             v_by;          /* there is a v_other */
+} events[KEPT], marks[MARKED];
 
 /*
  * The last uses of an object by two threads. Two objects may have the same entry, which
@@ -88,10 +86,10 @@ void sim__name_place(char to[SIM_PLACE], uintptr_t place)
 	to[t.t_used] = '\0';
 }
 
-static void put_op(struct text *t, const struct sim_event *e)
+static void put_op(struct text *t, const struct sim_event *e, const char *does)
 {
-	text_add(t, "thread %u%s%s: %s", e->e_number, e->e_host ? " of " : "",
-		 e->e_host ? e->e_host->h_name : "",
+	text_add(t, "thread %u%s%s%s%s", e->e_number, e->e_host ? " of " : "",
+		 e->e_host ? e->e_host->h_name : "", does,
 		 e->e_op.o_name ? e->e_op.o_name : "begins");
 	put_place(t, e->e_op.o_place);
 }
@@ -127,74 +125,55 @@ static void put_wait(struct text *t, const struct sim_thread *o)
 		}
 	if (why.wy_object && e->e_op.o_object == (uintptr_t)why.wy_object) {
 		text_put(t, "; the last use by another one: ");
-		put_op(t, e);
+		put_op(t, e, ": ");
 	}
 }
 
 static void put_threads(struct text *t)
 {
-	uint32_t left = THREADS;
+	const struct sim_thread *o = sim__run.r_threads;
 
 	text_put(t, "usched: threads, and what each does next, or waits in:\n");
-	for (const struct sim_thread *o = sim__run.r_threads; o; o = o->t_next) {
+	for (int n = 0; o && n < THREADS; o = o->t_next, n++) {
 		struct sim_event next = next_of(o);
 
-		if (left-- == 0) {
-			text_put(t, "usched:   and more\n");
-			return;
-		}
 		text_put(t, "usched:   ");
-		put_op(t, &next);
+		put_op(t, &next, ": ");
 		if (sim__run.r_outcome && sim__run.r_outcome->u_end == SIM_DEADLOCK)
 			put_wait(t, o);
 		text_put(t, "\n");
 	}
+	if (o)
+		text_put(t, "usched:   and more\n");
 }
 
-static void put_event(struct text *t, const struct sim_event *e)
+static void put_event(struct text *t, const struct event *v)
 {
+	const struct sim_event *e = &v->v_event;
+
 	text_add(t, "usched:   %zu  ", (size_t)e->e_step);
 	if (e->e_number != SIM_NAMED)
-		put_op(t, e);
+		put_op(t, e, ": ");
 	else if (e->e_chosen)
 		text_add(t, "choice: %s = %zu", e->e_op.o_name, e->e_op.o_object);
 	else
 		text_add(t, "fault: %s%s%s", e->e_op.o_name, e->e_host ? " of " : "",
 			 e->e_host ? e->e_host->h_name : "");
+	if (v->v_by) {
+		text_put(t, e->e_number == SIM_NAMED ? ", in " : ", in place of ");
+		put_op(t, &v->v_other, ": ");
+	}
+	text_put(t, "\n");
 }
 
-/* All choices and faults come first, since they are what makes a run fail. */
-static void put_marked(struct text *t)
+/* Adds the last ones of `all' events of which the latest `kept' are known. */
+static void put_events(struct text *t, const char *what, const struct event *of,
+		       uint64_t all, uint64_t kept, uint64_t most)
 {
-	const uint64_t all = sim__run.r_marked;
-
 	if (all > 0)
-		text_add(t, "usched: choices and faults%s:\n",
-			 all > MARKED ? ", the last ones" : "");
-	for (uint64_t i = all < MARKED ? 0 : all - MARKED; i < all; i++) {
-		const struct mark *m = &marks[i % MARKED];
-
-		put_event(t, &m->m_event);
-		if (m->m_by) {
-			text_put(t, m->m_event.e_number == SIM_NAMED ? ", in "
-				 : ", in place of ");
-			put_op(t, &m->m_other);
-		}
-		text_put(t, "\n");
-	}
-}
-
-static void put_last(struct text *t)
-{
-	const uint64_t all = sim__run.r_events;
-
-	text_put(t, "usched: the last steps:\n");
-	for (uint64_t i = all < LAST ? 0 : all - LAST; i < all; i++) {
-		const struct sim_event *e = &events[i % KEPT];
-
-		put_event(t, e);
-		text_put(t, e->e_chosen ? ", by choice\n" : "\n");
-	}
+		text_add(t, "usched: %s%s:\n", all > most ? "the last " : "", what);
+	for (uint64_t i = all < most ? 0 : all - most; i < all; i++)
+		put_event(t, &of[i % kept]);
 }
 
 /* ---- In one sentence: what came between two uses of an object ---- */
@@ -214,80 +193,75 @@ static void put_object(struct text *t, const struct sim_op *op)
 	find_code(&c, at + 1);
 	find_code(&end, at + 4);
 	if (c.cd_name[0] && (!end.cd_name[0] || strcmp(c.cd_name, end.cd_name) == 0))
-		text_add(t, "on %s, ", c.cd_name);
+		text_add(t, "usched: on %s, ", c.cd_name);
 	else
-		text_put(t, "on one object, ");
+		text_put(t, "usched: on one object, ");
 }
 
 static void put_use(struct text *t, const char *before, const struct sim_event *e)
 {
-	const char *calls = is_access(&e->e_op) || strchr(e->e_op.o_name, ' ') ? ""
-		: "calls ";
-
-	text_add(t, "%sthread %u %s%s", before, e->e_number, calls, e->e_op.o_name);
-	put_place(t, e->e_op.o_place);
+	text_put(t, before);
+	put_op(t, e, is_access(&e->e_op) || strchr(e->e_op.o_name, ' ') ? " "
+	       : " calls ");
 }
 
 /*
- * Returns the number of the last event before event `end' in which a thread used the
- * object of an operation, in a way that conflicts, plus 1; or `first' if there is none.
- * The call of a lock counts if the thread has gone on after the call.
+ * Returns the last event before number *end in which a thread used the object of an
+ * operation, in a way that conflicts, and sets *end to that event's number. The call of a
+ * lock counts if the thread has gone on after the call. Returns NULL if there is no such
+ * event from number `first' on.
  */
-static uint64_t last_use(uint64_t first, uint64_t end, uint32_t thread,
-			 const struct sim_op *op)
+static const struct sim_event *last_use(uint64_t first, uint64_t *end, uint32_t thread,
+					const struct sim_op *op)
 {
 	bool went_on = false;
 
-	for (; end > first; end--) {
-		const struct sim_event *e = &events[(end - 1) % KEPT];
+	while (*end > first) {
+		const struct sim_event *e = &events[--*end % KEPT].v_event;
 
 		if (e->e_number != thread)
 			continue;
 		if (e->e_op.o_object == op->o_object && sim__conflict(&e->e_op, op)
 		    && (went_on || !(e->e_op.o_how & SIM_LOCKS)))
-			return end;
+			return e;
 		went_on = true;
 	}
-	return first;
+	return NULL;
 }
 
 /*
  * If the chosen thread has used an object before the usual thread did, in a way that
- * conflicts, says so and returns true. A pass has fewer conditions than the one before:
- * accesses between two accesses, accesses, and calls. Small numbers are no addresses of
- * objects.
+ * conflicts, says so and returns true; in the first pass, only if it was by an access
+ * between two accesses. Small numbers are no addresses of objects.
  */
-static bool put_between(struct text *t, const struct mark *m, int pass)
+static bool put_between(struct text *t, const struct event *m, int pass)
 {
-	const uint64_t all = sim__run.r_events;
-	const uint32_t usual = m->m_other.e_number;
-	uint64_t first = all < KEPT ? 0 : all - KEPT, chosen = first, between, before;
+	const uint64_t all = sim__run.r_events, first = all < KEPT ? 0 : all - KEPT;
+	const struct sim_event *now, *between, *before;
+	uint64_t chosen = first, end;
 	bool ran = false;               /* the usual thread has run since */
 
-	while (chosen < all && events[chosen % KEPT].e_step < m->m_event.e_step)
+	while (chosen < all && events[chosen % KEPT].v_event.e_step < m->v_event.e_step)
 		chosen++;
-	for (uint64_t i = chosen + 1; i <= all && chosen > first; i++) {
-		const struct sim_event *e = i < all ? &events[i % KEPT] : &m->m_other;
-
-		if (e->e_number != usual || (i == all && ran))
+	for (uint64_t i = chosen + 1; i <= all; i++) {
+		end = i;
+		now = i < all ? &events[i % KEPT].v_event : &m->v_other;
+		if (now->e_number != m->v_other.e_number || (i == all && ran))
 			continue;
 		ran = true;
-		if (e->e_op.o_object <= SIM_OBJECTS
-		    || (pass < 2 && !is_access(&e->e_op)))
+		if (now->e_op.o_object <= SIM_OBJECTS
+		    || (pass == 0 && !is_access(&now->e_op)))
 			continue;
-		between = last_use(chosen, i, m->m_event.e_number, &e->e_op);
-		if (between == chosen)
+		between = last_use(chosen, &end, m->v_event.e_number, &now->e_op);
+		before = between ? last_use(first, &end, now->e_number, &between->e_op)
+			: NULL;
+		if (!between || (pass == 0 && !before))
 			continue;
-		before = last_use(first, between - 1, usual,
-				  &events[(between - 1) % KEPT].e_op);
-		if (before == first && pass == 0)
-			continue;
-		text_put(t, "usched: ");
-		put_object(t, &e->e_op);
-		put_use(t, "", &events[(between - 1) % KEPT]);
-		if (before > first)
-			put_use(t, " after ", &events[(before - 1) % KEPT]);
-		put_use(t, before > first ? " and before " : " before ", e);
+		put_object(t, &now->e_op);
+		put_use(t, "", between);
+		if (before)
+			put_use(t, " after ", before);
+		put_use(t, before ? " and before " : " before ", now);
 		text_put(t, "\n");
 		return true;
 	}
@@ -298,9 +272,9 @@ static void put_sentence(struct text *t)
 {
 	const uint64_t all = sim__run.r_marked;
 
-	for (int pass = 0; all <= FEW && pass < 3; pass++)
+	for (int pass = 0; all <= FEW && pass < 2; pass++)
 		for (uint64_t i = all; i-- > 0; )
-			if (marks[i].m_by && marks[i].m_event.e_number != SIM_NAMED
+			if (marks[i].v_by && marks[i].v_event.e_number != SIM_NAMED
 			    && put_between(t, &marks[i], pass))
 				return;
 }
@@ -317,9 +291,9 @@ void sim__tell(const char *why)
 	text_seconds(&t, (uint64_t)(r->r_now - r->r_began), 6);
 	text_put(&t, " s\n");
 	put_sentence(&t);
-	put_marked(&t);
+	put_events(&t, "choices and faults", marks, r->r_marked, MARKED, MARKED);
 	put_threads(&t);
-	put_last(&t);
+	put_events(&t, "steps", events, r->r_events, KEPT, LAST);
 	text_flush(&t);
 }
 
@@ -357,37 +331,27 @@ void sim__trace(const char *event, const struct sim_event *e,
 	errno = before;
 }
 
-static void mark(const struct sim_event *e)
-{
-	const struct sim_run *r = &sim__run;
-	const struct sim_thread *other = e->e_number == SIM_NAMED ? r->r_running
-		: r->r_instead;
-
-	struct mark *m = &marks[sim__run.r_marked++ % MARKED];
-
-	m->m_event = *e;
-	m->m_by = other != NULL;
-	if (other)
-		m->m_other = next_of(other);
-}
-
 void sim__event(const struct sim_event *e)
 {
 	struct sim_run *r = &sim__run;
+	const bool is_named = e->e_number == SIM_NAMED;
+	const struct sim_thread *other = is_named ? r->r_running : r->r_instead;
+	const struct event v = { *e, other ? next_of(other) : *e, other != NULL };
 
-	events[r->r_events++ % KEPT] = *e;
-	if (e->e_number != SIM_NAMED) {
+	if (e->e_chosen || is_named)
+		marks[r->r_marked++ % MARKED] = v;
+	if (e->e_chosen && is_named)            /* a chosen number is no event */
+		return;
+	events[r->r_events++ % KEPT] = v;
+	if (!is_named) {
 		struct use *u = use_of(e->e_op.o_object);
 
 		if (u->u_last.e_number != e->e_number)
 			u->u_before = u->u_last;
 		u->u_last = *e;
 	}
-	if (e->e_chosen || e->e_number == SIM_NAMED)
-		mark(e);
 	if (r->r_trace)
-		sim__trace(e->e_number == SIM_NAMED ? "fault" : "step", e, 0, NULL,
-			   r->r_now);
+		sim__trace(is_named ? "fault" : "step", e, 0, NULL, r->r_now);
 }
 
 void sim__note_fault(const char *what, const struct sim_host *host)
@@ -398,9 +362,9 @@ void sim__note_fault(const char *what, const struct sim_host *host)
 
 void sim__note_number(const char *what, uint64_t number)
 {
-	mark(&(struct sim_event){ .e_op = { .o_name = what, .o_object = number },
-				  .e_step = sim__run.r_steps, .e_number = SIM_NAMED,
-				  .e_chosen = true });
+	sim__event(&(struct sim_event){ .e_op = { .o_name = what, .o_object = number },
+					.e_step = sim__run.r_steps, .e_number = SIM_NAMED,
+					.e_chosen = true });
 }
 
 /* ---- Signals that end a process ---- */

@@ -252,7 +252,7 @@ head -n 1 "$dir/out" | grep -q '^usched-run: seed [0-9]*: exit status 1' ||
 	fail "late: begins with $(head -n 1 "$dir/out")"
 late USCHED_SIM=1 USCHED_SIM_REPLAY="$dir/choices"
 grep -q '  thread 2: .*, in place of thread 1: pthread_mutex_[a-z]* in take (' "$dir/out" &&
-	! grep -q ', by choice$' "$dir/out" ||
+	[ "$(grep -c ', in place of ' "$dir/out")" -eq 1 ] ||
 	fail "late: no choices: $(head -n 5 "$dir/out")"
 # Places are lines of the source; without addr2line they are offsets.
 if command -v addr2line >/dev/null; then
