@@ -205,34 +205,39 @@ static void put_use(struct text *t, const char *before, const struct sim_event *
 	       : " calls ");
 }
 
+/* Returns whether a thread has made a step between two events. */
+static bool went_on(uint64_t after, uint64_t end, uint32_t thread)
+{
+	while (++after < end && events[after % KEPT].v_event.e_number != thread)
+		;
+	return after < end;
+}
+
 /*
- * Returns the last event before number *end in which a thread used the object of an
- * operation, in a way that conflicts, and sets *end to that event's number. The call of a
- * lock counts if the thread has gone on after the call. Returns NULL if there is no such
- * event from number `first' on.
+ * Returns the last event before number *end in which a thread, or any other thread, used
+ * the object of an operation, in a way that conflicts, and sets *end to that event's
+ * number. The call of a lock counts if the caller has gone on after the call. Returns
+ * NULL if there is no such event from number `first' on.
  */
 static const struct sim_event *last_use(uint64_t first, uint64_t *end, uint32_t thread,
-					const struct sim_op *op)
+					bool others, const struct sim_op *op)
 {
-	bool went_on = false;
-
-	while (*end > first) {
+	for (const uint64_t all = *end; *end > first; ) {
 		const struct sim_event *e = &events[--*end % KEPT].v_event;
 
-		if (e->e_number != thread)
-			continue;
-		if (e->e_op.o_object == op->o_object && sim__conflict(&e->e_op, op)
-		    && (went_on || !(e->e_op.o_how & SIM_LOCKS)))
+		if ((e->e_number != thread) == others && e->e_number != SIM_NAMED
+		    && e->e_op.o_object == op->o_object && sim__conflict(&e->e_op, op)
+		    && (!(e->e_op.o_how & SIM_LOCKS)
+			|| went_on(*end, all, e->e_number)))
 			return e;
-		went_on = true;
 	}
 	return NULL;
 }
 
 /*
- * If the chosen thread has used an object before the usual thread did, in a way that
- * conflicts, says so and returns true; in the first pass, only if it was by an access
- * between two accesses. Small numbers are no addresses of objects.
+ * If, since the choice, another thread has used an object before the usual thread did, in
+ * a way that conflicts, says so and returns true; in the first pass, only if it was by an
+ * access between two accesses. Small numbers are no addresses of objects.
  */
 static bool put_between(struct text *t, const struct event *m, int pass)
 {
@@ -252,9 +257,9 @@ static bool put_between(struct text *t, const struct event *m, int pass)
 		if (now->e_op.o_object <= SIM_OBJECTS
 		    || (pass == 0 && !is_access(&now->e_op)))
 			continue;
-		between = last_use(chosen, &end, m->v_event.e_number, &now->e_op);
-		before = between ? last_use(first, &end, now->e_number, &between->e_op)
-			: NULL;
+		between = last_use(chosen, &end, now->e_number, true, &now->e_op);
+		before = between ? last_use(first, &end, now->e_number, false,
+					    &between->e_op) : NULL;
 		if (!between || (pass == 0 && !before))
 			continue;
 		put_object(t, &now->e_op);
