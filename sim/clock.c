@@ -272,15 +272,28 @@ unsigned random_device(void *device)
 	return real(device);
 }
 
-/* Fewer descriptors are not set: the simulation itself has descriptors above the rest. */
+/* A program sets the lower limit of descriptors only: sim__own() needs the other one. */
 int uposix_setrlimit(__rlimit_resource_t what, const struct rlimit *limit)
 {
 	struct rlimit now;
 
-	if (what == RLIMIT_NOFILE && getrlimit(what, &now) == 0
-	    && limit->rlim_cur < now.rlim_cur)
-		return 0;
-	return setrlimit(what, limit);
+	if (what != RLIMIT_NOFILE || getrlimit(what, &now)
+	    || limit->rlim_max >= now.rlim_max)
+		return setrlimit(what, limit);
+	now.rlim_cur = limit->rlim_cur;
+	return setrlimit(what, &now);
+}
+
+int sim__own(int fd)
+{
+	struct rlimit now, all;
+
+	getrlimit(RLIMIT_NOFILE, &now);
+	all = (struct rlimit){ now.rlim_max, now.rlim_max };
+	setrlimit(RLIMIT_NOFILE, &all);
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
+	setrlimit(RLIMIT_NOFILE, &now);
+	return fd;
 }
 
 /* ---- Process and thread IDs ---- */

@@ -213,7 +213,7 @@ static void write_back(struct file *f, bool crash)
 /*
  * Gives a file its memory, a memfd, whose number is higher than the numbers of the
  * program's descriptors. If the file is real, the memory is a copy. Returns 0, or -1 with
- * errno if the real file cannot be read.
+ * errno: the real file cannot be read, or there is no descriptor.
  */
 static int load(struct file *f)
 {
@@ -228,9 +228,11 @@ static int load(struct file *f)
 			return -1;
 	}
 	fd = memfd_create("usched file", MFD_CLOEXEC);
-	f->f_fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
+	f->f_fd = fd < 0 ? -1 : sim__own(fd);
+	if (f->f_fd < 0 && from >= 0)
+		syscall(SYS_close, from);
 	if (f->f_fd < 0)
-		sim_fail("no memory, or no number, for a file");
+		return fail(EMFILE);
 	syscall(SYS_close, fd);
 	while (from >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
 		;

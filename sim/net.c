@@ -661,7 +661,7 @@ static int pass(struct sim_piece *g, const struct msghdr *m)
 			return -EINVAL;
 		for (int i = 0; i < n; i++) {
 			memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof fd, sizeof fd);
-			fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
+			fd = sim__own(fd);
 			if (fd < 0)
 				return -errno;
 			g->g_passed[++g->g_passed[0]] = fd;
