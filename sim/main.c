@@ -158,13 +158,12 @@ void sim__leave(int status)
 	sim__stop_host(host);
 }
 
-/* Returns the action of a signal if the caller is one of several programs, or NULL. */
-static struct sigaction *own_action(int sig)
+/* Returns the caller's program if there are several, or NULL. */
+static struct program *own_program(void)
 {
 	const struct sim_host *host = sim__host();
 
-	return host && host->h_shares && sig > 0 && sig < SIGNALS
-		? &((struct program *)host->h_arg)->p_actions[sig] : NULL;
+	return host && host->h_shares ? host->h_arg : NULL;
 }
 
 /* Replaces the function of libc: programs have actions of their own. */
@@ -172,19 +171,19 @@ __attribute__((visibility("default")))
 int sigaction(int sig, const struct sigaction *restrict action,
 	      struct sigaction *restrict before)
 {
-	struct sigaction *own = own_action(sig);
+	struct program *p = own_program();
 	__typeof__(sigaction) *real;
 	void *found;
 
-	if (!own) {
+	if (!p || sig <= 0 || sig >= SIGNALS) {
 		found = dlsym(RTLD_NEXT, "sigaction");
 		memcpy(&real, &found, sizeof real);
 		return real(sig, action, before);
 	}
 	if (before)
-		*before = *own;
+		*before = p->p_actions[sig];
 	if (action)
-		*own = *action;
+		p->p_actions[sig] = *action;
 	return 0;
 }
 
@@ -227,7 +226,7 @@ static const char *make_library(char *image, size_t size)
 	ElfW(Dyn) *d = NULL;
 
 	if (memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_type != ET_DYN
-	    || (const char *)end > image + size)
+	    || e->e_phoff + e->e_phnum * sizeof *p > size)
 		return no_program;
 	for (; p < end; p++) {
 		if (p->p_type == PT_TLS)
@@ -251,7 +250,7 @@ static const char *copy_program(const char *path, char name[NAME], uintptr_t *en
 {
 	int from = open(path, O_RDONLY | O_CLOEXEC), low = memfd_create("program", 0);
 	int to = fcntl(low, F_DUPFD_CLOEXEC, sim__high());
-	const char *wrong = "the file cannot be copied into memory";
+	const char *wrong = "the file cannot be read, or not be copied";
 	struct stat s = { .st_size = 0 };
 	char *image = MAP_FAILED;
 
@@ -306,10 +305,9 @@ static void copy_options(bool to_libc)
 		{ "optind", sizeof optind }, { "opterr", sizeof opterr },
 		{ "optopt", sizeof optopt }, { "optarg", sizeof optarg },
 	};
-	struct sim_host *host = sim__host();
-	struct program *p = host && host->h_shares ? host->h_arg : programs;
+	struct program *p = own_program();
 
-	if (!p->p_library)
+	if (!p || !p->p_library)
 		return;
 	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
 		void *own = dlsym(p->p_library, of[i].name);

@@ -551,14 +551,16 @@ static void read_choices(void)
 {
 	FILE *f = fopen(conf.c_replay, "re");
 	struct sim_choice *c = left.l_choice;
+	int n = 3;
 
 	if (!f || fscanf(f, "usched-sim 1 %" SCNu64, &conf.c_seeds[0]) != 1)
-		refuse("replay", "a file that --shrink has written");
-	while (c < left.l_choice + SIM_CHOICES
-	       && fscanf(f, "%" SCNu32 "%" SCNu32 "%" SCNu64, &c->c_by, &c->c_when,
-			 &c->c_what) == 3)
-		c++;
-	if (!feof(f))
+		n = 0;
+	while (n == 3 && c < left.l_choice + SIM_CHOICES) {
+		n = fscanf(f, "%" SCNu32 "%" SCNu32 "%" SCNu64, &c->c_by, &c->c_when,
+			   &c->c_what);
+		c += n == 3;
+	}
+	if (n != 3 && n != EOF)
 		refuse("replay", "a file that --shrink has written");
 	fclose(f);
 	conf.c_seeds[1] = conf.c_seeds[0];
