@@ -128,10 +128,10 @@ static void *terminate_first(void *unused)
 	uposix__set_mask(uposix__me(), ~UINT64_C(0));   /* the server's threads take
 							   the signal */
 	usync_sleep_until(usync_after(USYNC_SECOND));
+	self->t_host = programs[0].p_host;
 	if (sigaction(SIGTERM, NULL, &action) || action.sa_handler == SIG_DFL
 	    || action.sa_handler == SIG_IGN)
 		signal(SIGTERM, pass);
-	self->t_host = programs[0].p_host;
 	kill(uposix_getpid(), SIGTERM);
 	self->t_host = own;
 	return unused;
