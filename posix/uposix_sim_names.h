@@ -10,11 +10,11 @@
 /* The clock and chance: sim/clock.c. */
 WORLD(clock_gettime) WORLD(gettimeofday) WORLD(time) WORLD(timespec_get) WORLD(clock)
 WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(getppid) WORLD(gettid)
-WORLD(getrusage) WORLD(times) WORLD(setrlimit)
+WORLD(getrusage) WORLD(times)
 
 PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername) PLAIN(getsockopt)
 PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime) WORLD(alarm)
-WORLD(ualarm) WORLD(getitimer) WORLD(setitimer)
+WORLD(ualarm) WORLD(getitimer) WORLD(setitimer) WORLD(setrlimit)
 
 /* Files: sim/file.c. */
 PLAIN(pread) PLAIN(pwrite) PLAIN(lseek) PLAIN(fsync) PLAIN(fdatasync) PLAIN(ftruncate)
@@ -25,6 +25,7 @@ WORLD(renameat) WORLD(renameat2) WORLD(faccessat) WORLD(fchmod) WORLD(fchmodat)
 WORLD(chown) WORLD(lchown) WORLD(fchown) WORLD(fchownat) WORLD(utime) WORLD(utimes)
 WORLD(utimensat) WORLD(futimens) WORLD(opendir) WORLD(fdopendir) WORLD(readdir)
 PLAIN(readdir_r) WORLD(telldir) WORLD(seekdir) WORLD(rewinddir) WORLD(scandir)
+WORLD(chdir) WORLD(fchdir) WORLD(getcwd)
 
 /* The end of a run: sim/serve.c. */
 WORLD(_exit) WORLD(_Exit)
@@ -40,8 +41,8 @@ PLAIN(execve) PLAIN(execvp) PLAIN(execvpe) PLAIN(fexecve) PLAIN(clone) PLAIN(kil
 PLAIN(killpg) PLAIN(sigqueue) PLAIN(ptrace) PLAIN(shm_open) PLAIN(sem_open)
 PLAIN(mq_open) PLAIN(shmat) PLAIN(link) PLAIN(linkat) PLAIN(symlink) PLAIN(symlinkat)
 PLAIN(mkfifo) PLAIN(mknod) PLAIN(glob) PLAIN(ftw) PLAIN(nftw) PLAIN(fts_open)
-PLAIN(mkstemps) PLAIN(fallocate) WORLD(chdir) WORLD(fchdir) WORLD(getcwd) PLAIN(syncfs)
-PLAIN(arc4random) PLAIN(arc4random_buf) PLAIN(arc4random_uniform) PLAIN(tmpfile)
+PLAIN(mkstemps) PLAIN(fallocate) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)
+PLAIN(arc4random_uniform) PLAIN(tmpfile)
 PLAIN(truncate) PLAIN(sync)
 
 /* off_t has 64 bits in any case. */

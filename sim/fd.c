@@ -102,6 +102,32 @@ int sim__enter_number(int fd, struct sim_open *o)
 	return fd;
 }
 
+/* ---- The limit of descriptors ---- */
+
+/* A program sets the lower limit of descriptors only: sim__own() needs the other one. */
+int uposix_setrlimit(__rlimit_resource_t what, const struct rlimit *limit)
+{
+	struct rlimit now;
+
+	if (what != RLIMIT_NOFILE || getrlimit(what, &now)
+	    || limit->rlim_max >= now.rlim_max)
+		return setrlimit(what, limit);
+	now.rlim_cur = limit->rlim_cur;
+	return setrlimit(what, &now);
+}
+
+int sim__own(int fd)
+{
+	struct rlimit now, all;
+
+	getrlimit(RLIMIT_NOFILE, &now);
+	all = (struct rlimit){ now.rlim_max, now.rlim_max };
+	setrlimit(RLIMIT_NOFILE, &all);
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
+	setrlimit(RLIMIT_NOFILE, &now);
+	return fd;
+}
+
 /* ---- The calls: copies, flags, the end ---- */
 
 REPLACE(int, close, (int fd))

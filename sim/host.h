@@ -67,14 +67,6 @@ int __cxa_guard_release(void *guard);
 #undef WORLD
 #undef SYSCALL
 
-/* ---- sim/clock.c ---- */
-
-/*
- * Copies a descriptor to a number above all those of the program, also above a limit that
- * the program has set. Returns what fcntl() returns.
- */
-SIM_PRIVATE int sim__own(int fd);
-
 /* ---- sim/host.c ---- */
 
 /*

@@ -274,6 +274,12 @@ SIM_PRIVATE void sim__catch_up(void);
 /* ---- sim/fd.c ---- */
 
 /*
+ * Copies a descriptor to a number above all those of the program, also above a limit that
+ * the program has set. Returns what fcntl() returns.
+ */
+SIM_PRIVATE int sim__own(int fd);
+
+/*
  * Calls sim__catch_up(), and returns the open file of a number, or NULL if the number is
  * not of the world.
  */
