@@ -283,6 +283,7 @@ enum {
 	DRAWN  = 8,                     /* of so many kept runs the rarest is taken */
 	NEAR   = 8,                     /* the part that is repeated ends at most so many
 					   steps before the last new pair, mostly */
+	RARELY = 64,                    /* steps between two switches in a calm run */
 	LENGTH = 512,                   /* the most choices of such a run */
 };
 
@@ -291,7 +292,6 @@ static struct {
 	uint64_t     m_pair;            /* index of that pair */
 	uint64_t     m_runs;            /* how many runs were ever kept */
 	uint64_t     m_used;            /* entries of m_pairs */
-	uint64_t     m_steps;           /* of the last run */
 	struct entry m_pairs[PAIRS];    /* how often each pair has come up */
 	struct kept {
 		uint64_t          k_seed, k_choices, k_until, k_pair;
@@ -316,7 +316,6 @@ void sim__remember(const struct sim_outcome *u)
 
 	if (!memory)
 		return;
-	memory->m_steps = u->u_steps;
 	if (memory->m_new && u->u_noted <= LENGTH) {
 		k = &memory->m_kept[memory->m_runs++ % KEPT];
 		k->k_seed = u->u_seed;
@@ -357,43 +356,27 @@ bool sim__repeats(void)
 }
 
 /*
- * Threads have random priorities, and at two steps of a run the running thread gets the
- * lowest. (Burckhardt and others: A randomized scheduler with probabilistic guarantees of
- * finding bugs, 2010.)
+ * Threads have random priorities, and now and then the running thread gets the lowest.
+ * (Burckhardt and others: A randomized scheduler with probabilistic guarantees of finding
+ * bugs, 2010, change priorities so.)
  */
-static uint64_t changes[2];
-
-static void begin_pct(void)
+static struct sim_thread *choose_calm(size_t n, struct sim_thread *self)
 {
-	for (int i = 0; i < 2; i++)
-		changes[i] = sim__below(memory->m_steps ? memory->m_steps : SPINS);
-	begin_priorities();
-}
-
-static struct sim_thread *choose_pct(size_t n, struct sim_thread *self)
-{
-	for (int i = 0; i < 2; i++)
-		if (sim__run.r_steps >= changes[i]) {
-			changes[i] = UINT64_MAX;
-			if (self)
-				self->t_priority = --lowest;
-		}
+	if (self && sim__below(RARELY) == 0)
+		self->t_priority = --lowest;
 	return choose_highest(n);
 }
 
-static const struct sim_strategy pct = {
-	.y_begin = begin_pct, .y_started = started, .y_choose = choose_pct,
+static const struct sim_strategy calm = {
+	.y_begin = begin_priorities, .y_started = started, .y_choose = choose_calm,
 };
 
 static void begin_depth(void)
 {
 	sim__run.r_random = own_seed;
-	if (sim__below(4)) {
-		after = draw();
-	} else {
-		after = &pct;
-		begin_pct();
-	}
+	after = sim__below(2) ? draw() : &calm;
+	if (after == &calm)
+		begin_priorities();
 }
 
 static void started_depth(struct sim_thread *t)

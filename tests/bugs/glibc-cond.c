@@ -42,6 +42,7 @@ int main(void)
 {
 	pthread_t t[WORKERS];
 
+	sem_init(&done, 0, 0);
 	for (int i = 0; i < WORKERS; i++)
 		pthread_create(&t[i], NULL, work, NULL);
 	for (int i = 0; i < ROUNDS; i++) {
