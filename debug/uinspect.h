@@ -31,9 +31,10 @@
  * A thread of the library visits the threads of a processor, in pieces of 256 threads or
  * a third of a millisecond. The processor's threads run between the pieces. So each
  * thread is shown as it is at one time, but different threads at different times. For
- * example, a thread may join a thread that was visited before. A processor that sleeps is
- * woken. If a processor does not answer for a second, a thread keeps the processor: it
- * computes or blocks natively. The dump says so. The threads that were not visited are
+ * example, a thread may join a thread that was visited before, and a thread that moves to
+ * another processor meanwhile may be shown twice or not at all. A processor that sleeps
+ * is woken. If a processor does not answer for a second, a thread keeps the processor:
+ * it computes or blocks natively. The dump says so. The threads that were not visited are
  * only counted.
  * After uinspect_install() the dump also shows the thread that keeps the processor, and
  * the calls of that thread. If less than 16 KiB are left on the stack of a thread, only

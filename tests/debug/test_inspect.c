@@ -26,7 +26,7 @@ static char *dump(unsigned how)
 	return test_contents(file);
 }
 
-/* The line of a thread; NULL: there is none, or several. */
+/* The line of a thread; NULL: there is none, or the thread moved and has two. */
 static const char *line_of(const char *text, const struct ustack *u)
 {
 	char name[40];
@@ -34,8 +34,7 @@ static const char *line_of(const char *text, const struct ustack *u)
 
 	snprintf(name, sizeof name, "\nthread %p", (const void *)u);
 	at = strstr(text, name);
-	TEST_TRUE(!at || !strstr(at + 1, name));
-	return at ? at + 1 : NULL;
+	return at && !strstr(at + 1, name) ? at + 1 : NULL;
 }
 
 /* The head of its group. */
