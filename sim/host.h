@@ -14,10 +14,6 @@
 #endif
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -25,8 +21,6 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/times.h>
-#include <time.h>
-#include <unistd.h>
 #include <utime.h>
 
 #include "run.h"
@@ -37,29 +31,23 @@ struct sim_host {
 	const char      *h_address;     /* or NULL */
 	void           (*h_func)(void *arg);
 	void            *h_arg;
-	unsigned         h_number;      /* number of the host, from 1 on */
+	unsigned         h_number;      /* from 1 on */
 	bool             h_up;
-	bool             h_shares;      /* the host is a program of usched-run --with:
-					   such programs share one machine, with its
-					   files and addresses */
+	bool             h_shares;      /* a program of usched-run --with: such programs
+					   share files and addresses */
 	struct sim_processor h_processor;
 	bool             h_full;        /* the disk is full */
-	int64_t          h_jump;        /* ns by which CLOCK_REALTIME of the host has
-					   jumped ahead */
+	int64_t          h_jump;        /* ns by which CLOCK_REALTIME has jumped ahead */
 	struct sim_name *h_dir;         /* current directory; NULL: that of the process */
-	struct sim_open *h_process;     /* signals and timer of the process; or NULL:
-					   sim/local.c */
+	struct sim_open *h_process;     /* signals and timer: sim/local.c; or NULL */
 };
-
-/* Declares uposix_NAME(), which the program calls in place of NAME(). */
-#define IN_PLACE_OF(name) extern __typeof__(name) uposix_##name
 
 int __cxa_guard_release(void *guard);
 
-/* Declares all functions of uposix_sim_names.h. */
+/* Declares each uposix_NAME(), which the program calls in place of NAME(). */
 #define PLAIN(name)
 #define ALIAS(alias, name)
-#define WORLD(name) IN_PLACE_OF(name);
+#define WORLD(name) extern __typeof__(name) uposix_##name;
 #define SYSCALL(name, ...)
 #include "../posix/uposix_sim_names.h"
 #undef PLAIN
@@ -69,10 +57,7 @@ int __cxa_guard_release(void *guard);
 
 /* ---- sim/host.c ---- */
 
-/*
- * Starts a thread on a host, or on none if `host' is NULL. 0; -ENOMEM; -EPERM: the caller
- * is no thread of the simulation.
- */
+/* Starts a thread on a host, or on none if `host' is NULL. As sim_host_start(). */
 SIM_PRIVATE int sim__start_on(struct sim_host *host, void *(*func)(void *), void *arg);
 
 /*
@@ -81,20 +66,16 @@ SIM_PRIVATE int sim__start_on(struct sim_host *host, void *(*func)(void *), void
  */
 SIM_PRIVATE void sim__hook(const char *name, void (*with)(void), void *real);
 
-/*
- * sim__faults has the odds of faults. sim__strikes() returns whether a fault strikes now.
- * The odds are 1 in n; if n is 0, the fault never strikes.
- */
+/* The odds of faults. */
 extern struct sim_faults sim__faults SIM_PRIVATE;
+
+/* Returns whether a fault strikes now, with odds of 1 in n; n 0 stands for never. */
 SIM_PRIVATE bool sim__strikes(const char *what, unsigned n);
 
 /* Returns the host of the calling thread, or NULL if the caller is on no host. */
 SIM_PRIVATE struct sim_host *sim__host(void);
 
-/*
- * What a host has, threads on no host have in sim__nowhere. sim__here() returns the one
- * or the other for the calling thread.
- */
+/* What a host has, threads on no host have in sim__nowhere. */
 extern struct sim_host sim__nowhere SIM_PRIVATE;
 
 static inline struct sim_host *sim__state_of(struct sim_host *host)
@@ -107,10 +88,8 @@ static inline struct sim_host *sim__here(void)
 	return sim__state_of(sim__host());
 }
 
-/*
- * Returns the host whose files and addresses `host' uses: `host' itself, or NULL, which
- * stands for the machine of the programs that the user has given.
- */
+/* Returns the host whose files and addresses `host' uses; NULL: those of the threads on
+   no host, and of the programs of usched-run --with. */
 static inline struct sim_host *sim__machine(struct sim_host *host)
 {
 	return host && host->h_shares ? NULL : host;
@@ -125,24 +104,15 @@ SIM_PRIVATE void sim__stop_host(struct sim_host *host);
 /* Returns the host with this name or address, or NULL. */
 SIM_PRIVATE struct sim_host *sim__find_host(const char *name);
 
-/*
- * Returns the processor of a thread of a scheduler that was created with c_processors 1.
- * Returns NULL for other threads.
- */
+/* Returns the only processor of the thread's scheduler, or NULL if there are several. */
 SIM_PRIVATE struct sim_processor *sim__processor(const struct sim_thread *t);
 
-/*
- * Called at each step of a thread on a host. By chance, plans a crash of that host; the
- * crash is due at once.
- */
+/* Called at each step of a thread on a host. By chance, that host is to crash at once. */
 SIM_PRIVATE void sim__may_crash(void);
 
 /* ---- sim/clock.c ---- */
 
-/*
- * sim__begin_world() empties the world, and seeds the random numbers that the program
- * gets. sim__fill() writes `size' random bytes.
- */
+/* The first empties the world, and seeds the random bytes that the second writes. */
 SIM_PRIVATE void sim__begin_world(uint64_t seed);
 SIM_PRIVATE void sim__fill(void *to, size_t size);
 
@@ -156,16 +126,13 @@ SIM_PRIVATE void sim__drop_files(const struct sim_host *host);
 /* Prepares sim__enter(). */
 SIM_PRIVATE void sim__find_calls(void);
 
-/* ---- sim/main.c ---- */
-
-/*
- * Called when a program calls exit(). Returns if that ends the run; otherwise only the
- * caller's program ends, and the call does not return.
- */
-SIM_PRIVATE void sim__leave(int status);
-
 /* Fails the run for a call that cannot be simulated, unless USCHED_SIM_ESCAPES is set. */
 SIM_PRIVATE void sim__escape(const char *name);
+
+/* ---- sim/main.c ---- */
+
+/* Called at exit(). Returns if that ends the run, and not only the caller's program. */
+SIM_PRIVATE void sim__leave(int status);
 
 /*
  * sim__others_wait is true while programs of --with have not begun. Then

@@ -181,14 +181,6 @@ static void trace(const char *event, const struct sim_open *o, const struct sim_
 
 /* ---- Connections ---- */
 
-int sim__take_error(struct sim_open *o)
-{
-	int error = o->f_error;
-
-	o->f_error = 0;
-	return -error;
-}
-
 struct sim_open *sim__new_socket(int family, int kind)
 {
 	struct sim_open *o = sim__new(&sim__socket);

@@ -283,7 +283,7 @@ void uposix__exit(int status)
 	_exit(status);
 }
 
-IN_PLACE_OF(_Exit) __attribute__((alias("uposix__exit")));
+extern __typeof__(_Exit) uposix__Exit __attribute__((alias("uposix__exit")));
 
 /*
  * Handles the signal of a timer. Fails the run if there was no step since the last

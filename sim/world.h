@@ -40,8 +40,7 @@
 enum {
 	SIM_IN  = EPOLLIN | EPOLLRDNORM,
 	SIM_OUT = EPOLLOUT | EPOLLWRNORM,
-	SIM_ALWAYS = EPOLLERR | EPOLLHUP,       /* events that are reported even if no one
-						   asks for them */
+	SIM_ALWAYS = EPOLLERR | EPOLLHUP,       /* reported even if no one asks */
 	SIM_ANY = SIM_IN | SIM_OUT | SIM_ALWAYS | EPOLLRDHUP,
 };
 
@@ -101,64 +100,56 @@ static inline ssize_t sim__answer(ssize_t n)
  * text "10.0.0.1".
  */
 struct sim_address {
-	sa_family_t a_family;                   /* AF_UNIX; or AF_INET, also for IPv6; or
-						   0: no address */
-	in_port_t   a_port;                     /* in network order */
-	socklen_t   a_size;                     /* bytes of the text */
+	sa_family_t a_family;           /* AF_UNIX; AF_INET, also for IPv6; 0: none */
+	in_port_t   a_port;             /* in network order */
+	socklen_t   a_size;             /* bytes of the text */
 	char        a_text[sizeof ((struct sockaddr_un *)0)->sun_path + 1];
 };
 
-/*
- * The meaning of a piece: data; the answer that the connection is open; or the end of the
- * input.
- */
+/* What a piece is: data; the answer that a connection is open; the end of the input. */
 enum sim_mark { SIM_DATA, SIM_BEGINS, SIM_ENDS };
 
 /* A piece is a part of a stream, or a packet. */
 struct sim_piece {
 	STAILQ_ENTRY(sim_piece) g_next;
-	size_t                  g_at;           /* bytes of g_data that have been read */
-	size_t                  g_size;
-	uint64_t                g_number;       /* number of the message in the trace */
-	enum sim_mark           g_what;
-	int                    *g_passed;       /* number of descriptors that the piece
-						   passes, then each; or NULL */
-	struct sim_address      g_from;         /* sender of a packet */
-	struct sim_address      g_to;
-	char                    g_data[];
+	size_t             g_at;        /* bytes of g_data that have been read */
+	size_t             g_size;
+	uint64_t           g_number;    /* number of the message in the trace */
+	enum sim_mark      g_what;
+	int               *g_passed;    /* how many descriptors are passed, and each */
+	struct sim_address g_from;      /* sender of a packet */
+	struct sim_address g_to;
+	char               g_data[];
 };
 
 STAILQ_HEAD(sim_pieces, sim_piece);
 
 /* A descriptor in an epoll instance, and the events that it is watched for. */
 struct sim_watch {
-	LIST_ENTRY(sim_watch)   w_of_set;
-	LIST_ENTRY(sim_watch)   w_of_open;
-	TAILQ_ENTRY(sim_watch)  w_ready;
-	bool                    w_queued;       /* the watch is in f_ready of w_set */
-	int                     w_fd;
-	uint32_t                w_events;       /* as in struct epoll_event, with flags
-						   such as EPOLLET */
-	epoll_data_t            w_data;
-	struct sim_open        *w_set;
-	struct sim_open        *w_open;
+	LIST_ENTRY(sim_watch)  w_of_set;
+	LIST_ENTRY(sim_watch)  w_of_open;
+	TAILQ_ENTRY(sim_watch) w_ready;
+	bool                   w_queued;        /* the watch is in f_ready of w_set */
+	int                    w_fd;
+	uint32_t               w_events;        /* with flags such as EPOLLET */
+	epoll_data_t           w_data;
+	struct sim_open       *w_set;
+	struct sim_open       *w_open;
 };
 
 struct sim_open;
 
 /*
  * The functions of a type of descriptors. They return negative errors. If t_read or
- * t_write is NULL, the call fails; if t_close is NULL, there is nothing to do.
+ * t_write is NULL, the call fails. t_close() may be NULL.
  */
 struct sim_type {
-	uint32_t (*t_ready)(const struct sim_open *o);          /* returns which events
-								   are true, such as
-								   EPOLLIN */
+	/* Returns which events are true, such as EPOLLIN. */
+	uint32_t (*t_ready)(const struct sim_open *o);
 	ssize_t  (*t_read)(struct sim_open *o, struct msghdr *m, int flags);
 	ssize_t  (*t_write)(struct sim_open *o, const struct msghdr *m, int flags);
-	void     (*t_close)(struct sim_open *o);                /* called when the last
-								   number of `o' has been
-								   closed */
+	/* Called when the last number of `o' has been closed. */
+	void     (*t_close)(struct sim_open *o);
 };
 
 enum sim_state { SIM_NEW, SIM_LISTENS, SIM_CONNECTING, SIM_CONNECTED, SIM_DEAD };
@@ -166,81 +157,63 @@ enum sim_state { SIM_NEW, SIM_LISTENS, SIM_CONNECTING, SIM_CONNECTED, SIM_DEAD }
 /* An open file of the world, which descriptors made by dup() share. */
 struct sim_open {
 	const struct sim_type *f_type;
-	unsigned             f_refs;            /* how many numbers, peers and calls of
-						   sim__later() refer to this */
-	unsigned             f_numbers;         /* how many numbers the open file has; 0:
-						   it is closed */
-	struct sim_host     *f_host;            /* host of the thread that opened the
-						   file, or NULL */
-	LIST_HEAD(, sim_watch) f_watches;       /* watches of this file in epoll
-						   instances */
-
-	struct file         *f_file;            /* file in memory; such an open file is
-						   only in the table: calls of the kernel
-						   read it; otherwise NULL */
+	unsigned         f_refs;        /* by numbers, peers, and calls of sim__later() */
+	unsigned         f_numbers;     /* how many numbers; 0: the open file is closed */
+	struct sim_host *f_host;        /* host of the thread that opened the file */
+	LIST_HEAD(, sim_watch) f_watches;       /* of this file, in epoll instances */
+	struct file     *f_file;        /* file in memory, or NULL; calls of the kernel
+					   read such a file, which has no t_read */
 
 	/* Members of pipes and sockets. A pipe is always connected. */
-	enum sim_state       f_state;
-	struct sim_pieces    f_here;            /* pieces that have arrived and can be
-						   read */
-	struct sim_pieces    f_coming;          /* pieces that have not arrived yet */
-	size_t               f_pieces;          /* number of pieces in f_here and
-						   f_coming */
-	size_t               f_bytes;           /* unread bytes in f_here and f_coming */
-	size_t               f_room;            /* limit of f_bytes */
-	int64_t              f_last;            /* time when the piece that was sent last
-						   arrives */
-	int64_t              f_free;            /* when the line is free for the next
-						   piece */
-	struct sim_open     *f_peer;
-	bool                 f_input_ended;
-	bool                 f_output_ended;
-	bool                 f_squeezed;        /* after a short write, no write succeeds
-						   for the moment */
-	bool                 f_slow;
-	bool                 f_told;            /* connect() has returned its result */
-	bool                 f_abrupt;          /* SO_LINGER of 0 seconds */
-	int64_t              f_silent;          /* time since which no piece can pass; 0:
-						   pieces pass */
-	unsigned             f_tries;           /* attempts to connect */
-	int                  f_error;           /* SO_ERROR */
+	enum sim_state    f_state;
+	struct sim_pieces f_here;       /* pieces that have arrived and can be read */
+	struct sim_pieces f_coming;     /* pieces that have not arrived yet */
+	size_t            f_pieces;     /* number of pieces in both queues */
+	size_t            f_bytes;      /* unread bytes in both queues */
+	size_t            f_room;       /* limit of f_bytes */
+	int64_t           f_last;       /* when the piece that was sent last arrives */
+	int64_t           f_free;       /* when the line is free for the next piece */
+	struct sim_open  *f_peer;
+	bool              f_input_ended;
+	bool              f_output_ended;
+	bool              f_squeezed;   /* after a short write, no write succeeds yet */
+	bool              f_slow;
+	bool              f_told;       /* connect() has returned its result */
+	bool              f_abrupt;     /* SO_LINGER of 0 seconds */
+	int64_t           f_silent;     /* since when no piece can pass; 0: pieces pass */
+	unsigned          f_tries;      /* attempts to connect */
+	int               f_error;      /* SO_ERROR */
 
 	/* Members of sockets. */
-	int                  f_family;          /* 0: not a socket */
-	int                  f_kind;            /* SOCK_STREAM or SOCK_DGRAM */
-	bool                 f_only6;
-	struct timeval       f_limits[2];       /* SO_RCVTIMEO and SO_SNDTIMEO; they are
-						   kept here, since the kernel would round
-						   them */
-	bool                 f_bound;           /* f_local is in the table of names:
-						   sim/name.c */
-	struct sim_address   f_local;
-	struct sim_address   f_remote;
+	int                f_family;    /* 0: not a socket */
+	int                f_kind;      /* SOCK_STREAM or SOCK_DGRAM */
+	bool               f_only6;
+	struct timeval     f_limits[2]; /* SO_RCVTIMEO and SO_SNDTIMEO, since the kernel
+					   would round them */
+	bool               f_bound;     /* f_local is in the table of names: sim/name.c */
+	struct sim_address f_local;
+	struct sim_address f_remote;
 	LIST_ENTRY(sim_open) f_of_name;
 	STAILQ_HEAD(, sim_open) f_waiting;      /* connections that wait for accept() */
 	STAILQ_ENTRY(sim_open)  f_of_listener;
-	unsigned             f_waits;           /* number of sockets in f_waiting */
-	unsigned             f_backlog;
+	unsigned           f_waits;     /* number of sockets in f_waiting */
+	unsigned           f_backlog;
 
 	/* Members of epoll instances. */
 	LIST_HEAD(, sim_watch) f_set;
-	TAILQ_HEAD(sim_ready, sim_watch) f_ready;       /* watches in f_set that may have
-							   events */
+	TAILQ_HEAD(sim_ready, sim_watch) f_ready;       /* watches that may have events */
 
 	/* Members of eventfd, timerfd and signalfd: sim/local.c. */
-	uint64_t             f_count;
-	bool                 f_by_one;          /* EFD_SEMAPHORE */
-	clockid_t            f_clock;
-	int64_t              f_when;            /* when the timer expires next; 0: the
-						   timer is not armed */
-	int64_t              f_every;
-	sigset_t             f_signals;
+	uint64_t  f_count;
+	bool      f_by_one;             /* EFD_SEMAPHORE */
+	clockid_t f_clock;
+	int64_t   f_when;               /* when the timer expires next; 0: never */
+	int64_t   f_every;
+	sigset_t  f_signals;
 	LIST_ENTRY(sim_open) f_of_signals;
 };
 
-/*
- * Returns whether `o' sends over the network. All sockets do, except those of AF_UNIX.
- */
+/* Returns whether `o' sends over the network, as all sockets except AF_UNIX do. */
 static inline bool sim__is_far(const struct sim_open *o)
 {
 	return o->f_family && o->f_family != AF_UNIX;
@@ -252,11 +225,18 @@ static inline struct sim_open *sim__hold(struct sim_open *o)
 	return o;
 }
 
+/* Returns the value of SO_ERROR as a negative number, and sets SO_ERROR to 0. */
+static inline int sim__take_error(struct sim_open *o)
+{
+	int error = o->f_error;
+
+	o->f_error = 0;
+	return -error;
+}
+
 /* ---- sim/clock.c ---- */
 
-/*
- * Returns `size' bytes of zeros, which free() frees. The run fails if there is no memory.
- */
+/* Returns `size' bytes of zeros, for free(). If there is no memory, the run fails. */
 SIM_PRIVATE void *sim__memory(size_t size);
 
 /*
@@ -288,10 +268,8 @@ SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 /* Returns the file in memory of a number, or NULL: sim/file.c. */
 SIM_PRIVATE struct file *sim__file_of(int fd);
 
-/* Returns a new open file, without a number. */
+/* The first returns a new open file, without a number; the second closes such a file. */
 SIM_PRIVATE struct sim_open *sim__new(const struct sim_type *type);
-
-/* Closes an open file that has no number. */
 SIM_PRIVATE void sim__end_open(struct sim_open *o);
 
 /*
@@ -306,10 +284,7 @@ SIM_PRIVATE int sim__enter_number(int fd, struct sim_open *o);
 /* Closes all descriptors of a host. */
 SIM_PRIVATE void sim__close_all(const struct sim_host *host);
 
-/*
- * Resets the connections between two hosts. If `other' is NULL, resets all connections of
- * `one'.
- */
+/* Resets the connections between two hosts; `other' NULL stands for all hosts. */
 SIM_PRIVATE void sim__reset_all(const struct sim_host *one, const struct sim_host *other);
 
 /*
@@ -321,16 +296,13 @@ SIM_PRIVATE void sim__changed(struct sim_open *o, uint32_t events);
 /* ---- sim/name.c ---- */
 
 /*
- * Converts the argument of a system call to an address. If `to_send' is true, the
- * wildcard address means the sender's own host. Returns 0, -EINVAL or -EAFNOSUPPORT.
+ * sim__take_address() converts the argument of a system call to an address. If `to_send'
+ * is true, the wildcard address means the sender's own host. Returns 0, -EINVAL or
+ * -EAFNOSUPPORT. sim__give_address() converts an address for the caller of a system call,
+ * to the family of `o', and returns 0.
  */
 SIM_PRIVATE int sim__take_address(const struct sim_open *o, const void *from,
 				  socklen_t size, bool to_send, struct sim_address *a);
-
-/*
- * Converts an address to a sockaddr in the family of `o', for the caller of a system
- * call. Returns 0.
- */
 SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_address *a,
 				  void *to, socklen_t *size);
 
@@ -342,8 +314,8 @@ SIM_PRIVATE struct sim_host *sim__host_at(const struct sim_open *o,
 					  const struct sim_address *to);
 
 /*
- * Returns the socket that gets a packet or connection from `o' to address `to'. Returns
- * NULL if there is no such socket. `from' is the address of `o'.
+ * Returns the socket that gets a packet or connection from `o' to address `to', or NULL.
+ * `from' is the address of `o'.
  */
 SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 					    const struct sim_address *to,
@@ -356,10 +328,7 @@ SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 SIM_PRIVATE int sim__enter_name(struct sim_open *o, const struct sim_address *a);
 SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 
-/*
- * Makes `o' able to send to an address: binds `o' to a free port, unless `o' is bound.
- * Returns 0 or an error.
- */
+/* Binds `o', unless `o' is bound, to an address for sending to `to'. As above. */
 SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to);
 
 /*
@@ -390,13 +359,8 @@ SIM_PRIVATE void sim__heal_net(void);
 /* Gives up a reference to an open file. The last one frees the file. */
 SIM_PRIVATE void sim__drop(struct sim_open *o);
 
-/* Returns the value of SO_ERROR as a negative number, and sets SO_ERROR to 0. */
-SIM_PRIVATE int sim__take_error(struct sim_open *o);
-
-/* Returns a new socket, as from socket(). */
+/* The first returns a new socket; the second connects two new sockets at once. */
 SIM_PRIVATE struct sim_open *sim__new_socket(int family, int kind);
-
-/* Connects two new sockets at once. */
 SIM_PRIVATE void sim__pair(struct sim_open *a, struct sim_open *b);
 
 /* Begins a connection to o->f_remote. Returns 0 or an error, such as -EINPROGRESS. */
