@@ -18,9 +18,6 @@
  * in ODDS, since a lock may order what is ordered otherwise in another run. Accesses are
  * not counted while one thread is left and has joined the others.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* strchrnul() */
-#endif
 #include <link.h>
 #include <string.h>
 

@@ -5,9 +5,6 @@
  * sim__enters is set, each function there first calls sim__enter(). A call that a
  * simulation cannot repeat is an escape, and fails the run, unless USCHED_SIM_ESCAPES=1.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* RTLD_NEXT */
-#endif
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -9,9 +9,6 @@
  * keeps its header until the slot is used again, which is when KEPT bytes of slots have
  * been freed after it. Blocks from before main(), and very large blocks, are libc's.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* RTLD_NEXT */
-#endif
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>

@@ -9,9 +9,6 @@
 #ifndef USCHED_SIM_HOST_H
 #define USCHED_SIM_HOST_H
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>

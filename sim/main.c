@@ -5,9 +5,6 @@
  * forked. So all programs call the same simulated functions, and each program has
  * separate variables. Shared libraries are loaded once, for all programs.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* RTLD_NEXT */
-#endif
 #include <dlfcn.h>
 #include <getopt.h>
 #include <link.h>

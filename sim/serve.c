@@ -10,9 +10,6 @@
  * A run writes its outcome and its choices into memory that both processes share, and its
  * output into files in memory. When the run has ended, its output is added to its hash.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE             /* memfd_create(), _Fork(), on_exit() */
-#endif
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>

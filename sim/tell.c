@@ -5,9 +5,6 @@
  * the run anywhere. Places in the code are offsets in files, so that each run of a seed
  * reports the same.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
