@@ -30,8 +30,7 @@ enum {
 	ODDS  = 16,
 	CLOCKS = 128,                   /* threads that have clocks; no use of another
 					   thread is ordered */
-	SYNCS = 512,                    /* entries for objects that order uses; half of
-					   them are used, and the rest share one */
+	SYNCS = 512,                    /* entries of syncs[] */
 	STACK = 1 << 16,                /* bytes of a stack that are taken for its own */
 };
 
@@ -40,17 +39,9 @@ bool sim__traced;
 /* The profile from the first run, with the objects that are new in this run. */
 struct sim_profile sim__profile;
 
-static uint32_t clocks[CLOCKS][CLOCKS];
-
-/* Objects in which threads have left what they know. */
-static struct sync {
-	uintptr_t y_object;
-	uint32_t  y_clock[CLOCKS];
-} syncs[SYNCS], other_syncs;
-
-/* The entries of syncs[] that are used. */
-static uint16_t used_syncs[SYNCS / 2];
-static unsigned n_syncs;
+/* What threads know, and, from clocks[CLOCKS] on, what they have left in syncs[]. */
+static uint32_t clocks[CLOCKS + SYNCS + 1][CLOCKS];
+static struct sim_entry syncs[SYNCS + 1];
 
 /* Whether a thread has ended that no thread has joined since. */
 static bool unjoined;
@@ -60,18 +51,9 @@ static uint32_t second_born;
 
 /* ---- What is ordered ---- */
 
-static struct sync *sync_of(uintptr_t object)
+static uint32_t *left_in(uintptr_t object)
 {
-	size_t i = (object * UINT64_C(0x9e3779b97f4a7c15) >> 40) % SYNCS;
-
-	while (syncs[i].y_object && syncs[i].y_object != object)
-		i = (i + 1) % SYNCS;
-	if (!syncs[i].y_object && n_syncs == SYNCS / 2)
-		return &other_syncs;
-	if (!syncs[i].y_object)
-		used_syncs[n_syncs++] = (uint16_t)i;
-	syncs[i].y_object = object;
-	return &syncs[i];
+	return clocks[CLOCKS + (sim__entry(syncs, SYNCS, object) - syncs)];
 }
 
 static void join(uint32_t *to, const uint32_t *from)
@@ -86,7 +68,7 @@ void sim__leave_in(uintptr_t object, const struct sim_thread *t)
 
 	if (!sim__traced || n >= CLOCKS || !object)
 		return;
-	join(sync_of(object)->y_clock, clocks[n]);
+	join(left_in(object), clocks[n]);
 	clocks[n][n]++;
 	unjoined |= object == SIM_AT_END;
 }
@@ -94,7 +76,7 @@ void sim__leave_in(uintptr_t object, const struct sim_thread *t)
 static void take_from(uintptr_t object, const struct sim_thread *t)
 {
 	if (t->t_number < CLOCKS && object)
-		join(clocks[t->t_number], sync_of(object)->y_clock);
+		join(clocks[t->t_number], left_in(object));
 	unjoined &= object != SIM_AT_END;
 }
 
@@ -125,10 +107,9 @@ void sim__inherit(const struct sim_thread *new, struct sim_thread *parent)
 	unjoined &= n > 0;
 	if (n == 1)
 		second_born = (uint32_t)new->t_born;
-	if (n == 0 && n_syncs > 0) {            /* an earlier run's */
-		while (n_syncs > 0)
-			syncs[used_syncs[--n_syncs]] = (struct sync){ 0 };
-		memset(&other_syncs, 0, sizeof other_syncs);
+	if (n == 0 && syncs[SYNCS].e_key > 0) { /* an earlier run's */
+		memset(syncs, 0, sizeof syncs);
+		memset(clocks, 0, sizeof clocks);
 	}
 	memset(clocks[n], 0, sizeof clocks[n]);
 	if (by < CLOCKS) {
@@ -352,7 +333,7 @@ static void access_memory(uintptr_t at, size_t size, enum sim_kind kind,
 {
 	uintptr_t shared = 0;
 
-	if (at >= local_from && at < local_to)
+	if (!sim__traced || (at >= local_from && at < local_to))
 		return;
 	for (size_t i = 0; i < size && i < MOST; i += 8)
 		if (sim__uses((at + i) >> GRAIN, kind, place) && !shared)
@@ -362,17 +343,8 @@ static void access_memory(uintptr_t at, size_t size, enum sim_kind kind,
 	sim__check_heap(at, size, does, place);
 }
 
-static void reads(const void *at, size_t size, uintptr_t place)
-{
-	if (sim__traced)
-		access_memory((uintptr_t)at, size, SIM_READS, "reads", place);
-}
-
-static void writes(const void *at, size_t size, uintptr_t place)
-{
-	if (sim__traced)
-		access_memory((uintptr_t)at, size, SIM_WRITES, "writes", place);
-}
+#define READS(at, size)  access_memory((uintptr_t)(at), size, SIM_READS, "reads", HERE)
+#define WRITES(at, size) access_memory((uintptr_t)(at), size, SIM_WRITES, "writes", HERE)
 
 void sim__frees(uintptr_t at, size_t size, uintptr_t place)
 {
@@ -383,29 +355,29 @@ void sim__frees(uintptr_t at, size_t size, uintptr_t place)
 #define ACCESS(name, size, how)						\
 	CALL(void, name, void *at)					\
 	{								\
-		how(at, size, HERE);					\
+		how(at, size);						\
 	}
 
 #define SIZES(way, how)							\
 	ACCESS(way##1, 1, how) ACCESS(way##2, 2, how) ACCESS(way##4, 4, how)	\
 	ACCESS(way##8, 8, how) ACCESS(way##16, 16, how)
 
-SIZES(read, reads)
-SIZES(write, writes)
-SIZES(read_write, writes)
-SIZES(unaligned_read, reads)
-SIZES(unaligned_write, writes)
-SIZES(unaligned_read_write, writes)
-SIZES(volatile_read, reads)
-SIZES(volatile_write, writes)
-SIZES(unaligned_volatile_read, reads)
-SIZES(unaligned_volatile_write, writes)
-ACCESS(vptr_read, sizeof(void *), reads)
+SIZES(read, READS)
+SIZES(write, WRITES)
+SIZES(read_write, WRITES)
+SIZES(unaligned_read, READS)
+SIZES(unaligned_write, WRITES)
+SIZES(unaligned_read_write, WRITES)
+SIZES(volatile_read, READS)
+SIZES(volatile_write, WRITES)
+SIZES(unaligned_volatile_read, READS)
+SIZES(unaligned_volatile_write, WRITES)
+ACCESS(vptr_read, sizeof(void *), READS)
 
 CALL(void, vptr_update, void *at, void *value)
 {
 	(void)value;
-	writes(at, sizeof value, HERE);
+	WRITES(at, sizeof value);
 }
 
 /* At the start of the program all thread-local variables are in one area. */
@@ -434,12 +406,12 @@ CALL(void, ignore_thread_end, void) { }
 
 CALL(void, read_range, void *at, size_t size)
 {
-	reads(at, size, HERE);
+	READS(at, size);
 }
 
 CALL(void, write_range, void *at, size_t size)
 {
-	writes(at, size, HERE);
+	WRITES(at, size);
 }
 
 /*
@@ -453,8 +425,6 @@ CALL(void, write_range, void *at, size_t size)
 		return result;						\
 	}
 
-#define READS(at, size)  reads(at, size, HERE)
-#define WRITES(at, size) writes(at, size, HERE)
 #define STRING(at)       READS(at, strlen(at) + 1)
 
 /*

@@ -9,8 +9,6 @@
 
 enum {
 	US     = 1000,                  /* ns in a microsecond */
-	BEGUN  = 1000,                  /* s: CLOCK_MONOTONIC when a run begins; BOOTED in
-					   sim.c is the same time */
 	PROCESS = 5000000,              /* getpid() is PROCESS + n on host n, and PROCESS
 					   on no host. No real process has such a number:
 					   kill() of sim/local.c must not take the one for
@@ -155,7 +153,7 @@ time_t uposix_time(time_t *t)
 
 clock_t uposix_clock(void)
 {
-	return (now(CLOCK_MONOTONIC) - BEGUN * SECOND) / US;
+	return (now(CLOCK_MONOTONIC) - SIM_BOOTED) / US;
 }
 
 /*

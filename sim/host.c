@@ -59,11 +59,11 @@ struct sim_host *sim__find_host(const char *name)
  * A running thread of POSIX has a record, which uposix__record_of() returns. Threads of
  * rr and other schedulers have no record.
  */
-struct sim_processor *sim__processor(const struct sim_thread *t)
+struct sim_host *sim__single(const struct sim_thread *t)
 {
-	struct sim_processor *c = &sim__state_of(t->t_host)->h_processor;
+	struct sim_host *h = sim__state_of(t->t_host);
 
-	return c->c_single && !uposix__record_of(&t->t_thread->th_stack) ? c : NULL;
+	return h->h_single && !uposix__record_of(&t->t_thread->th_stack) ? h : NULL;
 }
 
 int sim__start_on(struct sim_host *host, void *(*func)(void *), void *arg)
@@ -173,12 +173,14 @@ int sim_host_start(const char *name, const char *address, void (*func)(void *arg
 void sim__stop_host(struct sim_host *host)
 {
 	const struct sim_thread *self = sim__self();
+	struct sim_thread *t;
 
-	for (struct sim_thread *t = sim__run.r_threads; t; t = t->t_next)
+	LIST_FOREACH(t, &sim__run.r_threads, t_of_run)
 		if (t->t_host == host && !t->t_dead)
 			kill_thread(t);
-	sim__run.r_busy -= host->h_processor.c_busy != NULL;
-	host->h_processor = (struct sim_processor){ false, NULL };
+	sim__run.r_busy -= host->h_keeps != NULL;
+	host->h_single = false;
+	host->h_keeps = NULL;
 	if (!host->h_shares) {
 		sim__drop_files(host);
 		host->h_dir = NULL;

@@ -32,7 +32,9 @@ struct sim_host {
 	bool             h_up;
 	bool             h_shares;      /* a program of usched-run --with: such programs
 					   share files and addresses */
-	struct sim_processor h_processor;
+	bool             h_single;      /* a scheduler has one processor: its threads
+					   switch only where they wait */
+	struct sim_thread *h_keeps;     /* keeps this processor until it waits; or NULL */
 	bool             h_full;        /* the disk is full */
 	int64_t          h_jump;        /* ns by which CLOCK_REALTIME has jumped ahead */
 	struct sim_name *h_dir;         /* current directory; NULL: that of the process */
@@ -101,8 +103,8 @@ SIM_PRIVATE void sim__stop_host(struct sim_host *host);
 /* Returns the host with this name or address, or NULL. */
 SIM_PRIVATE struct sim_host *sim__find_host(const char *name);
 
-/* Returns the only processor of the thread's scheduler, or NULL if there are several. */
-SIM_PRIVATE struct sim_processor *sim__processor(const struct sim_thread *t);
+/* Returns the host of a thread, or sim__nowhere, if h_single means the thread; or NULL. */
+SIM_PRIVATE struct sim_host *sim__single(const struct sim_thread *t);
 
 /* Called at each step of a thread on a host. By chance, that host is to crash at once. */
 SIM_PRIVATE void sim__may_crash(void);

@@ -269,9 +269,9 @@ static struct uposix_thread *taker(const struct sim_host *host, uint64_t bit)
 	const struct sim_thread *t;
 	size_t n = 0;
 
-	for (t = sim__run.r_threads; t && n < MOST; t = t->t_next) {
+	LIST_FOREACH(t, &sim__run.r_threads, t_of_run) {
 		p = uposix__record_of(&t->t_thread->th_stack);
-		if (p && !t->t_dead && t->t_host == host && !(p->p_mask & bit))
+		if (n < MOST && p && !t->t_dead && t->t_host == host && !(p->p_mask & bit))
 			takers[n++] = p;
 	}
 	return n > 0 ? takers[sim__choose("the thread for a signal", n)] : NULL;

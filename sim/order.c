@@ -25,12 +25,10 @@ enum {
  * returns.
  */
 struct node {
-	uint64_t n_can;                 /* set of the threads that could be chosen */
-	uint64_t n_sleeps;              /* set of the threads that were asleep when a run
-					   first came here */
+	uint64_t n_left;                /* set of the threads that can be chosen, and that
+					   no run has chosen */
 	uint64_t n_done;                /* set of the threads that earlier runs chose */
-	uint32_t n_chosen;              /* number of the chosen thread, or the chosen
-					   number */
+	uint32_t n_chosen;              /* number of the thread, or the chosen number */
 	uint32_t n_numbers;             /* 0: a thread is chosen; otherwise a number below
 					   this is chosen */
 };
@@ -55,10 +53,16 @@ static uint64_t bit(uint32_t number)
 	return UINT64_C(1) << number;
 }
 
+/* Makes the node choose the first thread that is left. */
+static void choose_left(struct node *n)
+{
+	n->n_chosen = (uint32_t)__builtin_ctzll(n->n_left);
+	n->n_left &= n->n_left - 1;
+}
+
 /*
- * Returns the next node of the path. At the end of the path, adds a node. If `numbers' is
- * 0, the node is a choice among the threads in `can'; otherwise a choice of a number
- * below `numbers'.
+ * Returns the next node of the path. At the end of the path, adds a node: a choice among
+ * the threads in `can', or, if `can' is empty, of a number below `numbers'.
  */
 static struct node *next_node(uint64_t can, uint32_t numbers)
 {
@@ -68,11 +72,10 @@ static struct node *next_node(uint64_t can, uint32_t numbers)
 		sim_fail("--strategy all is for programs of up to 65536 choices");
 	if (depth++ < order->o_length)
 		return n;
-	*n = (struct node){ .n_can = can, .n_sleeps = sleeps, .n_numbers = numbers };
+	*n = (struct node){ .n_left = can, .n_numbers = numbers };
 	order->o_length = depth;
-	if (numbers == 0)
-		for (uint64_t left = can & ~sleeps; !(left & bit(n->n_chosen)); )
-			n->n_chosen++;
+	if (can)
+		choose_left(n);
 	return n;
 }
 
@@ -90,12 +93,6 @@ static bool is_held(const struct sim_thread *t)
 	return owner && owner != (uintptr_t)t->t_thread;
 }
 
-static void begin_all(void)
-{
-	depth = 0;
-	sleeps = 0;
-}
-
 static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 {
 	struct node *node;
@@ -106,8 +103,8 @@ static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 		all |= bit(sim__candidate(i)->t_number);
 		can |= is_held(sim__candidate(i)) ? 0 : bit(sim__candidate(i)->t_number);
 	}
-	can = can ? can : all;                  /* in a deadlock all mutexes are held */
-	if ((can & ~sleeps) == 0)
+	can = (can ? can : all) & ~sleeps;      /* in a deadlock all mutexes are held */
+	if (!can)
 		sim__end(SIM_REDUNDANT, "redundant");
 	node = next_node(can, 0);
 	sleeps |= node->n_done;
@@ -120,17 +117,19 @@ static struct sim_thread *choose_all(size_t n, struct sim_thread *self)
 /* Wakes the sleeping threads whose next operation conflicts with the operation of `t'. */
 static void ran_all(struct sim_thread *t)
 {
+	const struct sim_thread *o;
+
 	if (sleeps & bit(t->t_number))
 		sim__end(SIM_REDUNDANT, "redundant");
 	if (sleeps == 0)
 		return;
-	for (const struct sim_thread *o = sim__run.r_threads; o; o = o->t_next)
+	LIST_FOREACH(o, &sim__run.r_threads, t_of_run)
 		if (sim__conflict(&o->t_op, &t->t_op))
 			sleeps &= ~bit(o->t_number);
 }
 
 const struct sim_strategy sim__all = {
-	.y_begin = begin_all, .y_choose = choose_all, .y_ran = ran_all,
+	.y_choose = choose_all, .y_ran = ran_all,
 };
 
 uint64_t sim__ordered(uint64_t n)
@@ -142,23 +141,16 @@ uint64_t sim__ordered(uint64_t n)
 
 bool sim__next_order(void)
 {
-	while (order->o_length > 0) {
+	for (; order->o_length > 0; order->o_length--) {
 		struct node *n = &order->o_nodes[order->o_length - 1];
 
-		if (n->n_numbers > 0) {
-			if (++n->n_chosen < n->n_numbers)
-				return true;
-		} else {
-			uint64_t left = n->n_can & ~n->n_sleeps;
-
+		if (n->n_left) {
 			n->n_done |= bit(n->n_chosen);
-			left &= ~n->n_done;
-			if (left) {
-				n->n_chosen = (uint32_t)__builtin_ctzll(left);
-				return true;
-			}
+			choose_left(n);
+			return true;
 		}
-		order->o_length--;
+		if (++n->n_chosen < n->n_numbers)       /* of no threads are numbers */
+			return true;
 	}
 	return false;
 }

@@ -22,18 +22,21 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/queue.h>
 #include <unistd.h>
 
 #include "../src/base/sim.h"
 #include "sim.h"
 #include "../uproc.h"
 
+#define SIM_BOOTED INT64_C(1000000000000)       /* ns: CLOCK_MONOTONIC when a run
+						   begins */
+
 /* An operation is what a thread does in its next step. */
 struct sim_op {
 	uintptr_t     o_object;         /* the object; 0 stands for every object */
 	uintptr_t     o_place;          /* address in the code, for reports */
-	uintptr_t     o_key;            /* the strategy "site" gives operations with
-					   equal keys equal priorities */
+	uintptr_t     o_key;            /* equal keys have one priority in "site" */
 	const char   *o_name;           /* name of the operation, for reports */
 	enum sim_kind o_kind;
 	unsigned char o_how;            /* SIM_YIELDS, SIM_LOCKS, SIM_UNLOCKS, or 0 */
@@ -46,52 +49,31 @@ enum {
 	SIM_UNLOCKS = 4,
 };
 
-/*
- * If one of the schedulers of a host was created with c_processors 1, all schedulers of
- * the host share this processor. The threads of these schedulers switch only where they
- * wait. Threads of POSIX, and threads on other hosts, may run at any step.
- */
-struct sim_processor {
-	bool               c_single;    /* the host has created a scheduler with
-					   c_processors 1 */
-	struct sim_thread *c_busy;      /* the thread that keeps the processor until it
-					   waits; or NULL */
-};
-
 struct sim_thread {
 	struct uproc_thread *t_thread;
-	struct sim_thread   *t_next;    /* the next in r_threads, the list of live
-					   threads, newest first */
-	struct sim_thread   *t_prev;
+	LIST_ENTRY(sim_thread) t_of_run;        /* in r_threads */
 	struct sim_op        t_op;
-	uint64_t             t_priority;        /* the strategy sets both priorities */
-	uint64_t             t_second;          /* "site": decides between threads of
-						   equal t_priority; "pos": t_priority at
-						   the last step */
-	uint32_t             t_number;  /* number of the thread, from 0 on, in the order
-					   of starts */
+	uint64_t             t_priority;        /* of the strategy */
+	uint64_t             t_second;  /* "site": decides between equals; "pos": the
+					   t_priority at the last step */
+	uint32_t             t_number;  /* from 0 on, in the order of starts */
 	uint32_t             t_steps;   /* steps that the thread has begun */
 	uint32_t             t_spins;   /* how many times in a row the thread has spun */
-	uint32_t             t_spun;    /* t_steps after the last time */
-	struct sim_host     *t_host;    /* host of the thread, or NULL */
-	bool                 t_dead;    /* the host has crashed, so the thread never
-					   runs again */
-	bool                 t_plain;   /* the thread was not started by a call of
-					   POSIX */
+	struct sim_host     *t_host;    /* or NULL */
+	bool                 t_dead;    /* the host has crashed: the thread never runs */
+	bool                 t_plain;   /* no call of POSIX has started the thread */
+	bool                 t_ordered; /* the last call was one of usync.h, which
+					   guarantees the order in which threads wake */
 	uint64_t             t_ran;     /* r_steps at the thread's last step */
 	uint64_t             t_jumps;   /* r_jumps at the thread's last step */
 	uint64_t             t_calm;    /* r_calm_step when t_ticks was 0 */
 	uint32_t             t_first;   /* t_steps then */
-	uint32_t             t_ticks;   /* how often in this calm the thread's own timer
-					   has ended a wait: sim__look_for_hang() */
+	uint32_t             t_ticks;   /* waits that only the own timer has ended since
+					   then: sim__look_for_hang() */
 	uint64_t             t_born;    /* r_steps when the thread was started */
 	uint64_t             t_ordered_uses;    /* uses that were no races */
-	uintptr_t            t_from[2]; /* objects from which the thread takes what other
-					   threads have left there, when its call has
-					   returned; or 0 */
-	bool                 t_ordered; /* the thread's last call was one of usync.h;
-					   these calls guarantee the order in which
-					   threads wake */
+	uintptr_t            t_from[2]; /* when the thread's call has returned, the thread
+					   takes what others have left in these objects */
 };
 
 /*
@@ -103,11 +85,9 @@ struct sim_thread {
  * made. So if some choices are removed from a list, the others keep their meaning.
  */
 struct sim_choice {
-	uint32_t c_by;                  /* number of the thread of the last step, or
-					   SIM_NAMED and a hash of the choice's name
-					   and the thread's number */
-	uint32_t c_when;                /* number of steps of that thread, or of its
-					   choices with that name */
+	uint32_t c_by;                  /* number of the thread, or SIM_NAMED and a hash
+					   of the name and the thread's number */
+	uint32_t c_when;                /* number of the step, or of the choice */
 	uint64_t c_what;                /* the chosen number, or the thread's number */
 };
 
@@ -153,8 +133,7 @@ struct sim_outcome {
 	uint64_t          u_hash;
 	uint64_t          u_seed;       /* with sim__depth, the seed of all but choices */
 	uint64_t          u_steps;
-	uint64_t          u_noted;      /* number of choices; the first SIM_CHOICES are in
-					   u_choices */
+	uint64_t          u_noted;      /* choices; u_choices has the first SIM_CHOICES */
 	char              u_message[SIM_MESSAGE];
 	struct sim_races  u_races;
 	struct sim_choice u_choices[SIM_CHOICES];
@@ -166,8 +145,7 @@ struct sim_outcome {
  */
 struct sim_object {
 	uintptr_t b_object;
-	uint32_t  b_first;              /* number of the first thread that used the
-					   object */
+	uint32_t  b_first;              /* number of the first thread that used it */
 	bool      b_shared;             /* another thread has used the object */
 	bool      b_written;            /* a thread has written to the object */
 	bool      b_races;              /* nothing orders two uses */
@@ -179,83 +157,62 @@ struct sim_object {
  * thread runs until its end or its next wait, in the order of starts.
  */
 struct sim_profile {
-	uint32_t          p_used;       /* number of objects in p_object, which are in the
-					   order of their first uses */
-	struct sim_object p_object[SIM_OBJECTS];
-	uint16_t          p_index[SIM_INDEX];   /* hash table of indices of p_object, plus
-						   1; 0 is an empty slot */
+	uint32_t          p_used;                       /* number of objects */
+	struct sim_object p_object[SIM_OBJECTS];        /* in the order of first uses */
+	uint16_t          p_index[SIM_INDEX];           /* hash table of indices, plus 1;
+							   0 is an empty slot */
 };
 
-/*
- * An event is a step or a fault. e_host is the host of the thread that makes the step, or
- * the host that the fault strikes.
- */
+/* An event is a step or a fault. */
 struct sim_event {
 	struct sim_op e_op;
 	uint64_t      e_step;
-	const struct sim_host *e_host;  /* or NULL */
-	uint32_t      e_number;         /* number of the thread, or SIM_NAMED for a
-					   fault or a chosen number */
+	const struct sim_host *e_host;  /* host of the thread, or which the fault strikes;
+					   or NULL */
+	uint32_t      e_number;         /* number of the thread, or SIM_NAMED for a fault
+					   or a chosen number */
 	bool          e_chosen;
 };
 
 struct sim_strategy;
 
 struct sim_run {
-	struct sim_conf            r_conf;      /* settings, with defaults in place of
-						   zeros */
-	const struct sim_strategy *r_strategy;  /* the strategy, or NULL before the first
-						   run */
+	struct sim_conf            r_conf;      /* with defaults in place of zeros */
+	const struct sim_strategy *r_strategy;  /* or NULL before the first run */
 	uint64_t                   r_random;
-	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns; starts with
-						   r_began */
-	int64_t                    r_began;
+	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns */
 	int64_t                    r_calm;      /* time of the last progress, as
 						   sim__look_for_hang() has it */
 	uint64_t                   r_calm_step; /* r_steps then */
 	uint64_t                   r_jumps;     /* how often the clock has jumped while
 						   all threads waited */
-	int64_t                    r_jump;      /* ns by which CLOCK_REALTIME has jumped
-						   ahead */
+	int64_t                    r_jump;      /* ns by which CLOCK_REALTIME is ahead */
 	uint64_t                   r_steps;
 	uint64_t                   r_hash;
 	uint32_t                   r_started;
 	uint32_t                   r_live;
-	uint32_t                   r_dead;      /* how many of the r_live threads were on
-						   hosts that crashed */
-	uint32_t                   r_plain;     /* live threads that were not started by
-						   calls of POSIX */
-	struct sim_thread         *r_threads;
-	struct sim_thread         *r_running;   /* the thread of the last step, or NULL if
-						   that thread has ended */
-	uint32_t                   r_by;        /* number of the thread of the last
-						   step */
-	uint32_t                   r_when;      /* number of steps of thread r_by */
-	struct sim_thread         *r_next;      /* the thread that was chosen for the next
-						   step */
+	uint32_t                   r_dead;      /* live threads on hosts that crashed */
+	uint32_t                   r_plain;     /* live threads with t_plain */
+	LIST_HEAD(, sim_thread)    r_threads;   /* live threads, newest first */
+	struct sim_thread         *r_running;   /* thread of the last step; NULL: ended */
+	uint32_t                   r_by;        /* number of that thread */
+	uint32_t                   r_when;      /* number of steps of that thread */
+	struct sim_thread         *r_next;      /* thread that was chosen for a step */
 	size_t                     r_ready;     /* number of threads that may run; they
 						   are first in the queue */
-	unsigned                   r_busy;      /* number of processors whose c_busy is
-						   not NULL */
+	unsigned                   r_busy;      /* hosts with h_keeps */
 	struct uwaiter            *r_leaver;    /* the waiter of sim__leaves(), or NULL */
 	struct uproc              *r_proc;      /* the scheduler's only processor */
-	uint64_t                   r_alone;     /* steps that r_running has made in a row
-						   while other threads were ready */
-	int64_t                    r_due;       /* when the next look for events is due:
-						   the time of the first timer or call of
-						   sim__later(); 0 if a descriptor has
-						   become ready */
-	struct sim_outcome        *r_outcome;   /* NULL if no process waits for the
-						   outcome */
+	uint64_t                   r_alone;     /* steps of r_running in a row while other
+						   threads were ready */
+	int64_t                    r_due;       /* time of the next look for events; 0: a
+						   descriptor is ready */
+	struct sim_outcome        *r_outcome;   /* NULL: no process waits for this run */
 	struct sim_profile        *r_profile;   /* the profile of the program */
-	bool                       r_learns;    /* true in the first run, which makes the
-						   profile */
-	bool                       r_posix;     /* the next thread is started by a call of
-						   POSIX */
-	bool                       r_hasty;     /* the clock jumps to the end of some
-						   sleeps: sim__sleeps() */
-	bool                       r_near;      /* latencies are short, about as long as
-						   some steps: sim__latency() */
+	bool                       r_learns;    /* this run makes the profile */
+	bool                       r_posix;     /* the next thread will not be t_plain */
+	bool                       r_hasty;     /* some sleeps are short: sim__sleeps() */
+	bool                       r_near;      /* latencies are short: sim__latency() */
 	const struct sim_thread   *r_instead;   /* the usual thread, if the last choice
 						   among threads was another one */
 	uint64_t                   r_events;    /* number of steps and faults */
@@ -267,20 +224,13 @@ extern struct sim_run sim__run SIM_PRIVATE;
 
 /* ---- sim.c ---- */
 
-/*
- * sim__random() returns a random number. sim__below() returns a random number below n,
- * where n is over 0.
- */
+/* Both return a random number, the second one below n, where n is over 0. */
 SIM_PRIVATE uint64_t sim__random(void);
 SIM_PRIVATE uint64_t sim__below(uint64_t n);
 
-/* Begins a run with strategy `y'. */
 SIM_PRIVATE void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y);
 
-/*
- * Ends a step of the calling thread. The thread's next step is `op'. Does nothing if the
- * caller is not a thread of the simulation.
- */
+/* Ends a step of the calling thread, if there is one. The thread's next step is `op'. */
 SIM_PRIVATE void sim__step(struct sim_op op);
 
 /*
@@ -312,17 +262,15 @@ static inline bool sim__is_own(uintptr_t place)
 /* sim__enters is 1 while calls of POSIX are operations: sim/enter.c. */
 extern unsigned char sim__enters SIM_PRIVATE;
 
-/*
- * sim__hash() returns a hash of `hash' and `value'; sim__note() adds `value' to the hash
- * of the run.
- */
+/* The second one adds `value' to the hash of the run. */
 SIM_PRIVATE uint64_t sim__hash(uint64_t hash, uint64_t value);
 SIM_PRIVATE void sim__note(uint64_t value);
 
-/* Writes to the outcome how the run has ended. */
+/*
+ * sim__report() writes to the outcome how the run has ended. sim__end() also ends the
+ * process of the run; if the run has failed, after sim__tell().
+ */
 SIM_PRIVATE void sim__report(enum sim_end end, const char *message);
-
-/* Ends the process of the run. If the run has failed, first calls sim__tell(). */
 SIM_PRIVATE void sim__end(enum sim_end end, const char *message)
 	__attribute__((noreturn));
 
@@ -339,9 +287,8 @@ SIM_PRIVATE int64_t sim__limit(const struct sim_thread *t);
 SIM_PRIVATE void sim__look_for_hang(void);
 
 /*
- * Called when a thread has ended, or a host has crashed. If only threads of crashed hosts
- * are left, ends the run. Otherwise, if a thread waits in sim__leaves(), wakes that
- * thread.
+ * Called when a thread has ended, or a host has crashed. Ends the run if only threads of
+ * crashed hosts are left. Otherwise wakes the thread in sim__leaves(), if there is one.
  */
 SIM_PRIVATE void sim__look_for_living(void);
 
@@ -352,6 +299,25 @@ static inline bool sim__conflict(const struct sim_op *a, const struct sim_op *b)
 	    || (a->o_kind == SIM_READS && b->o_kind == SIM_READS))
 		return false;
 	return a->o_object == b->o_object || a->o_object == 0 || b->o_object == 0;
+}
+
+static inline struct sim_thread *sim__of(const struct uproc_thread *t)
+{
+	return uproc_rest(t)->re_sim;
+}
+
+static inline struct sim_thread *sim__candidate(size_t i)
+{
+	struct uproc *p = sim__run.r_proc;
+
+	return i < sim__run.r_ready
+		? sim__of(p->p_queue[(p->p_head + i) & p->p_mask]) : sim__run.r_running;
+}
+
+/* Returns the thread that is the usual choice. */
+static inline struct sim_thread *sim__usual(struct sim_thread *self)
+{
+	return self ? self : sim__candidate(0);
 }
 
 /* ---- sim/serve.c ---- */
@@ -437,23 +403,33 @@ extern const struct sim_strategy
 	sim__in_order, sim__replay, sim__mix, sim__all, sim__depth SIM_PRIVATE;
 
 /*
- * sim__begin_memory() prepares sim__depth. sim__recall() chooses a run that the next run
- * repeats in part, and returns the seed of that run. sim__remember() is called after each
- * run that passed. sim__repeats() returns whether choices are those of an earlier run,
- * with sim__replay or sim__depth.
+ * For sim__depth: sim__recall() chooses a run that the next run repeats in part, and
+ * returns the seed of that run; sim__remember() is called after each run that passed.
  */
 SIM_PRIVATE void     sim__begin_memory(void);
 SIM_PRIVATE uint64_t sim__recall(uint64_t seed);
 SIM_PRIVATE void     sim__remember(const struct sim_outcome *u);
-SIM_PRIVATE bool     sim__repeats(void);
 
-/* Makes sim__replay use a list of n choices, which is not copied. */
+/* Returns whether choices are those of an earlier run. */
+SIM_PRIVATE bool sim__repeats(void);
+
+/* Gives sim__replay a list of n choices, which is not copied. */
 SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t n);
 
-/*
- * Returns the number that sim__replay takes for the choice identified by `by' and `when'.
- */
+/* Returns the chosen number in that list, or 0. */
 SIM_PRIVATE uint64_t sim__replayed(uint32_t by, uint32_t when);
+
+/*
+ * A table of values by keys that are not 0. After its entries there is one more, which is
+ * that of all keys that come when half of the entries are used: e_key is how many are.
+ */
+struct sim_entry {
+	uint64_t e_key, e_value;
+};
+
+/* Returns the entry of a key; the value of a new one is 0. */
+SIM_PRIVATE struct sim_entry *sim__entry(struct sim_entry *table, size_t size,
+					 uint64_t key);
 
 /* ---- sim/order.c ---- */
 
@@ -466,37 +442,15 @@ SIM_PRIVATE uint64_t sim__ordered(uint64_t n);
 /* Prepares the next run. Returns false if all orders have been tried. */
 SIM_PRIVATE bool sim__next_order(void);
 
-/* ---- sim.c ---- */
-
-static inline struct sim_thread *sim__of(const struct uproc_thread *t)
-{
-	return uproc_rest(t)->re_sim;
-}
-
-static inline struct sim_thread *sim__candidate(size_t i)
-{
-	struct uproc *p = sim__run.r_proc;
-
-	return i < sim__run.r_ready
-		? sim__of(p->p_queue[(p->p_head + i) & p->p_mask]) : sim__run.r_running;
-}
-
-/* Returns the thread that is the usual choice. */
-static inline struct sim_thread *sim__usual(struct sim_thread *self)
-{
-	return self ? self : sim__candidate(0);
-}
-
 /* ---- sim/access.c ---- */
 
 /* True if the program was compiled with -fsanitize=thread. */
 extern bool sim__traced SIM_PRIVATE;
 
 /*
- * Returns the key of a call. If the program was compiled with -fsanitize=thread, the key
- * is the address of the call. Otherwise the key is computed from the name of the call and
- * the object. Then a seed gives the same run with any compiler, even if a compiler copies
- * a call, so that the call has several addresses.
+ * Returns the key of a call: in a program compiled with -fsanitize=thread, the address of
+ * the call; otherwise of the name of the call and the object. Then a seed gives the same
+ * run with any compiler, even if a compiler copies a call to several addresses.
  */
 static inline uintptr_t sim__key(const char *name, uintptr_t object, uintptr_t place)
 {
@@ -518,15 +472,13 @@ enum { SIM_AT_END = 1, SIM_BY_MESSAGE };
  */
 SIM_PRIVATE void sim__leave_in(uintptr_t object, const struct sim_thread *t);
 SIM_PRIVATE void sim__settle(struct sim_thread *t);
-SIM_PRIVATE void sim__add_race(struct sim_races *all, const struct sim_race *race);
 SIM_PRIVATE void sim__inherit(const struct sim_thread *new, struct sim_thread *parent);
 
-/*
- * The profile of runs after the first one. sim__learned() copies the objects of the first
- * run that were written to.
- */
-extern struct sim_profile sim__profile SIM_PRIVATE;
+SIM_PRIVATE void sim__add_race(struct sim_races *all, const struct sim_race *race);
+
+/* Makes the profile of later runs from that of the first run. */
 SIM_PRIVATE void sim__learned(const struct sim_profile *first);
+extern struct sim_profile sim__profile SIM_PRIVATE;
 
 /* Makes the free() of a block at `place' an access to all of the block. */
 SIM_PRIVATE void sim__frees(uintptr_t at, size_t size, uintptr_t place);

@@ -19,10 +19,8 @@
 #include "../src/wait/wait.h"
 #include "../uwait.h"
 
-#define BOOTED  INT64_C(1000000000000)          /* ns: CLOCK_MONOTONIC when a run
-						   begins */
 #define EPOCH   INT64_C(1767225600000000000)    /* ns: CLOCK_REALTIME when a run begins,
-						   minus BOOTED */
+						   minus SIM_BOOTED */
 #define STEPS   UINT64_C(10000000)
 #define SEED    UINT64_C(0x9e3779b97f4a7c15)
 #define EACH    UINT64_MAX
@@ -37,8 +35,7 @@ enum {
 					   loops which look at the clock end */
 	SPINS     = 100,                /* the most times that a thread spins in a row */
 	LONGEST   = 24,                 /* it waits at most STEP_TIME << LONGEST, 16 s */
-	NAMES     = 1024,               /* length of names[]; a name that finds no room
-					   shares the last entry */
+	NAMES     = 1024,               /* entries of names[] */
 	TIME      = 60,                 /* s without progress, after which threads hang */
 	TICKS     = 100,                /* waits without progress that each thread with a
 					   timer has ended by then, */
@@ -55,12 +52,8 @@ static struct {
 } checks[CHECKS];
 static size_t n_checks;
 
-/* The number of choices so far under each name in each thread. */
-static struct named {
-	uint32_t n_name;                /* SIM_NAMED and a hash of the thread's number and
-					   the name; 0: free */
-	uint32_t n_count;
-} names[NAMES];
+/* How many choices each thread has made under each name: see c_by. */
+static struct sim_entry names[NAMES + 1];
 
 /* ---- Random numbers, and the hash ---- */
 
@@ -204,12 +197,13 @@ static void note_wake(struct sim_thread *t)
 void sim__look_for_hang(void)
 {
 	const struct sim_run *r = &sim__run;
+	const struct sim_thread *t;
 	struct ustack_why why;
 	unsigned hang = 0;
 
 	if (!r->r_outcome || r->r_now - r->r_calm < r->r_conf.c_hang_ns)
 		return;
-	for (const struct sim_thread *t = r->r_threads; t; t = t->t_next) {
+	LIST_FOREACH(t, &r->r_threads, t_of_run) {
 		enum uproc_state state = uproc__state(t->t_thread, &why);
 		int64_t limit = sim__limit(t);
 
@@ -263,6 +257,7 @@ static void begin_step(struct sim_thread *t)
 	r->r_running = t;
 	r->r_by = t->t_number;
 	r->r_when = ++t->t_steps;
+	t->t_spins = 0;
 	t->t_ran = r->r_steps;
 	sim__note((uint64_t)t->t_number << 2 | t->t_op.o_kind);
 	if (r->r_strategy->y_ran)
@@ -293,9 +288,9 @@ static struct sim_thread *choose(size_t n, struct sim_thread *self)
 /* Returns whether a thread may run: its processor, if there is one, must be free. */
 static bool may_run(const struct sim_thread *t)
 {
-	const struct sim_processor *c = sim__processor(t);
+	const struct sim_host *h = sim__single(t);
 
-	return !c || !c->c_busy || c->c_busy == t;
+	return !h || !h->h_keeps || h->h_keeps == t;
 }
 
 /*
@@ -327,29 +322,20 @@ static size_t ready(void)
 	return sim__run.r_ready = to - p->p_head;
 }
 
-/*
- * Marks a processor as busy with thread `t'. If c_busy is not NULL, `t' has the processor
- * already.
- */
-static void keep_processor(struct sim_processor *c, struct sim_thread *t)
+/* Makes `t' keep the processor of the host. No other thread has the processor. */
+static void keep_processor(struct sim_host *h, struct sim_thread *t)
 {
-	sim__run.r_busy += !c->c_busy;
-	c->c_busy = t;
-}
-
-/* Returns the processor of the thread's host, or of the threads on no host. */
-static struct sim_processor *processor_of(const struct sim_thread *t)
-{
-	return &sim__state_of(t->t_host)->h_processor;
+	sim__run.r_busy += !h->h_keeps;
+	h->h_keeps = t;
 }
 
 static void leave_processor(const struct sim_thread *t)
 {
-	struct sim_processor *c = processor_of(t);
+	struct sim_host *h = sim__state_of(t->t_host);
 
-	if (c->c_busy != t)
+	if (h->h_keeps != t)
 		return;
-	c->c_busy = NULL;
+	h->h_keeps = NULL;
 	sim__run.r_busy--;
 }
 
@@ -369,18 +355,18 @@ void sim__step(struct sim_op op)
 	struct sim_run *r = &sim__run;
 	struct sim_thread *self = sim__self(), *next;
 	struct usched *s;
-	struct sim_processor *c;
+	struct sim_host *single;
 
 	if (!self)
 		return;
+	s = &r->r_proc->p_sched;
 	check_always();
 	if (self->t_host)
 		sim__may_crash();
 	self->t_op = op;
-	c = op.o_how == SIM_YIELDS ? NULL : sim__processor(self);
-	if (c)
-		keep_processor(c, self);
-	s = &r->r_proc->p_sched;
+	single = op.o_how == SIM_YIELDS ? NULL : sim__single(self);
+	if (single)
+		keep_processor(single, self);
 	if (r->r_now >= r->r_due)
 		uevents_look(s);
 	next = choose(ready(), self);
@@ -403,21 +389,19 @@ void sim__spin(uintptr_t place, bool computes)
 	struct sim_run *r = &sim__run;
 	struct sim_thread *self = sim__self();
 	const int shield = ustack_shield(1);
+	const unsigned spins = self->t_spins + (computes ? SPINS / 2 + 1 : 1);
 	struct uwaiter *w;
-	unsigned doublings;
 
 	self->t_op = (struct sim_op){ 0, place, 0, "spins", SIM_NOTHING, 0 };
-	self->t_spins = (self->t_spun == self->t_steps ? self->t_spins : 0)
-		+ (computes ? SPINS / 2 + 1 : 1);
-	if (self->t_spins > SPINS)
+	if (spins > SPINS)
 		sim__end(SIM_ENDLESS, "it spins, and no other thread ends that");
-	doublings = self->t_spins < LONGEST ? self->t_spins : LONGEST;
-	w = uwait_prepare(r->r_now + ((int64_t)STEP_TIME << doublings), false);
+	w = uwait_prepare(r->r_now + ((int64_t)STEP_TIME
+				      << (spins < LONGEST ? spins : LONGEST)), false);
 	if (uwait_error(w) == 0) {
 		uwait_begin(w);
 		uwait_block(w);
 	}
-	self->t_spun = self->t_steps;
+	self->t_spins = spins;                  /* until the next step */
 	ustack_shield(shield > 0);
 }
 
@@ -438,18 +422,15 @@ static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 {
 	struct sim_run *r = &sim__run;
 	const bool is_fault = odds > 0 && odds != EACH;
-	uint32_t by = sim__self() ? sim__self()->t_number + 1 : 0, i, more = NAMES;
+	uint32_t by = sim__self() ? sim__self()->t_number + 1 : 0, when;
 	uint64_t chosen = 0;
 
 	for (const char *at = what; *at; at++)
 		by = by * 31 + (unsigned char)*at;
 	by |= SIM_NAMED;
-	for (i = by % NAMES; names[i].n_name && names[i].n_name != by && --more > 0; )
-		i = (i + 1) % NAMES;
-	names[i].n_name = by;
-	names[i].n_count++;
+	when = (uint32_t)++sim__entry(names, NAMES, by)->e_value;
 	if (sim__repeats())
-		chosen = sim__replayed(by, names[i].n_count);
+		chosen = sim__replayed(by, when);
 	else if (r->r_strategy == &sim__all)
 		chosen = odds == EACH && n > 1 ? sim__ordered(n) : 0;
 	else if (r->r_strategy && is_fault)
@@ -458,7 +439,7 @@ static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)
 		chosen = sim__below(n);
 	chosen = chosen < n ? chosen : n - 1;
 	if (chosen > 0)
-		note_choice(by, names[i].n_count, chosen);
+		note_choice(by, when, chosen);
 	if (chosen > 0 && is_fault)
 		sim__note_fault(what, NULL);
 	else if (chosen > 0 && r->r_strategy == &sim__replay)
@@ -529,7 +510,7 @@ bool sim__tires(void)
 {
 	const struct sim_thread *self = sim__self();
 
-	return self && sim__processor(self);
+	return self && sim__single(self);
 }
 
 void sim__spins(const char *call)
@@ -653,14 +634,14 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 {
 	struct sim_run *r = &sim__run;
 	struct sim_thread *self = sim__self();
-	struct sim_processor *c;
 
 	if (!self)
 		return false;
-	c = processor_of(self);
-	c->c_single |= conf && conf->c_processors == 1;
-	if (conf && conf->c_processors == 1 && conf->c_embed)
-		keep_processor(c, self);
+	if (conf && conf->c_processors == 1) {
+		sim__here()->h_single = true;
+		if (conf->c_embed)
+			keep_processor(sim__here(), self);
+	}
 	*procs = r->r_proc->p_procs;
 	return true;
 }
@@ -706,10 +687,7 @@ void sim__started(struct uproc_thread *t)
 	new->t_jumps = r->r_jumps;
 	new->t_number = r->r_started++;
 	new->t_host = self ? self->t_host : NULL;
-	new->t_next = r->r_threads;
-	if (r->r_threads)
-		r->r_threads->t_prev = new;
-	r->r_threads = new;
+	LIST_INSERT_HEAD(&r->r_threads, new, t_of_run);
 	uproc_rest(t)->re_sim = new;
 	new->t_plain = !r->r_posix;
 	r->r_posix = false;
@@ -727,9 +705,7 @@ void sim__ended(struct uproc_thread *t)
 	struct sim_run *r = &sim__run;
 	struct sim_thread *old = sim__of(t);
 
-	*(old->t_prev ? &old->t_prev->t_next : &r->r_threads) = old->t_next;
-	if (old->t_next)
-		old->t_next->t_prev = old->t_prev;
+	LIST_REMOVE(old, t_of_run);
 	leave_processor(old);
 	sim__leave_in(SIM_AT_END, old);
 	if (r->r_running == old)
@@ -767,7 +743,7 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 
 	*r = (struct sim_run){
 		.r_conf = *conf, .r_strategy = y, .r_random = mixed(conf->c_seed + 1),
-		.r_began = BOOTED, .r_now = BOOTED, .r_calm = BOOTED, .r_hash = SEED,
+		.r_now = SIM_BOOTED, .r_calm = SIM_BOOTED, .r_hash = SEED,
 		.r_outcome = r->r_outcome, .r_profile = r->r_profile,
 		.r_learns = r->r_learns, .r_trace = r->r_trace,
 	};

@@ -24,7 +24,7 @@ enum {
 	SPINS  = 1000,                  /* a thread spins after so many steps in a row */
 	FAIR   = 5000,                  /* once in this many steps, the thread that has
 					   waited longest makes a step */
-	PLACES = 1 << 10,               /* entries for places; half of them are used */
+	PLACES = 1 << 10,               /* entries of places[] */
 };
 
 /* The lowest priority so far. A thread that gives way gets a still lower priority. */
@@ -116,9 +116,11 @@ static struct sim_thread *choose_pos(size_t n, struct sim_thread *self)
 
 static void ran_pos(struct sim_thread *t)
 {
+	struct sim_thread *o;
+
 	t->t_second = t->t_priority;
 	started(t);
-	for (struct sim_thread *o = sim__run.r_threads; o; o = o->t_next)
+	LIST_FOREACH(o, &sim__run.r_threads, t_of_run)
 		if (o != t && sim__conflict(&o->t_op, &t->t_op))
 			started(o);
 }
@@ -131,40 +133,29 @@ static const struct sim_strategy pos = {
 /* ---- Site ---- */
 
 /*
- * A table of values by keys that are not 0. Entries differ if their keys do, so what is
- * found does not depend on where the system has put the program.
+ * Entries differ if their keys do, and are full by their number, so what is found does
+ * not depend on where the system has put the program.
  */
-struct entry {
-	uint64_t e_key, e_value;
-};
-
-/*
- * Returns the entry of a key; the value of a new entry is 0. Returns NULL if the key is
- * new and half of the entries, `size' in all, are used.
- */
-static struct entry *entry_of(struct entry *table, size_t size, uint64_t *used,
-			      uint64_t key)
+struct sim_entry *sim__entry(struct sim_entry *table, size_t size, uint64_t key)
 {
 	size_t i = (key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % size;
 
 	while (table[i].e_key && table[i].e_key != key)
 		i = (i + 1) % size;
-	if (!table[i].e_key) {
-		if (*used >= size / 2)
-			return NULL;
-		++*used;
-		table[i] = (struct entry){ key, 0 };
-	}
+	if (table[i].e_key == key)
+		return &table[i];
+	if (table[size].e_key >= size / 2)
+		return &table[size];
+	table[size].e_key++;
+	table[i].e_key = key;
 	return &table[i];
 }
 
-static struct entry places[PLACES];     /* priorities of places */
-static uint64_t used;
+static struct sim_entry places[PLACES + 1];     /* priorities of places */
 
 static void begin_site(void)
 {
 	memset(places, 0, sizeof places);
-	used = 0;
 	begin_priorities();
 }
 
@@ -174,12 +165,9 @@ static void begin_site(void)
  */
 static uint64_t *priority_of(uintptr_t place)
 {
-	static struct entry none;
-	struct entry *e = entry_of(places, PLACES, &used, place);
+	struct sim_entry *e = sim__entry(places, PLACES, place);
 
-	if (!e)
-		e = &none;
-	if (e == &none || e->e_value == 0)
+	if (e == &places[PLACES] || e->e_value == 0)
 		e->e_value = priority();
 	return &e->e_value;
 }
@@ -276,8 +264,8 @@ const struct sim_strategy sim__mix = { .y_begin = begin_mix };
  * needs many choices is found by one choice at a time.
  */
 enum {
-	PAIRS  = 1 << 16,               /* pairs, by hashes; half of them are used */
-	LASTS  = 1 << 12,               /* objects; half of them are used */
+	PAIRS  = 1 << 16,               /* entries of pairs, by hashes */
+	LASTS  = 1 << 12,               /* entries of objects */
 	KEPT   = 256,                   /* runs that are kept, the newest ones */
 	FRESH  = 4,                     /* one run in so many repeats no run */
 	DRAWN  = 8,                     /* of so many kept runs the rarest is taken */
@@ -291,8 +279,7 @@ static struct {
 	uint64_t     m_new;             /* step of the run's last new pair, or 0 */
 	uint64_t     m_pair;            /* index of that pair */
 	uint64_t     m_runs;            /* how many runs were ever kept */
-	uint64_t     m_used;            /* entries of m_pairs */
-	struct entry m_pairs[PAIRS];    /* how often each pair has come up */
+	struct sim_entry m_pairs[PAIRS + 1];    /* how often each pair has come up */
 	struct kept {
 		uint64_t          k_seed, k_choices, k_until, k_pair;
 		struct sim_choice k_choice[LENGTH];
@@ -302,8 +289,7 @@ static struct {
 static const struct sim_strategy *after;        /* the strategy after the repeated part */
 static uint64_t repeats_until;                  /* the step where that part ends */
 static uint64_t own_seed;                       /* of the choices after it */
-static struct entry lasts[LASTS];               /* where objects were last written */
-static uint64_t used_lasts;
+static struct sim_entry lasts[LASTS + 1];       /* where objects were last written */
 
 void sim__begin_memory(void)
 {
@@ -393,16 +379,16 @@ static struct sim_thread *choose_depth(size_t n, struct sim_thread *self)
 static void ran_depth(struct sim_thread *t)
 {
 	const struct sim_op *op = &t->t_op;
-	struct entry *last, *pair;
+	struct sim_entry *last = &lasts[LASTS], *pair;
 
 	if (after->y_ran)
 		after->y_ran(t);
-	last = op->o_object ? entry_of(lasts, LASTS, &used_lasts, op->o_object) : NULL;
-	if (!last)
+	if (op->o_object)
+		last = sim__entry(lasts, LASTS, op->o_object);
+	if (last == &lasts[LASTS])
 		return;
-	pair = entry_of(memory->m_pairs, PAIRS, &memory->m_used,
-			sim__hash(last->e_value, op->o_place));
-	if (pair && pair->e_value++ == 0) {
+	pair = sim__entry(memory->m_pairs, PAIRS, sim__hash(last->e_value, op->o_place));
+	if (pair->e_value++ == 0) {
 		memory->m_new = sim__run.r_steps;
 		memory->m_pair = (uint64_t)(pair - memory->m_pairs);
 	}

@@ -115,7 +115,7 @@ static void put_wait(struct text *t, const struct sim_thread *o)
 	e = &use_of((uintptr_t)why.wy_object)->u_last;
 	if (e->e_number == o->t_number)
 		e = &use_of((uintptr_t)why.wy_object)->u_before;
-	for (o = sim__run.r_threads; o; o = o->t_next)
+	LIST_FOREACH(o, &sim__run.r_threads, t_of_run)
 		if ((uintptr_t)o->t_thread == why.wy_holder) {
 			text_add(t, "; thread %u has the lock", o->t_number);
 			return;
@@ -128,10 +128,10 @@ static void put_wait(struct text *t, const struct sim_thread *o)
 
 static void put_threads(struct text *t)
 {
-	const struct sim_thread *o = sim__run.r_threads;
+	const struct sim_thread *o = LIST_FIRST(&sim__run.r_threads);
 
 	text_put(t, "usched: threads, and what each does next, or waits in:\n");
-	for (int n = 0; o && n < THREADS; o = o->t_next, n++) {
+	for (int n = 0; o && n < THREADS; o = LIST_NEXT(o, t_of_run), n++) {
 		struct sim_event next = next_of(o);
 
 		text_put(t, "usched:   ");
@@ -290,7 +290,7 @@ void sim__tell(const char *why)
 	if (r->r_outcome)
 		r->r_outcome->u_steps = r->r_steps;
 	text_add(&t, "usched: %s, in step %zu, after ", why, (size_t)r->r_steps);
-	text_seconds(&t, (uint64_t)(r->r_now - r->r_began), 6);
+	text_seconds(&t, (uint64_t)(r->r_now - SIM_BOOTED), 6);
 	text_put(&t, " s\n");
 	put_sentence(&t);
 	put_events(&t, "choices and faults", marks, r->r_marked, MARKED, MARKED);
@@ -325,10 +325,10 @@ void sim__trace(const char *event, const struct sim_event *e,
 	name(other, sizeof other, to);
 	snprintf(line, sizeof line, "%" PRIu64 ",%" PRId64 ",\"%s\",%" PRIu32
 		 ",%s,\"%s\",%s,%d,%" PRIu64 ",\"%s\",%" PRId64 "\n",
-		 r->r_steps, r->r_now - r->r_began, host,
+		 r->r_steps, r->r_now - SIM_BOOTED, host,
 		 e->e_number == SIM_NAMED ? r->r_by : e->e_number, event,
 		 e->e_op.o_name ? e->e_op.o_name : "begins", place, e->e_chosen, message,
-		 other, when - r->r_began);
+		 other, when - SIM_BOOTED);
 	text_put(r->r_trace, line);
 	errno = before;
 }
