@@ -5,7 +5,7 @@
  * sim__enters is set, each function there first calls sim__enter(). A call that a
  * simulation cannot repeat is an escape, and fails the run, unless USCHED_SIM_ESCAPES=1.
  */
-#include <dlfcn.h>
+#include <fnmatch.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +28,9 @@ enum {
 };
 
 /*
- * Tells which operation a call is. c_names has the names of the functions, each with a
- * comma on both sides. If the functions are escapes, c_instead says what to use in their
- * place. A function in no row of `calls' is treated like the functions of the first row.
+ * Tells which operation a call is. c_names has the names of the functions, as a pattern
+ * of fnmatch(3). If the functions are escapes, c_instead says what to use in their place.
+ * A function is in the first row that matches.
  */
 struct call {
 	unsigned char c_object, c_kind, c_how;
@@ -38,82 +38,61 @@ struct call {
 	const char   *c_names;
 };
 
-#define INSTEAD(with, names) { ANY, SIM_WRITES, 0, with, names }
+#define CALLS(object, kind, how, names) { object, kind, how, NULL, "@(" names ")" }
+#define INSTEAD(with, names) { ANY, SIM_WRITES, 0, with, "@(" names ")" }
 
 static const struct call calls[] = {
-	{ ARGUMENT, SIM_WRITES, 0, NULL, "" },
-	{ NONE, SIM_NOTHING, 0, NULL,
-	  ",pthread_self,pthread_equal,pthread_create,thrd_create,"
-	  "pthread_key_create,pthread_key_delete,pthread_getspecific,"
-	  "pthread_setspecific,pthread_exit,thrd_exit,pthread_setname_np,"
-	  "pthread_getname_np,pthread_getattr_np,pthread_getschedparam,"
-	  "pthread_setschedparam,pthread_setschedprio,pthread_getaffinity_np,"
-	  "pthread_setaffinity_np,pthread_getcpuclockid,pthread_testcancel,"
-	  "pthread_setcancelstate,pthread_setcanceltype,__pthread_register_cancel,"
-	  "__pthread_unregister_cancel,__pthread_register_cancel_defer,"
-	  "__pthread_unregister_cancel_restore,__pthread_unwind_next,"
-	  "__cxa_thread_atexit_impl,"
-	  "pthread_sigmask,sigprocmask,pthread_mutex_init,"
-	  "pthread_cond_init,pthread_rwlock_init,sem_init,pthread_barrier_init,"
-	  "mtx_init,cnd_init,pthread_mutex_getprioceiling,"
-	  "pthread_mutex_setprioceiling,thrd_current,thrd_equal,tss_create,"
-	  "tss_delete,tss_get,tss_set,fileno,fileno_unlocked,clock_gettime,"
-	  "gettimeofday,time,timespec_get,clock,getrusage,times,getrandom,getentropy,"
-	  "setrlimit,"
-	  "arc4random,arc4random_buf,arc4random_uniform,getpid,getppid,gettid,"
-	  "getcwd,prctl,_exit,_Exit,setsockopt,"
-	  "memcpy,memmove,memset,memcmp,strlen,strchr,strrchr,strcmp,strncmp,strcpy,"
-	  "strncpy,strcat,strdup,__cxa_guard_release," },
-	{ ARGUMENT, SIM_WRITES, SIM_LOCKS, NULL, ",pthread_mutex_lock,mtx_lock," },
-	{ ARGUMENT, SIM_WRITES, SIM_UNLOCKS, NULL,
-	  ",pthread_mutex_unlock,pthread_rwlock_unlock,pthread_spin_unlock,mtx_unlock," },
-	{ ARGUMENT, SIM_READS, 0, NULL,
-	  ",sem_getvalue,fstat,getsockname,getpeername,getsockopt," },
-	{ ANY, SIM_NOTHING, SIM_YIELDS, NULL,
-	  ",sched_yield,pthread_yield,thrd_yield," },
-	{ ANY, SIM_NOTHING, 0, NULL,
-	  ",sleep,usleep,nanosleep,clock_nanosleep,thrd_sleep," },
-	{ ANY, SIM_WRITES, 0, NULL,
-	  ",pthread_cond_wait,pthread_cond_timedwait,pthread_cond_clockwait,"
-	  "cnd_wait,cnd_timedwait,pause,sigpending,sigsuspend,raise,poll,ppoll,select,"
-	  "pselect,epoll_wait,epoll_pwait,epoll_pwait2,wait,wait3,waitpid,waitid,wait4,"
-	  "fflush,fcloseall,getchar,scanf,vscanf,__isoc99_scanf,__isoc23_scanf," },
-	{ NUMBER, SIM_WRITES, 0, NULL, ",syscall," },
-	{ OUTPUT, SIM_WRITES, 0, NULL,
-	  ",printf,vprintf,puts,putchar,__printf_chk,__vprintf_chk,fputs,fputc,"
-	  "putc,fwrite," },
-	{ FILES, SIM_WRITES, 0, NULL,
-	  ",open,open64,openat,openat64,creat,creat64,__open_2,__open64_2,"
-	  "__openat_2,__openat64_2,fopen,mkstemp,mkostemp,mkdtemp,rename,renameat,"
-	  "renameat2,unlink,unlinkat,remove,mkdir,mkdirat,rmdir,chmod,fchmod,"
-	  "fchmodat,chown,lchown,fchown,fchownat,utime,utimes,utimensat,futimens," },
-	{ FILES, SIM_READS, 0, NULL,
-	  ",chdir,fchdir,stat,lstat,fstatat,statx,access,faccessat,opendir,"
-	  "fdopendir,rewinddir,scandir," },
+	CALLS(NONE, SIM_NOTHING, 0,
+	      "pthread_@(self|equal|create|exit|testcancel|sigmask|key_*|get*|set*)|"
+	      "pthread_mutex_?etprioceiling|@(pthread_*|sem|mtx|cnd)_init|"
+	      "thrd_@(create|exit|current|equal)|tss_*|__pthread_*|__cxa_*|sigprocmask|"
+	      "fileno*|clock|clock_gettime|gettimeofday|time|times|timespec_get|"
+	      "getrusage|getrandom|getentropy|arc4random*|getpid|getppid|gettid|getcwd|"
+	      "setrlimit|prctl|_exit|_Exit|setsockopt|mem*|str*"),
+	CALLS(ARGUMENT, SIM_WRITES, SIM_LOCKS, "pthread_mutex_lock|mtx_lock"),
+	CALLS(ARGUMENT, SIM_WRITES, SIM_UNLOCKS, "@(pthread_*|mtx)_unlock"),
+	CALLS(ARGUMENT, SIM_READS, 0,
+	      "sem_getvalue|fstat|getsockname|getpeername|getsockopt"),
+	CALLS(ANY, SIM_NOTHING, SIM_YIELDS, "@(sched|pthread|thrd)_yield"),
+	CALLS(ANY, SIM_NOTHING, 0, "sleep|usleep|nanosleep|clock_nanosleep|thrd_sleep"),
+	CALLS(ANY, SIM_WRITES, 0,
+	      "@(pthread_cond|cnd)_*wait|pause|sigpending|sigsuspend|raise|?(p)poll|"
+	      "?(p)select|epoll_*wait*|wait*|fflush|fcloseall|getchar|"
+	      "?(v|__isoc??_)scanf"),
+	CALLS(NUMBER, SIM_WRITES, 0, "syscall"),
+	CALLS(OUTPUT, SIM_WRITES, 0,
+	      "?(v)printf|__?(v)printf_chk|puts|putchar|putc|fputs|fputc|fwrite"),
+	CALLS(FILES, SIM_WRITES, 0,
+	      "?(__)open?(at)?(64)?(_2)|creat?(64)|fopen|mk?(o)stemp|mkdtemp|"
+	      "rename?(at|at2)|unlink?(at)|remove|mkdir?(at)|rmdir|?(f)chmod*|*chown*|"
+	      "utime*|futimens"),
+	CALLS(FILES, SIM_READS, 0,
+	      "?(f)chdir|stat|lstat|fstatat|statx|?(f)access*|?(fd)opendir|rewinddir|"
+	      "scandir"),
 	INSTEAD("threads, or hosts: sim_host_start()",
-	  ",fork,vfork,clone,daemon,system,popen,posix_spawn,posix_spawnp,execl,"
-	  "execlp,execle,execv,execve,execvp,execvpe,fexecve,ptrace,"),
+		"fork|vfork|clone|daemon|system|popen|posix_spawn?(p)|exec*|fexecve|ptrace"),
 	INSTEAD("kill(), pthread_kill(), or raise()",
-	  ",killpg,sigqueue,kill() of another process,"),
+		"killpg|sigqueue|kill* of another process"),
 	INSTEAD("a thread that sleeps, or timerfd_create()",
-	  ",timer_create,setitimer() for processor time,"),
+		"timer_create|setitimer* for processor time"),
 	INSTEAD("the same without a name, in this process",
-	  ",shm_open,sem_open,mq_open,shmat,msgrcv,msgsnd,semop,semtimedop,"),
+		"shm_open|sem_open|mq_open|shmat|msgrcv|msgsnd|sem?(timed)op"),
 	INSTEAD("a call in a thread: aio_read() is made by threads of libc",
-	  ",aio_read,aio_read64,aio_write,aio_write64,lio_listio,lio_listio64,"),
+		"@(aio_read|aio_write|lio_listio)?(64)"),
 	INSTEAD("pipe(), or socketpair()",
-	  ",mkfifo,mknod,open() of a real FIFO, socket or device,"),
-	INSTEAD("a copy of the file", ",link,linkat,symlink,symlinkat,"),
-	INSTEAD("opendir()", ",glob,ftw,nftw,fts_open,inotify_init,inotify_init1,"),
-	INSTEAD("open() and ftruncate()", ",fallocate,truncate,"),
-	INSTEAD("mkstemp(), and unlink()", ",tmpfile,mkstemps,"),
-	INSTEAD("fclose() and fopen()", ",freopen,freopen64,"),
-	INSTEAD("fsync()", ",sync,syncfs,"),
-	INSTEAD("read() and write()", ",splice,tee,vmsplice,"),
-	INSTEAD("recvmsg()", ",recvmmsg,"),
-	INSTEAD("close()", ",closefrom,close_range,"),
-	INSTEAD("mkdir() and rename() of each file", ",rename() of a directory,"),
-	INSTEAD("the function of libc for it", ",syscall() of this number,"),
+		"mkfifo|mknod|open* of a real FIFO, socket or device"),
+	INSTEAD("a copy of the file", "?(sym)link?(at)"),
+	INSTEAD("opendir()", "glob|ftw|nftw|fts_open|inotify_init?(1)"),
+	INSTEAD("open() and ftruncate()", "fallocate|truncate"),
+	INSTEAD("mkstemp(), and unlink()", "tmpfile|mkstemps"),
+	INSTEAD("fclose() and fopen()", "freopen?(64)"),
+	INSTEAD("fsync()", "sync?(fs)"),
+	INSTEAD("read() and write()", "splice|tee|vmsplice"),
+	INSTEAD("recvmsg()", "recvmmsg"),
+	INSTEAD("close()", "closefrom|close_range"),
+	INSTEAD("mkdir() and rename() of each file", "rename* of a directory"),
+	INSTEAD("the function of libc for it", "syscall* of this number"),
+	CALLS(ARGUMENT, SIM_WRITES, 0, "*"),
 };
 
 /*
@@ -137,69 +116,60 @@ static const char *const names[] = {
 #include "../posix/uposix_names.h"
 };
 
-enum { NAMES = sizeof names / sizeof names[0], CALLS = sizeof calls / sizeof calls[0] };
-
-static const struct call *call_of[NAMES];
-static bool is_object[NAMES];           /* the first argument of names[i] is a mutex or
-					   the like */
+enum { NAMES = sizeof names / sizeof names[0] };
 
 /*
- * What a thread leaves for others when it calls names[i], and takes from them when the
- * call has returned: sim/access.c.
+ * What a thread leaves for others when it makes a call, and takes from them when the call
+ * has returned: sim/access.c. A call without a row leaves and takes nothing.
  */
 enum { LEAVES = 1, TAKES = 2, MESSAGE = 4, JOINS = 8, RELOCKS = 16 };
 
-static unsigned char orders[NAMES];
+#define OBJECTS "@(pthread|sem|mtx|cnd)_"
+
+static const struct { unsigned char o_how; const char *o_names; } orders[] = {
+	{ JOINS, "*join*" },
+	{ LEAVES | TAKES, "*barrier_wait" },
+	{ TAKES | RELOCKS, "@(pthread_cond|cnd)_*wait" },
+	{ LEAVES, OBJECTS "*unlock" },
+	{ TAKES, "@(" OBJECTS "*@(wait|once|lock)*|call_once)" },
+	{ LEAVES, OBJECTS "*" },
+	{ LEAVES | MESSAGE,
+	  "@(write|send|connect|shutdown|close|kill|raise|eventfd_write)*" },
+	{ TAKES | MESSAGE, "@(read|recv|accept|?(p)poll|?(p)select|epoll_|eventfd_read|sig)*" },
+	{ 0, "*" },
+};
+
+static struct {
+	const struct call *k_call;
+	bool               k_is_object;         /* the first argument is a mutex or the
+						   like */
+	unsigned char      k_order;
+} known[NAMES];
 
 unsigned char sim__enters;
 
-static bool is_one(const char *name, const char *const *begins)
+static bool matches(const char *pattern, const char *name)
 {
-	for (; *begins; begins++)
-		if (strncmp(name, *begins, strlen(*begins)) == 0)
-			return true;
-	return false;
-}
-
-static unsigned char orders_of(const char *name, bool object)
-{
-	static const char *const sends[] = { "write", "send", "connect", "shutdown",
-		"close", "kill", "raise", "eventfd_write", NULL };
-	static const char *const receives[] = { "read", "recv", "accept", "poll", "ppoll",
-		"select", "pselect", "epoll_", "eventfd_read", "sig", NULL };
-	const bool takes = strstr(name, "wait") || strstr(name, "once")
-		|| (strstr(name, "lock") && !strstr(name, "unlock"));
-
-	if (strstr(name, "_join") || strstr(name, "join_np"))
-		return JOINS;
-	if (strstr(name, "barrier_wait"))
-		return LEAVES | TAKES;
-	if ((object && takes) || strcmp(name, "call_once") == 0)
-		return strstr(name, "cond") || strstr(name, "cnd") ? TAKES | RELOCKS
-			: TAKES;
-	return object ? LEAVES : is_one(name, sends) ? LEAVES | MESSAGE
-		: is_one(name, receives) ? TAKES | MESSAGE : 0;
+	return fnmatch(pattern, name, FNM_EXTMATCH) == 0;
 }
 
 static const struct call *find(const char *name)
 {
-	char with_commas[64];
+	const struct call *c = calls;
 
-	snprintf(with_commas, sizeof with_commas, ",%s,", name);
-	for (size_t i = 1; i < CALLS; i++)
-		if (strstr(calls[i].c_names, with_commas))
-			return &calls[i];
-	return &calls[0];
+	while (!matches(c->c_names, name))
+		c++;
+	return c;
 }
 
 void sim__find_calls(void)
 {
-	static const char *const begins[] = { "pthread_", "sem_", "mtx_", "cnd_", NULL };
-
-	for (size_t i = 0; i < NAMES; i++) {
-		call_of[i] = find(names[i]);
-		is_object[i] = is_one(names[i], begins);
-		orders[i] = orders_of(names[i], is_object[i]);
+	for (size_t i = 0, o = 0; i < NAMES; i++, o = 0) {
+		while (!matches(orders[o].o_names, names[i]))
+			o++;
+		known[i].k_call = find(names[i]);
+		known[i].k_is_object = matches(OBJECTS "*", names[i]);
+		known[i].k_order = orders[o].o_how;
 	}
 }
 
@@ -248,7 +218,7 @@ SIM_PRIVATE void sim__enter(size_t offset, uintptr_t argument, uintptr_t place,
 void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t second)
 {
 	size_t i = offset / sizeof(void *);
-	const struct call *c = call_of[i];
+	const struct call *c = known[i].k_call;
 	struct sim_op op = { c->c_object, place, 0, names[i], c->c_kind, c->c_how };
 	struct uposix_thread *me = sim__self() ? uposix__me() : NULL;
 
@@ -264,7 +234,7 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 	}
 	if (c->c_instead)
 		sim__escape(names[i]);
-	op.o_key = sim__key(names[i], is_object[i] ? op.o_object : 0, place);
+	op.o_key = sim__key(names[i], known[i].k_is_object ? op.o_object : 0, place);
 	if (sim__self())
 		sim__self()->t_ordered = false;
 	if (sim__run.r_learns)
@@ -272,6 +242,6 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 	sim__step(op);
 	if (me)
 		uposix__handle(me);
-	if (sim__traced && orders[i] && sim__self())
-		order(sim__self(), orders[i], argument, second);
+	if (sim__traced && known[i].k_order && sim__self())
+		order(sim__self(), known[i].k_order, argument, second);
 }
