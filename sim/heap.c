@@ -6,8 +6,9 @@
  *
  * A block is in a slot of 2^n bytes, and all slots of a size are in one region. So the
  * slot of any address is found by a shift. A slot begins with a header. A freed block
- * keeps its header until the slot is used again, which is when KEPT bytes of slots have
- * been freed after it. Blocks from before main(), and very large blocks, are libc's.
+ * keeps its header until the slot is used again, which is when KEPT bytes of slots of
+ * this size have been freed. Blocks from before main(), and very large blocks, are
+ * libc's.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +26,8 @@ enum {
 	REGION   = 32,                  /* a region has 2^REGION bytes */
 	AFTER    = 8,                   /* the least bytes between a block and the end of
 					   its slot */
-	KEPT     = 1 << 20,             /* bytes of slots that are freed and not used */
+	KEPT     = 1 << 20,             /* bytes of slots of a size that are freed and not
+					   used */
 	LINKER   = 1 << 19,             /* bytes that the dynamic linker may have */
 };
 
@@ -34,9 +36,8 @@ enum {
 
 struct block {
 	size_t        b_size;
-	struct block *b_next;           /* the block that was freed next, or another slot
-					   that may be used; or NULL */
-	uintptr_t     b_place;          /* address in the code that has made or freed the
+	STAILQ_ENTRY(block) b_of_freed;
+	uintptr_t     b_place;          /* address of the code that has made or freed the
 					   block */
 	uint32_t      b_born;           /* r_steps when the block was made */
 	uint16_t      b_thread;         /* thread that has made or freed the block */
@@ -45,13 +46,16 @@ struct block {
 	bool          b_freed;
 };
 
+/* The region of a size of slots, in bytes. */
+static struct class {
+	size_t              c_used;     /* slots */
+	size_t              c_kept;     /* freed slots */
+	STAILQ_HEAD(, block) c_freed;   /* these, the oldest first */
+} classes[CLASSES];
+
 static uintptr_t heap;                          /* the first region; 0: none */
 static uintptr_t linker;                        /* the dynamic linker, whose blocks are
 						   libc's: calls here use dlsym() */
-static size_t used[CLASSES];                    /* bytes of each region that are slots */
-static struct block *unused[CLASSES];           /* slots that may be used again */
-static struct block *kept, **kept_last = &kept; /* freed slots, the oldest first */
-static size_t kept_bytes;
 
 /* The functions of libc, which exports them by these names as well. */
 void *__libc_malloc(size_t size);
@@ -74,11 +78,8 @@ void sim__begin_heap(void)
 	madvise(memory, (CLASSES + 1) * size, MADV_NOHUGEPAGE);
 	heap = ((uintptr_t)memory + size - 1) & -size;
 	linker = getauxval(AT_BASE);
-}
-
-static size_t class_of(const struct block *b)
-{
-	return ((uintptr_t)b - heap) >> REGION;
+	for (int i = 0; i < CLASSES; i++)
+		STAILQ_INIT(&classes[i].c_freed);
 }
 
 static uintptr_t begin_of(const struct block *b)
@@ -143,33 +144,36 @@ uint32_t sim__born(uintptr_t at)
 	return b ? b->b_born : 0;
 }
 
-/* Returns a new block, or NULL if libc is to make the block. Clears the block if `clears'
-   is true. */
+/* Returns a new block, with zeros if `clears', or NULL if libc is to make the block. */
 static void *make(size_t size, size_t align, bool clears, uintptr_t place)
 {
 	const size_t offset = align > sizeof(struct block) ? align : sizeof(struct block);
 	const size_t most = (size_t)1 << (SMALLEST + CLASSES - 1);
-	size_t class = 0, slot = (size_t)1 << SMALLEST;
+	size_t slot = (size_t)1 << SMALLEST;
+	struct class *c = classes;
 	struct block *b;
 
 	if (!heap || !sim__self() || sim__is_own(place) || place - linker < LINKER
 	    || size > most || offset + size + AFTER > most)
 		return NULL;
 	for (; slot < offset + size + AFTER; slot *= 2)
-		class++;
-	b = unused[class];
-	if (!b && used[class] + slot > (size_t)1 << REGION)
-		return NULL;
-	if (b) {
-		unused[class] = b->b_next;
+		c++;
+	if (c->c_kept > KEPT) {
+		b = STAILQ_FIRST(&c->c_freed);
+		STAILQ_REMOVE_HEAD(&c->c_freed, b_of_freed);
+		c->c_kept -= slot;
 		if (clears)
 			memset((char *)b + offset, 0, size);
 	} else {
-		b = (struct block *)(heap + ((uintptr_t)class << REGION) + used[class]);
-		used[class] += slot;
+		if (c->c_used == (size_t)1 << REGION)
+			return NULL;
+		b = (struct block *)(heap + ((uintptr_t)(c - classes) << REGION)
+				     + c->c_used);
+		c->c_used += slot;
 	}
-	*b = (struct block){ size, NULL, place, (uint32_t)sim__run.r_steps, number(),
-			     (uint8_t)__builtin_ctzl(offset), false };
+	*b = (struct block){ .b_size = size, .b_place = place, .b_thread = number(),
+			     .b_born = (uint32_t)sim__run.r_steps,
+			     .b_shift = (uint8_t)__builtin_ctzl(offset) };
 	return (char *)b + offset;
 }
 
@@ -179,6 +183,8 @@ static void *make(size_t size, size_t align, bool clears, uintptr_t place)
  */
 static void release(struct block *b, uintptr_t at, uintptr_t place)
 {
+	const size_t class = ((uintptr_t)b - heap) >> REGION;
+
 	if (at == begin_of(b) && !b->b_freed)
 		sim__frees(at, b->b_size, place);
 	if (at != begin_of(b) || b->b_freed)
@@ -186,19 +192,8 @@ static void release(struct block *b, uintptr_t at, uintptr_t place)
 	b->b_freed = true;
 	b->b_place = place;
 	b->b_thread = number();
-	*kept_last = b;
-	kept_last = &b->b_next;
-	kept_bytes += (size_t)1 << (class_of(b) + SMALLEST);
-	while (kept_bytes > KEPT) {
-		struct block *old = kept;
-
-		kept = old->b_next;
-		kept_bytes -= (size_t)1 << (class_of(old) + SMALLEST);
-		old->b_next = unused[class_of(old)];
-		unused[class_of(old)] = old;
-	}
-	if (!kept)
-		kept_last = &kept;
+	STAILQ_INSERT_TAIL(&classes[class].c_freed, b, b_of_freed);
+	classes[class].c_kept += (size_t)1 << (class + SMALLEST);
 }
 
 /* ---- The calls of programs ---- */
