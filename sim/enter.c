@@ -70,7 +70,7 @@ static const struct call calls[] = {
 	      "?(f)chdir|stat|lstat|fstatat|statx|?(f)access*|?(fd)opendir|rewinddir|"
 	      "scandir"),
 	INSTEAD("threads, or hosts: sim_host_start()",
-		"fork|vfork|clone|daemon|system|popen|posix_spawn?(p)|exec*|fexecve|ptrace"),
+		"fork|vfork|clone|daemon|system|popen|posix_spawn*|exec*|fexecve|ptrace"),
 	INSTEAD("kill(), pthread_kill(), or raise()",
 		"killpg|sigqueue|kill* of another process"),
 	INSTEAD("a thread that sleeps, or timerfd_create()",
@@ -135,7 +135,8 @@ static const struct { unsigned char o_how; const char *o_names; } orders[] = {
 	{ LEAVES, OBJECTS "*" },
 	{ LEAVES | MESSAGE,
 	  "@(write|send|connect|shutdown|close|kill|raise|eventfd_write)*" },
-	{ TAKES | MESSAGE, "@(read|recv|accept|?(p)poll|?(p)select|epoll_|eventfd_read|sig)*" },
+	{ TAKES | MESSAGE,
+	  "@(read|recv|accept|?(p)poll|?(p)select|epoll_|eventfd_read|sig)*" },
 	{ 0, "*" },
 };
 

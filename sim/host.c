@@ -108,12 +108,11 @@ static void kill_thread(struct sim_thread *t)
 	struct ustack *u = &t->t_thread->th_stack;
 	struct uposix_thread *p = uposix__record_of(u);
 
-	sim__run.r_plain -= t->t_plain;
+	if (t->t_plain)
+		usync_group_done(&sim__run.r_plain);
 	t->t_plain = false;
 	t->t_dead = true;
 	sim__run.r_dead++;
-	if (sim__run.r_leaver && sim__run.r_leaver->w_thread == u)
-		sim__run.r_leaver = NULL;
 	if (u->u_attached && u->u_attachment->a_ops == &uwait__ops)
 		end_wait((struct uwaiter *)(void *)u->u_attachment,
 			 ustack_sched(u)->s_events);

@@ -103,7 +103,7 @@ SIM_PRIVATE void sim__stop_host(struct sim_host *host);
 /* Returns the host with this name or address, or NULL. */
 SIM_PRIVATE struct sim_host *sim__find_host(const char *name);
 
-/* Returns the host of a thread, or sim__nowhere, if h_single means the thread; or NULL. */
+/* Returns what the host of a thread has, if h_single means the thread, or NULL. */
 SIM_PRIVATE struct sim_host *sim__single(const struct sim_thread *t);
 
 /* Called at each step of a thread on a host. By chance, that host is to crash at once. */

@@ -271,7 +271,8 @@ static struct uposix_thread *taker(const struct sim_host *host, uint64_t bit)
 
 	LIST_FOREACH(t, &sim__run.r_threads, t_of_run) {
 		p = uposix__record_of(&t->t_thread->th_stack);
-		if (n < MOST && p && !t->t_dead && t->t_host == host && !(p->p_mask & bit))
+		if (p && !t->t_dead && t->t_host == host && !(p->p_mask & bit)
+		    && n < MOST)
 			takers[n++] = p;
 	}
 	return n > 0 ? takers[sim__choose("the thread for a signal", n)] : NULL;

@@ -28,6 +28,7 @@
 #include "../src/base/sim.h"
 #include "sim.h"
 #include "../uproc.h"
+#include "../usync.h"
 
 #define SIM_BOOTED INT64_C(1000000000000)       /* ns: CLOCK_MONOTONIC when a run
 						   begins */
@@ -145,7 +146,7 @@ struct sim_outcome {
  */
 struct sim_object {
 	uintptr_t b_object;
-	uint32_t  b_first;              /* number of the first thread that used it */
+	uint32_t  b_first;              /* number of the first thread that uses this */
 	bool      b_shared;             /* another thread has used the object */
 	bool      b_written;            /* a thread has written to the object */
 	bool      b_races;              /* nothing orders two uses */
@@ -192,7 +193,7 @@ struct sim_run {
 	uint32_t                   r_started;
 	uint32_t                   r_live;
 	uint32_t                   r_dead;      /* live threads on hosts that crashed */
-	uint32_t                   r_plain;     /* live threads with t_plain */
+	struct usync_group         r_plain;     /* live threads with t_plain */
 	LIST_HEAD(, sim_thread)    r_threads;   /* live threads, newest first */
 	struct sim_thread         *r_running;   /* thread of the last step; NULL: ended */
 	uint32_t                   r_by;        /* number of that thread */
@@ -201,7 +202,6 @@ struct sim_run {
 	size_t                     r_ready;     /* number of threads that may run; they
 						   are first in the queue */
 	unsigned                   r_busy;      /* hosts with h_keeps */
-	struct uwaiter            *r_leaver;    /* the waiter of sim__leaves(), or NULL */
 	struct uproc              *r_proc;      /* the scheduler's only processor */
 	uint64_t                   r_alone;     /* steps of r_running in a row while other
 						   threads were ready */
@@ -286,10 +286,7 @@ SIM_PRIVATE int64_t sim__limit(const struct sim_thread *t);
  */
 SIM_PRIVATE void sim__look_for_hang(void);
 
-/*
- * Called when a thread has ended, or a host has crashed. Ends the run if only threads of
- * crashed hosts are left. Otherwise wakes the thread in sim__leaves(), if there is one.
- */
+/* Called when a thread ends, or a host. Ends the run if all threads are of such hosts. */
 SIM_PRIVATE void sim__look_for_living(void);
 
 /* Returns whether two operations conflict, so that their order matters. */

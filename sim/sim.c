@@ -17,6 +17,7 @@
 #include "host.h"
 #include "world.h"
 #include "../src/wait/wait.h"
+#include "../usync.h"
 #include "../uwait.h"
 
 #define EPOCH   INT64_C(1767225600000000000)    /* ns: CLOCK_REALTIME when a run begins,
@@ -151,8 +152,6 @@ void sim__look_for_living(void)
 
 	if (r->r_dead > 0 && r->r_dead == r->r_live)
 		sim__end(SIM_PASSED, "");
-	if (r->r_leaver && uwait_claim(r->r_leaver))
-		uwait_finish(r->r_leaver, 0);
 }
 
 /* ---- Hangs ---- */
@@ -293,6 +292,14 @@ static bool may_run(const struct sim_thread *t)
 	return !h || !h->h_keeps || h->h_keeps == t;
 }
 
+static void swap(struct uproc *p, size_t i, size_t j)
+{
+	struct uproc_thread *t = p->p_queue[i & p->p_mask];
+
+	p->p_queue[i & p->p_mask] = p->p_queue[j & p->p_mask];
+	p->p_queue[j & p->p_mask] = t;
+}
+
 /*
  * Drops threads of crashed hosts from the queue, since such threads may have been woken.
  * Moves the threads that may run to the front, and returns their number.
@@ -300,23 +307,20 @@ static bool may_run(const struct sim_thread *t)
 static size_t ready(void)
 {
 	struct uproc *p = sim__run.r_proc;
-	struct uproc_thread **at, *t;
 	size_t to = p->p_head;
 
 	sim__run.r_ready = p->p_tail - to;
 	if (sim__run.r_busy == 0 && sim__run.r_dead == 0)
 		return sim__run.r_ready;
 	for (size_t i = to; i != p->p_tail; ) {
-		at = &p->p_queue[i & p->p_mask];
-		t = *at;
-		if (sim__of(t)->t_dead) {
-			*at = p->p_queue[--p->p_tail & p->p_mask];
+		const struct sim_thread *t = sim__of(p->p_queue[i & p->p_mask]);
+
+		if (t->t_dead) {
+			swap(p, i, --p->p_tail);
 			continue;
 		}
-		if (may_run(sim__of(t))) {
-			*at = p->p_queue[to & p->p_mask];
-			p->p_queue[to++ & p->p_mask] = t;
-		}
+		if (may_run(t))
+			swap(p, i, to++);
 		i++;
 	}
 	return sim__run.r_ready = to - p->p_head;
@@ -565,8 +569,7 @@ static struct uproc_thread *pick(struct uproc *p)
 {
 	struct sim_run *r = &sim__run;
 	struct sim_thread *t = r->r_next;
-	struct uproc_thread **at = NULL, *first;
-	size_t n, i = 0;
+	size_t n, i = p->p_head;
 
 	if (!t && r->r_running)                 /* the running thread waits or yields */
 		leave_processor(r->r_running);
@@ -578,12 +581,9 @@ static struct uproc_thread *pick(struct uproc *p)
 		check_always();
 		t = choose(n, NULL);
 	}
-	while (p->p_queue[(p->p_head + i) & p->p_mask] != t->t_thread)
+	while (p->p_queue[i & p->p_mask] != t->t_thread)
 		i++;
-	at = &p->p_queue[(p->p_head + i) & p->p_mask];
-	first = p->p_queue[p->p_head & p->p_mask];
-	p->p_queue[p->p_head & p->p_mask] = *at;
-	*at = first;
+	swap(p, i, p->p_head);
 	begin_step(t);
 	return uproc_pop(p);
 }
@@ -652,20 +652,14 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
  */
 int sim__leaves(int64_t deadline)
 {
-	struct sim_run *r = &sim__run;
-	int before = ustack_shield(1), rc = before < 0 ? before : 0;
-	struct uwaiter *w;
+	const bool plain = sim__self()->t_plain;
+	int before = ustack_shield(1), rc = before;
 
-	while (rc == 0 && r->r_plain > sim__self()->t_plain) {
-		w = uwait_prepare(deadline, false);
-		rc = uwait_error(w);
-		if (rc)
-			break;
-		uwait_begin(w);
-		r->r_leaver = w;
-		rc = uwait_block(w);
-		r->r_leaver = NULL;
-	}
+	if (plain)
+		usync_group_done(&sim__run.r_plain);
+	if (before >= 0)
+		rc = usync_group_wait(&sim__run.r_plain, deadline);
+	usync_group_add(&sim__run.r_plain, plain);
 	ustack_shield(before > 0);
 	return rc;
 }
@@ -691,7 +685,7 @@ void sim__started(struct uproc_thread *t)
 	uproc_rest(t)->re_sim = new;
 	new->t_plain = !r->r_posix;
 	r->r_posix = false;
-	r->r_plain += new->t_plain;
+	usync_group_add(&r->r_plain, new->t_plain);
 	r->r_live++;
 	r->r_proc = uproc_at(uproc_of(&t->th_stack)->p_procs, 0);
 	new->t_born = r->r_steps;
@@ -711,7 +705,8 @@ void sim__ended(struct uproc_thread *t)
 	if (r->r_running == old)
 		r->r_running = NULL;
 	uproc_rest(t)->re_sim = NULL;
-	r->r_plain -= old->t_plain;
+	if (old->t_plain)
+		usync_group_done(&r->r_plain);
 	r->r_live--;
 	note_progress();
 	free(old);
