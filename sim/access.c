@@ -13,7 +13,7 @@
  * message, or by an atomic operation; the thread that then locks, waits, joins or
  * receives takes it from there.
  *
- * The first run finds out which locations have uses without an order. In later runs,
+ * The first runs find out which locations have uses without an order. In later runs,
  * accesses to others become steps when that run finds such uses, and otherwise one time
  * in ODDS, since a lock may order what is ordered otherwise in another run. Accesses are
  * not counted while one thread is left and has joined the others.
@@ -36,7 +36,7 @@ enum {
 
 bool sim__traced;
 
-/* The profile from the first run, with the objects that are new in this run. */
+/* The profile from the first runs, with the objects that are new in this run. */
 struct sim_profile sim__profile;
 
 /* What threads know, and, from clocks[CLOCKS] on, what they have left in syncs[]. */
@@ -238,8 +238,8 @@ static bool is_drawn(struct sim_thread *t)
 }
 
 /*
- * In the first run no use is a step. If a thread uses what another thread alone had
- * written to in the first run, and has not used in this run yet, there is no order.
+ * In the first runs no use is a step. If a thread uses what another thread alone had
+ * written to in these runs, and has not used in this run yet, there is no order.
  */
 bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 {
@@ -276,16 +276,19 @@ bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 }
 
 /* Another thread may be the first to use an object in a later run. */
-void sim__learned(const struct sim_profile *first)
+void sim__learned(struct sim_profile *first)
 {
 	struct sim_profile *p = &sim__profile;
 
 	for (size_t i = 0; i < first->p_used; i++) {
-		struct sim_object o = first->p_object[i];
+		struct sim_object *o = &first->p_object[i];
+		uint16_t *at = find(p, o->b_object);
 
-		memset(o.b_uses, 0, sizeof o.b_uses);
-		if (o.b_written)
-			add(p, find(p, o.b_object), o);
+		memset(o->b_uses, 0, sizeof o->b_uses);
+		if (*at)
+			p->p_object[*at - 1] = *o;
+		else if (o->b_written)
+			add(p, at, *o);
 	}
 }
 

@@ -154,8 +154,8 @@ struct sim_object {
 };
 
 /*
- * What the first run has found out about the program. The first run is in order: each
- * thread runs until its end or its next wait, in the order of starts.
+ * What the first runs have found out about the program. The very first one is in order:
+ * each thread runs until its end or its next wait, in the order of starts.
  */
 struct sim_profile {
 	uint32_t          p_used;                       /* number of objects */
@@ -473,8 +473,8 @@ SIM_PRIVATE void sim__inherit(const struct sim_thread *new, struct sim_thread *p
 
 SIM_PRIVATE void sim__add_race(struct sim_races *all, const struct sim_race *race);
 
-/* Makes the profile of later runs from that of the first run. */
-SIM_PRIVATE void sim__learned(const struct sim_profile *first);
+/* Adds what one of the first runs has found out to the profile of later runs. */
+SIM_PRIVATE void sim__learned(struct sim_profile *first);
 extern struct sim_profile sim__profile SIM_PRIVATE;
 
 /* Makes the free() of a block at `place' an access to all of the block. */

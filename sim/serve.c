@@ -3,7 +3,7 @@
  * serve.c: runs of a whole program under many seeds. The program is loaded once. Before
  * main() this process forks a process for each run, and waits for the end of the run:
  *
- *	first run       threads run in order, and the run makes the profile
+ *	first runs      threads run in order, and then by `mix'; these make the profile
  *	each seed       the strategy chooses threads by the seed and the profile
  *	shrinking       after a failure, runs repeat the choices, but leave out some
  *
@@ -46,6 +46,7 @@ enum {
 	ODDS  = 100,                    /* odds of a fault that has none in --faults */
 	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
 	SHRINK = 60,                    /* seconds that shrinking may take */
+	LEARNS = 4,                     /* first runs, if accesses to memory are steps */
 	TRIES = 32,                     /* vain tries to leave something out, for each
 					   choice that is left */
 	ROUNDS = 10,                    /* rounds of shrinking after the best one */
@@ -81,8 +82,8 @@ static struct {
 
 static struct text *trace;              /* header of the trace, or NULL; the trace follows
 					   the header in memory */
-static struct sim_profile *first;       /* profile of the first run */
-static struct job jobs[1 + JOBS];       /* jobs[0] is for the first run, and to shrink */
+static struct sim_profile *first;       /* of the first runs; NULL after them */
+static struct job jobs[1 + JOBS];       /* jobs[0] is for first runs, and to shrink */
 static struct sim_races races;          /* of all runs */
 static uint64_t passed, redundant, steps, all_hashes;   /* sums over all runs */
 static char **program;                  /* argv */
@@ -374,8 +375,8 @@ static void begin_process(const struct job *j, const struct sim_strategy *y)
 		syscall(SYS_timer_settime, timer, 0, &hang, NULL);
 	at_begin = conf.c_leaks ? descriptors() : 0;
 	sim__run.r_outcome = j->j_outcome;
-	sim__run.r_learns = y == &sim__in_order;
-	if (sim__run.r_learns)
+	sim__run.r_learns = first != NULL;
+	if (first)
 		sim__run.r_profile = first;
 	sim__run.r_trace = trace;
 	if (trace)
@@ -827,20 +828,24 @@ static void settle(struct job *j)
 		conf.c_seeds[1] = 0;
 }
 
-/* Makes the first run, and the profile. */
+/* Makes the first runs, and the profile. Only the run in order has to pass. */
 static void learn(void)
 {
-	const struct job *j;
+	struct job *const j = &jobs[0];
 
-	begin_run(jobs, &sim__in_order);
-	j = end_run();
-	if (j->j_wrong) {
-		say("%s: with its threads in order, before the first seed: %s",
-		    program[0], j->j_wrong);
-		show_output(j);
-		finish(j);
+	for (int i = 0; i == 0 || (i < LEARNS && sim__traced && !j->j_wrong); i++) {
+		j->j_seed = (uint64_t)i;
+		begin_run(j, i ? &sim__mix : &sim__in_order);
+		end_run();
+		if (i == 0 && j->j_wrong) {
+			say("%s: with its threads in order, before the first seed: %s",
+			    program[0], j->j_wrong);
+			show_output(j);
+			finish(j);
+		}
+		sim__learned(first);
 	}
-	sim__learned(first);
+	first = NULL;
 }
 
 /*
