@@ -8,11 +8,9 @@
 #include <dlfcn.h>
 
 enum {
-	US     = 1000,                  /* ns in a microsecond */
 	PROCESS = 5000000,              /* getpid() is PROCESS + n on host n, and PROCESS
-					   on no host. No real process has such a number:
-					   kill() of sim/local.c must not take the one for
-					   the other */
+					   on no host. No real process has such a number,
+					   so kill() can tell them apart */
 	THREAD = 6000000,               /* gettid() of thread n is THREAD + n */
 	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds; */
 	LEAP   = 10000,                 /* n is from -LEAP to LEAP */
@@ -21,16 +19,14 @@ enum {
 
 static uint64_t state;                  /* state of the generator in sim__fill() */
 
-/* Calls that are due, in the order of their times, and then of the requests. */
-struct event {
-	TAILQ_ENTRY(event) e_next;
-	int64_t            e_when;
-	sim_later_fn      *e_func;
-	struct sim_open   *e_open;
-	struct sim_piece  *e_piece;
-};
-
-static TAILQ_HEAD(events, event) events = TAILQ_HEAD_INITIALIZER(events);
+/* Calls to be made, in the order of their times, and then of the requests. */
+static struct event {
+	struct event     *e_next;
+	int64_t           e_when;
+	sim_later_fn     *e_func;
+	struct sim_open  *e_open;
+	struct sim_piece *e_piece;
+} *events;
 
 /* ---- What is due later ---- */
 
@@ -45,16 +41,12 @@ void *sim__memory(size_t size)
 
 void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o, struct sim_piece *g)
 {
-	struct event *e = sim__memory(sizeof *e), *before = TAILQ_LAST(&events, events);
+	struct event *e = sim__memory(sizeof *e), **at = &events;
 
-	*e = (struct event){ .e_when = when, .e_func = func, .e_open = sim__hold(o),
-			     .e_piece = g };
-	while (before && before->e_when > when)
-		before = TAILQ_PREV(before, events, e_next);
-	if (before)
-		TAILQ_INSERT_AFTER(&events, before, e, e_next);
-	else
-		TAILQ_INSERT_HEAD(&events, e, e_next);
+	while (*at && (*at)->e_when <= when)
+		at = &(*at)->e_next;
+	*e = (struct event){ *at, when, func, sim__hold(o), g };
+	*at = e;
 	sim__due(when);
 }
 
@@ -62,8 +54,8 @@ void sim__catch_up(void)
 {
 	struct event *e;
 
-	while ((e = TAILQ_FIRST(&events)) && e->e_when <= sim__run.r_now) {
-		TAILQ_REMOVE(&events, e, e_next);
+	while ((e = events) && e->e_when <= sim__run.r_now) {
+		events = e->e_next;
 		sim__note((uint64_t)e->e_when);
 		e->e_func(e->e_open, e->e_piece);
 		sim__drop(e->e_open);
@@ -73,19 +65,17 @@ void sim__catch_up(void)
 
 static int64_t first_due(void)
 {
-	return TAILQ_EMPTY(&events) ? INT64_MAX : TAILQ_FIRST(&events)->e_when;
+	return events ? events->e_when : INT64_MAX;
 }
 
 void sim__due(int64_t when)
 {
-	if (when < sim__run.r_due)
-		sim__run.r_due = when;
+	sim__run.r_due = MIN(when, sim__run.r_due);
 }
 
 void sim__looked(int64_t when)
 {
-	sim__run.r_due = when;
-	sim__due(first_due());
+	sim__run.r_due = MIN(when, first_due());
 }
 
 int64_t sim__now(void)
@@ -95,16 +85,13 @@ int64_t sim__now(void)
 
 bool sim__pass(int64_t until)
 {
-	int64_t *now = &sim__run.r_now;
-
-	if (first_due() < until)
-		until = first_due();
+	until = MIN(until, first_due());
 	if (until == INT64_MAX)
 		return false;
-	if (TAILQ_EMPTY(&events))
+	if (!events)
 		sim__look_for_hang();
 	sim__run.r_jumps++;
-	*now = until > *now ? until : *now;
+	sim__run.r_now = MAX(until, sim__run.r_now);
 	sim__catch_up();
 	return true;
 }
@@ -114,8 +101,7 @@ bool sim__pass(int64_t until)
 /* Returns the time of a clock, in ns. Before that, CLOCK_REALTIME may jump. */
 static int64_t now(clockid_t clock)
 {
-	if (clock == CLOCK_REALTIME
-	    && sim__strikes("clock", sim__faults.f_clock))
+	if (clock == CLOCK_REALTIME && sim__strikes("clock", sim__faults.f_clock))
 		sim__run.r_jump += SECOND / JUMPS
 			* ((int64_t)sim__choose("the clock's jump", 2 * LEAP + 1) - LEAP);
 	return sim__time(clock);
@@ -133,12 +119,9 @@ int uposix_timespec_get(struct timespec *t, int base)
 	return base;
 }
 
-int uposix_gettimeofday(struct timeval *restrict t, void *restrict zone)
+int uposix_gettimeofday(struct timeval *restrict t, UNUSED void *restrict zone)
 {
-	int64_t ns = now(CLOCK_REALTIME);
-
-	(void)zone;
-	*t = (struct timeval){ ns / SECOND, ns % SECOND / US };
+	*t = sim__timeval(now(CLOCK_REALTIME));
 	return 0;
 }
 
@@ -153,24 +136,17 @@ time_t uposix_time(time_t *t)
 
 clock_t uposix_clock(void)
 {
-	return (now(CLOCK_MONOTONIC) - SIM_BOOTED) / US;
+	return (now(CLOCK_MONOTONIC) - SIM_BOOTED) / MICROSECOND;
 }
 
-/*
- * Reports the time since the start of the run as user time, both for the process and for
- * the calling thread.
- */
+/* The process and each thread have the time since the start of the run as user time. */
 int uposix_getrusage(int who, struct rusage *r)
 {
-	int64_t us = uposix_clock();
+	int64_t ns = who == RUSAGE_CHILDREN ? 0 : uposix_clock() * MICROSECOND;
 
-	if (who != RUSAGE_SELF && who != RUSAGE_CHILDREN && who != RUSAGE_THREAD) {
-		errno = EINVAL;
-		return -1;
-	}
-	*r = (struct rusage){ 0 };
-	if (who != RUSAGE_CHILDREN)
-		r->ru_utime = (struct timeval){ us / 1000000, us % 1000000 };
+	if (who < RUSAGE_CHILDREN || who > RUSAGE_THREAD)
+		return (int)sim__answer(-EINVAL);
+	*r = (struct rusage){ .ru_utime = sim__timeval(ns) };
 	return 0;
 }
 
@@ -179,7 +155,7 @@ clock_t uposix_times(struct tms *t)
 	int64_t tick = SECOND / sysconf(_SC_CLK_TCK);
 
 	if (t)
-		*t = (struct tms){ .tms_utime = uposix_clock() * US / tick };
+		*t = (struct tms){ .tms_utime = uposix_clock() * MICROSECOND / tick };
 	return now(CLOCK_MONOTONIC) / tick;
 }
 
@@ -189,8 +165,8 @@ void sim__begin_world(uint64_t seed)
 {
 	struct event *e;
 
-	while ((e = TAILQ_FIRST(&events))) {
-		TAILQ_REMOVE(&events, e, e_next);
+	while ((e = events)) {
+		events = e->e_next;
 		free(e->e_piece);
 		sim__drop(e->e_open);
 		free(e);
@@ -212,19 +188,16 @@ void sim__fill(void *to, size_t size)
 	}
 }
 
-ssize_t uposix_getrandom(void *to, size_t size, unsigned flags)
+ssize_t uposix_getrandom(void *to, size_t size, UNUSED unsigned flags)
 {
-	(void)flags;
 	sim__fill(to, size);
 	return (ssize_t)size;
 }
 
 int uposix_getentropy(void *to, size_t size)
 {
-	if (size > MOST) {
-		errno = EIO;
-		return -1;
-	}
+	if (size > MOST)
+		return (int)sim__answer(-EIO);
 	sim__fill(to, size);
 	return 0;
 }

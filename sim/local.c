@@ -350,13 +350,11 @@ static void ring(struct sim_open *o, struct sim_piece *unused)
 int uposix_getitimer(__itimer_which_t which, struct itimerval *now)
 {
 	const struct sim_open *o = process_of(sim__host());
-	struct timespec left = sim__timespec(left_of(o));
-	struct timespec every = sim__timespec(o->f_every);
 
 	if (which != ITIMER_REAL)
 		return getitimer(which, now);
-	TIMESPEC_TO_TIMEVAL(&now->it_value, &left);
-	TIMESPEC_TO_TIMEVAL(&now->it_interval, &every);
+	now->it_value = sim__timeval(left_of(o));
+	now->it_interval = sim__timeval(o->f_every);
 	return 0;
 }
 

@@ -49,6 +49,11 @@ static inline struct timespec sim__timespec(int64_t ns)
 	return (struct timespec){ ns / SECOND, ns % SECOND };
 }
 
+static inline struct timeval sim__timeval(int64_t ns)
+{
+	return (struct timeval){ ns / SECOND, ns % SECOND / MICROSECOND };
+}
+
 /* Returns the result of a system call: n, or, if n is a negative error, -1 with errno. */
 static inline ssize_t sim__answer(ssize_t n)
 {
