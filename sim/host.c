@@ -220,6 +220,8 @@ static void strike(const struct sim_fault *f, bool begins)
 	sim__note_fault(names[f->kind][begins], f->a);
 	if (f->kind == SIM_DISK_FULL)
 		f->a->h_full = begins;
+	else if (begins && f->kind == SIM_RESET)
+		sim__reset_all(f->a, f->b);
 	else if (begins && f->kind == SIM_CLOCK)
 		*(f->a ? &f->a->h_jump : &sim__run.r_jump) += f->for_ns;
 	else if (begins)

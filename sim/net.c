@@ -15,26 +15,24 @@
 #include "world.h"
 
 enum {
-	ROOM      = 212992,             /* bytes of unread input, as in Linux */
-	SYN_TRIES = 7,                  /* attempts to connect; the pauses after them, 1,
-					   2, 4 ... 64 s, are 127 s in all */
-	PACKETS   = 10,                 /* the most unread packets that a peer takes */
-	BETWEEN   = 64,                 /* the most faults between hosts at a time */
+	ROOM       = 212992,            /* bytes of unread input, as in Linux */
+	SYN_TRIES  = 7,                 /* attempts to connect, with pauses of 1, 2, 4 ...
+					   64 s after them: 127 s in all */
+	PACKETS    = 10,                /* the most unread packets that a peer takes */
+	BETWEEN    = 64,                /* the most faults between hosts at a time */
 	TIMES_SLOW = 100,
-	BANDWIDTH = 125000000,          /* bytes a second */
-	NEAR      = 10000,              /* ns: about ten steps */
-	PIPE_WHOLE = 4096,              /* PIPE_BUF: a write of up to this many bytes to a
-					   pipe is not split, and a pipe with room for
-					   them is writable */
-	UDP_MAX   = 65507,              /* the most bytes of a packet over the network */
-	PASSED    = 253,                /* SCM_MAX_FD of Linux: the most descriptors that
-					   a message passes */
+	BANDWIDTH  = 125000000,         /* bytes a second */
+	NEAR       = 10000,             /* ns: about ten steps */
+	PIPE_WHOLE = 4096,              /* PIPE_BUF: bytes that are not split, and for
+					   which a writable pipe has room */
+	UDP_MAX    = 65507,             /* the most bytes of a packet over the network */
+	PASSED     = 253,               /* SCM_MAX_FD: descriptors in a message, at most */
 };
 
-/* ns of the shortest and the longest pause before a piece is sent again; see come(). */
+/* ns until a piece is sent again, and until the sender gives up: see come(). */
 #define FIRST_PAUSE (200 * MILLISECOND)
 #define LAST_PAUSE  (120 * SECOND)
-#define PATIENCE    (900 * SECOND)              /* ns after which the sender gives up */
+#define PATIENCE    (900 * SECOND)
 
 /* ---- Faults between hosts ---- */
 
@@ -79,33 +77,32 @@ void sim__break_net(const struct sim_fault *f)
 	int64_t now = sim__run.r_now;
 	struct between *b = betweens;
 
-	if (f->kind == SIM_RESET) {
-		sim__reset_all(f->a, f->b);
-		return;
-	}
-	while (b < betweens + BETWEEN && b->until > now)
-		b++;
-	if (b == betweens + BETWEEN)
-		sim_fail("there are too many faults between hosts at a time");
+	while (b->until > now)
+		if (++b == betweens + BETWEEN)
+			sim_fail("there are too many faults between hosts at a time");
 	*b = (struct between){ f->for_ns > 0 ? now + f->for_ns : INT64_MAX, *f };
 }
 
 /* ---- How long it takes ---- */
+
+static int64_t or_else(int64_t set, int64_t usual)
+{
+	return set ? set : usual;
+}
 
 /* Draws a latency from `o' to host `to', in ns. */
 static int64_t latency(const struct sim_open *o, const struct sim_host *to)
 {
 	const struct sim_faults *f = &sim__faults;
 	bool near = sim__run.r_near && !f->f_latency_ns && !f->f_latency_most_ns;
-	int64_t least = f->f_latency_ns || near ? f->f_latency_ns : 50 * MICROSECOND;
-	int64_t most = near ? NEAR
-		: f->f_latency_most_ns ? f->f_latency_most_ns : 500 * MICROSECOND;
-	int64_t rare = f->f_latency_rare_ns ? f->f_latency_rare_ns : 50 * MILLISECOND;
+	int64_t least = near ? 0 : or_else(f->f_latency_ns, 50 * MICROSECOND);
+	int64_t most = near ? NEAR : or_else(f->f_latency_most_ns, 500 * MICROSECOND);
+	int64_t rare = or_else(f->f_latency_rare_ns, 50 * MILLISECOND);
 	int64_t k = (int64_t)sim__choose("latency", 1000);
 	int64_t ns = k < 990 ? least + (most - least) / 989 * k
 		: most + (rare - most) / 10 * (k - 989);
 
-	if (o->f_slow || (o->f_peer && o->f_peer->f_slow))
+	if (o->f_slow)
 		ns *= TIMES_SLOW;
 	return is_between(SIM_SLOW, o, to) ? ns * TIMES_SLOW : ns;
 }
@@ -113,7 +110,7 @@ static int64_t latency(const struct sim_open *o, const struct sim_host *to)
 /* Returns the time when `size' bytes that `o' sends now arrive at host `to'. */
 static int64_t arrival(struct sim_open *o, struct sim_host *to, size_t size)
 {
-	int64_t rate = sim__faults.f_bandwidth ? sim__faults.f_bandwidth : BANDWIDTH;
+	int64_t rate = or_else(sim__faults.f_bandwidth, BANDWIDTH);
 	struct sim_fault cut = { SIM_PARTITION, o->f_host, to, SECOND };
 
 	if (sim__strikes("partition", sim__faults.f_partition) && !is_cut(o, to)) {
@@ -231,18 +228,14 @@ void sim__reset(struct sim_open *o)
 	come_reset(o, NULL);
 }
 
-static struct sim_host *host_of_peer(const struct sim_open *o)
-{
-	return o->f_peer ? o->f_peer->f_host : NULL;
-}
-
 /* Sends a reset to the peer, whose data `o' cannot take. */
 static void refuse(struct sim_open *o)
 {
-	int64_t when = sim__run.r_now + latency(o, host_of_peer(o));
+	struct sim_open *peer = o->f_peer;
+	int64_t when = sim__run.r_now + latency(o, peer ? peer->f_host : NULL);
 
-	if (o->f_peer && sim__is_far(o))
-		sim__later(MAX(when, o->f_last), come_reset, o->f_peer, NULL);
+	if (peer && sim__is_far(o))
+		sim__later(MAX(when, o->f_last), come_reset, peer, NULL);
 }
 
 /*
@@ -286,7 +279,7 @@ LATER(come)
 {
 	int64_t now = sim__run.r_now, silence;
 
-	if (!is_cut(o, host_of_peer(o))) {
+	if (!is_cut(o, o->f_peer ? o->f_peer->f_host : NULL)) {
 		o->f_silent = 0;
 		if (!STAILQ_EMPTY(&o->f_coming))
 			deliver(o, pop(o, &o->f_coming));
@@ -386,7 +379,6 @@ LATER(begin)
 			   NULL);
 		return;
 	}
-	o->f_tries = 0;
 	if (rc) {
 		sim__later(now + latency(o, host), come_reset, o, NULL);
 		return;
@@ -795,75 +787,70 @@ static void come_packet(struct sim_open *o, struct sim_piece *g)
 		sim__later(sim__run.r_now + latency(o, host), come_unreachable, o, NULL);
 }
 
-/*
- * Sends a packet over the network. Returns 0, also if the packet is lost, or an error;
- * then the packet still belongs to the caller.
- */
-static int send_far(struct sim_open *o, const struct sim_address *to, struct sim_piece *g)
+/* Sends one copy of a packet over the network, or none, or two. Returns 0 or an error. */
+static int send_far(struct sim_open *o, struct sim_piece *g)
 {
-	struct sim_host *host = sim__host_at(o, to);
-	int rc = o->f_error ? sim__take_error(o) : sim__name_for(o, to);
-	struct sim_piece *copies[2] = { g, NULL };
+	struct sim_host *host = sim__host_at(o, &g->g_to);
+	size_t all = sizeof *g + g->g_size;
+	int rc = o->f_error ? sim__take_error(o) : sim__name_for(o, &g->g_to), copies = 1;
 	int64_t when;
 
 	if (rc == 0 && sim__strikes("no-buffer", sim__faults.f_no_buffer))
 		rc = -ENOBUFS;
 	if (rc)
 		return rc;
-	g->g_from = sim__sender(o, to);
-	g->g_to = *to;
-	if (sim__strikes("loss", sim__faults.f_loss)) {
-		free(g);
-		return 0;
-	}
-	if (sim__strikes("duplicate", sim__faults.f_duplicate))
-		copies[1] = memcpy(sim__memory(sizeof *g + g->g_size), g,
-				   sizeof *g + g->g_size);
-	for (int i = 0; i < 2 && copies[i]; i++) {
+	g->g_from = sim__sender(o, &g->g_to);
+	if (sim__strikes("loss", sim__faults.f_loss))
+		copies = 0;
+	else if (sim__strikes("duplicate", sim__faults.f_duplicate))
+		copies = 2;
+	for (; copies > 0; copies--) {
 		when = arrival(o, host, g->g_size);
-		trace("send", o, copies[i], host, when);
-		sim__later(when, come_packet, o, copies[i]);
+		trace("send", o, g, host, when);
+		sim__later(when, come_packet, o, memcpy(sim__memory(all), g, all));
 	}
 	return 0;
 }
 
-/* Sends a packet on this host. `to' is the address, or NULL. See send_far(). */
-static int send_near(struct sim_open *o, const struct sim_address *to,
-		     struct sim_piece *g)
+/*
+ * Sends a packet on this host: to the peer, or, if `named', to the packet's address. See
+ * take_packet().
+ */
+static int send_near(struct sim_open *o, struct sim_piece *g, bool named)
 {
-	struct sim_open *other = o->f_peer;
-	int rc;
+	struct sim_open *to = named || !o->f_peer ? sim__socket_at(o, &g->g_to, NULL)
+		: o->f_peer;
+	int rc = !to && named && g->g_to.a_text[0] ? -ENOENT : 0;
 
-	if (to || !other)
-		other = sim__socket_at(o, to ? to : &o->f_remote, NULL);
-	if (!other && to && to->a_text[0])
-		return -ENOENT;
 	g->g_from = o->f_local;
-	rc = take_packet(o, other, g);
+	rc = rc ? rc : take_packet(o, to, g);
 	if (rc == 0)
-		trace("send", o, g, other->f_host, sim__run.r_now);
+		trace("send", o, g, to->f_host, sim__run.r_now);
 	return rc;
 }
 
 static ssize_t put_packet(struct sim_open *o, const struct msghdr *m)
 {
-	struct sim_address a, *to = m->msg_name ? &a : NULL;
+	struct sim_address to = o->f_remote;
 	bool far = sim__is_far(o);
 	size_t size = size_of(m);
 	struct sim_piece *g;
-	int rc;
+	int rc = 0;
 
 	if (size > (far ? UDP_MAX : o->f_room))
 		return -EMSGSIZE;
 	if (o->f_output_ended)
 		return -EPIPE;
-	rc = to ? sim__take_address(o, m->msg_name, m->msg_namelen, true, to)
-		: o->f_state == SIM_CONNECTED ? 0 : far ? -EDESTADDRREQ : -ENOTCONN;
+	if (m->msg_name)
+		rc = sim__take_address(o, m->msg_name, m->msg_namelen, true, &to);
+	else if (o->f_state != SIM_CONNECTED)
+		rc = far ? -EDESTADDRREQ : -ENOTCONN;
 	rc = rc ? rc : take_in(m, 0, size, &g);
 	if (rc)
 		return rc;
-	rc = far ? send_far(o, to ? to : &o->f_remote, g) : send_near(o, to, g);
-	if (rc)
+	g->g_to = to;
+	rc = far ? send_far(o, g) : send_near(o, g, m->msg_name);
+	if (rc || far)
 		free_piece(g);
 	return rc ? rc : (ssize_t)size;
 }
