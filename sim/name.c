@@ -9,14 +9,14 @@
 #include <netdb.h>
 
 enum {
-	NAMES    = 4096,                /* lists in the hash table */
+	NAMES    = 4096,                /* lists of bound sockets */
 	PORT_LOW = 32768,               /* lowest port that is chosen for a socket */
 	PORTS    = 28232,               /* number of such ports, as on Linux */
 	LISTED   = 64,                  /* the most hosts of --hosts */
 };
 
-/* A hash table of bound sockets. Sockets with the same port or path share a list. */
-static LIST_HEAD(names, sim_open) lists[NAMES];
+/* Bound sockets, in list a_port % NAMES. Those with a path are in the first list. */
+static LIST_HEAD(, sim_open) lists[NAMES];
 static unsigned next_port;              /* number of ports chosen so far */
 
 /* Hosts of --hosts; a name that is NULL ends them. */
@@ -130,15 +130,6 @@ struct sim_host *sim__host_at(const struct sim_open *o, const struct sim_address
 
 /* ---- Names ---- */
 
-static struct names *list_of(const struct sim_address *a)
-{
-	size_t hash = a->a_port;
-
-	for (socklen_t i = 0; a->a_family == AF_UNIX && i < a->a_size; i++)
-		hash = hash * 31 + (unsigned char)a->a_text[i];
-	return &lists[hash % NAMES];
-}
-
 /*
  * Returns whether `o' is on the machine of `host', has the family and port of address
  * `a', and the kind of `other'.
@@ -176,7 +167,7 @@ struct sim_open *sim__socket_at(const struct sim_open *sender,
 	struct sim_open *o, *found = NULL;
 	int best = 0, now;
 
-	LIST_FOREACH(o, list_of(to), f_of_name)
+	LIST_FOREACH(o, &lists[to->a_port % NAMES], f_of_name)
 		if ((now = fit(o, sender, to, from)) > best) {
 			found = o;
 			best = now;
@@ -192,7 +183,7 @@ static bool is_taken(const struct sim_open *o)
 {
 	const struct sim_open *other;
 
-	LIST_FOREACH(other, list_of(&o->f_local), f_of_name)
+	LIST_FOREACH(other, &lists[o->f_local.a_port % NAMES], f_of_name)
 		if (is_alike(other, o, &o->f_local, o->f_host)
 		    && (covers(other, &o->f_local) || covers(o, &other->f_local)))
 			return true;
@@ -216,7 +207,7 @@ int sim__enter_name(struct sim_open *o, const struct sim_address *a)
 		o->f_local = (struct sim_address){ 0 };
 		return -EADDRINUSE;
 	}
-	LIST_INSERT_HEAD(list_of(&o->f_local), o, f_of_name);
+	LIST_INSERT_HEAD(&lists[o->f_local.a_port % NAMES], o, f_of_name);
 	o->f_bound = true;
 	return 0;
 }
@@ -242,7 +233,8 @@ bool sim__is_served(void)
 	return is_served;
 }
 
-struct sim_address sim__sender(const struct sim_open *o, const struct sim_address *to)
+/* Returns the source address of what `o' sends to address `to'. */
+static struct sim_address sender(const struct sim_open *o, const struct sim_address *to)
 {
 	const struct sim_host *host = o->f_host;
 	struct sim_address a = o->f_local;
@@ -257,15 +249,19 @@ struct sim_address sim__sender(const struct sim_open *o, const struct sim_addres
 	return a;
 }
 
-int sim__name_for(struct sim_open *o, const struct sim_address *to)
+int sim__name_for(struct sim_open *o, const struct sim_address *to,
+		  struct sim_address *own)
 {
-	struct sim_address own = sim__sender(o, to);
+	int rc = 0;
 
-	if (!o->f_bound)
-		return sim__enter_name(o, &own);
-	if (o->f_kind == SOCK_STREAM)
-		o->f_local = own;
-	return 0;
+	*own = sender(o, to);
+	if (!o->f_bound) {
+		rc = sim__enter_name(o, own);
+		*own = o->f_local;
+	} else if (o->f_kind == SOCK_STREAM) {
+		o->f_local = *own;
+	}
+	return rc;
 }
 
 /* ---- Names of hosts ---- */
@@ -289,48 +285,43 @@ bool sim__list_hosts(const char *list)
 	return true;
 }
 
-/*
- * Returns the address of a host with this name, as text. Returns the name if it is
- * numeric, or if there is no such host.
- */
-static const char *text_of(const char *host, int family, bool numeric)
+/* Returns the address of a host as text, or, if there is no such host, the name. */
+static const char *text_of(const char *name, int family)
 {
-	const struct sim_host *h = host && !numeric ? sim__find_host(host) : NULL;
+	const struct sim_host *h = sim__find_host(name);
 
-	if (host && !numeric && strcmp(host, "localhost") == 0)
+	if (strcmp(name, "localhost") == 0)
 		return family == AF_INET ? "127.0.0.1" : "::1";
-	for (size_t i = 0; host && !numeric && !h && listed[i].name; i++)
-		if (strcmp(listed[i].name, host) == 0)
+	for (size_t i = 0; !h && listed[i].name; i++)
+		if (strcmp(listed[i].name, name) == 0)
 			return listed[i].address;
-	return h && h->h_address ? h->h_address : host;
+	return h && h->h_address ? h->h_address : name;
 }
 
 /*
  * Calls libc's function for each family by itself, with a numeric address. Then libc does
  * not ask for interfaces of the system, and sorts no results.
  */
-REPLACE(int, getaddrinfo, (const char *host, const char *service,
+REPLACE(int, getaddrinfo, (const char *name, const char *service,
 			   const struct addrinfo *hints, struct addrinfo **found))
 {
 	struct addrinfo h = hints ? *hints : (struct addrinfo){ .ai_family = AF_UNSPEC };
 	const int wanted = h.ai_family, families[] = { AF_INET6, AF_INET };
-	bool numeric = h.ai_flags & AI_NUMERICHOST;
-	int rc = EAI_NONAME;
+	bool is_text = !name || h.ai_flags & AI_NUMERICHOST;
+	struct addrinfo **last = found;
+	int rc = EAI_NONAME, bad;
 
 	h.ai_flags = (h.ai_flags & (AI_PASSIVE | AI_CANONNAME)) | AI_NUMERICHOST
 		| AI_NUMERICSERV;
 	*found = NULL;
 	for (int i = 0; i < 2; i++) {
-		struct addrinfo **last = found;
-		int bad;
-
 		h.ai_family = families[i];
 		if (wanted != AF_UNSPEC && wanted != families[i])
 			continue;
+		bad = real_getaddrinfo(is_text ? name : text_of(name, families[i]),
+				       service, &h, last);
 		while (*last)
 			last = &(*last)->ai_next;
-		bad = real_getaddrinfo(text_of(host, families[i], numeric), service, &h,
-				       last);
 		rc = *found ? 0 : bad;
 	}
 	return rc == EAI_ADDRFAMILY ? EAI_NONAME : rc;

@@ -26,7 +26,7 @@ enum {
 	PIPE_WHOLE = 4096,              /* PIPE_BUF: bytes that are not split, and for
 					   which a writable pipe has room */
 	UDP_MAX    = 65507,             /* the most bytes of a packet over the network */
-	PASSED     = 253,               /* SCM_MAX_FD: descriptors in a message, at most */
+	PASSED     = 253,               /* SCM_MAX_FD: descriptors that a message has */
 };
 
 /* ns until a piece is sent again, and until the sender gives up: see come(). */
@@ -390,11 +390,12 @@ LATER(begin)
 int sim__begin_connection(struct sim_open *o)
 {
 	bool packets = o->f_kind == SOCK_DGRAM;
+	struct sim_address own;
 	struct sim_open *at;
 	int rc;
 
 	if (sim__is_far(o))
-		rc = sim__name_for(o, &o->f_remote);
+		rc = sim__name_for(o, &o->f_remote, &own);
 	else if ((at = sim__socket_at(o, &o->f_remote, NULL)))
 		rc = packets ? 0 : wait_at(at, o);
 	else
@@ -792,14 +793,14 @@ static int send_far(struct sim_open *o, struct sim_piece *g)
 {
 	struct sim_host *host = sim__host_at(o, &g->g_to);
 	size_t all = sizeof *g + g->g_size;
-	int rc = o->f_error ? sim__take_error(o) : sim__name_for(o, &g->g_to), copies = 1;
+	int rc = o->f_error ? sim__take_error(o) : sim__name_for(o, &g->g_to, &g->g_from);
+	int copies = 1;
 	int64_t when;
 
 	if (rc == 0 && sim__strikes("no-buffer", sim__faults.f_no_buffer))
 		rc = -ENOBUFS;
 	if (rc)
 		return rc;
-	g->g_from = sim__sender(o, &g->g_to);
 	if (sim__strikes("loss", sim__faults.f_loss))
 		copies = 0;
 	else if (sim__strikes("duplicate", sim__faults.f_duplicate))

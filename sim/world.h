@@ -333,8 +333,9 @@ SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 SIM_PRIVATE int sim__enter_name(struct sim_open *o, const struct sim_address *a);
 SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 
-/* Binds `o', unless `o' is bound, to an address for sending to `to'. As above. */
-SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to);
+/* Binds `o', unless `o' is bound. *own is the address from which `o' sends to `to'. */
+SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to,
+			      struct sim_address *own);
 
 /*
  * Notes the addresses of hosts that are on no simulated host: NAME=ADDRESS, and more
@@ -347,10 +348,6 @@ SIM_PRIVATE bool sim__list_hosts(const char *list);
  * bound socket does not listen yet. Connected sockets do not count.
  */
 SIM_PRIVATE bool sim__is_served(void);
-
-/* Returns the source address of what `o' sends to address `to'. */
-SIM_PRIVATE struct sim_address sim__sender(const struct sim_open *o,
-					   const struct sim_address *to);
 
 /* ---- sim/net.c ---- */
 
