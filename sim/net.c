@@ -23,6 +23,7 @@ enum {
 	TIMES_SLOW = 100,
 	BANDWIDTH  = 125000000,         /* bytes a second */
 	NEAR       = 10000,             /* ns: about ten steps */
+	PARTS      = 8,                 /* odds that a write is sent in parts */
 	PIPE_WHOLE = 4096,              /* PIPE_BUF: bytes that are not split, and for
 					   which a writable pipe has room */
 	UDP_MAX    = 65507,             /* the most bytes of a packet over the network */
@@ -36,8 +37,8 @@ enum {
 
 /* ---- Faults between hosts ---- */
 
-/* Each fault has the time of its end; an entry whose time is over is free. */
-static struct between { int64_t until; struct sim_fault fault; } betweens[BETWEEN];
+/* Here for_ns is the time when the fault ends; then the entry is free. */
+static struct sim_fault betweens[BETWEEN];
 
 void sim__heal_net(void)
 {
@@ -49,14 +50,11 @@ static bool is_between(enum sim_fault_kind kind, const struct sim_open *o,
 {
 	const struct sim_host *one = o->f_host;
 
-	for (const struct between *b = betweens; b < betweens + BETWEEN; b++) {
-		const struct sim_host *from = b->fault.a, *to = b->fault.b;
-
-		if (b->fault.kind == kind && b->until > sim__run.r_now
-		    && ((from == one && (!to || to == other))
-			|| (from == other && (!to || to == one))))
+	for (const struct sim_fault *f = betweens; f < betweens + BETWEEN; f++)
+		if (f->kind == kind && f->for_ns > sim__run.r_now
+		    && ((f->a == one && (!f->b || f->b == other))
+			|| (f->a == other && (!f->b || f->b == one))))
 			return true;
-	}
 	return false;
 }
 
@@ -74,13 +72,13 @@ static bool is_cut(const struct sim_open *o, const struct sim_host *host)
 
 void sim__break_net(const struct sim_fault *f)
 {
-	int64_t now = sim__run.r_now;
-	struct between *b = betweens;
+	struct sim_fault *to = betweens;
 
-	while (b->until > now)
-		if (++b == betweens + BETWEEN)
+	while (to->for_ns > sim__run.r_now)
+		if (++to == betweens + BETWEEN)
 			sim_fail("there are too many faults between hosts at a time");
-	*b = (struct between){ f->for_ns > 0 ? now + f->for_ns : INT64_MAX, *f };
+	*to = *f;
+	to->for_ns = f->for_ns > 0 ? sim__run.r_now + f->for_ns : INT64_MAX;
 }
 
 /* ---- How long it takes ---- */
@@ -195,10 +193,7 @@ void sim__pair(struct sim_open *a, struct sim_open *b)
 	a->f_state = b->f_state = SIM_CONNECTED;
 }
 
-/*
- * Ends a connection, or an attempt to connect: sets the state to SIM_DEAD or SIM_NEW, and
- * SO_ERROR to `error'.
- */
+/* Sets the state of a connection, and SO_ERROR. In SIM_DEAD nothing passes any more. */
 static void end_as(struct sim_open *o, enum sim_state state, int error)
 {
 	o->f_state = state;
@@ -210,12 +205,14 @@ static void end_as(struct sim_open *o, enum sim_state state, int error)
 	sim__changed(o, SIM_ANY);
 }
 
-/* Called when a reset arrives at `o'. */
+/* Called when a reset arrives at `o', or the answer that a packet was not received. */
 LATER(come_reset)
 {
 	if (has_crashed(o->f_host))
 		return;
-	if (o->f_state == SIM_CONNECTED)
+	if (o->f_state == SIM_CONNECTED && o->f_kind == SOCK_DGRAM)
+		end_as(o, SIM_CONNECTED, ECONNREFUSED);
+	else if (o->f_state == SIM_CONNECTED)
 		end_as(o, SIM_DEAD, o->f_input_ended ? EPIPE : ECONNRESET);
 	else if (o->f_state == SIM_CONNECTING)
 		end_as(o, SIM_NEW, ECONNREFUSED);
@@ -238,10 +235,7 @@ static void refuse(struct sim_open *o)
 		sim__later(MAX(when, o->f_last), come_reset, peer, NULL);
 }
 
-/*
- * Called when there has been no answer for too long: if `o' was connecting, the attempt
- * fails; if the peer of `o' was sending, the peer's connection ends.
- */
+/* Called after too long a silence. Ends the attempt of `o' to connect, or the peer. */
 LATER(give_up)
 {
 	if (o->f_state == SIM_CONNECTING)
@@ -272,8 +266,8 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
 
 /*
  * Called when the next piece for `o' is due. If the hosts are cut off from each other,
- * the piece is due again after 200 ms, 400 ms, and so on, as in Linux; the pauses grow up
- * to 2 minutes. After 15 minutes the sender gives up.
+ * the piece is due again after 200 ms, 400 ms and so on, up to 2 minutes, as in Linux.
+ * After 15 minutes the sender gives up.
  */
 LATER(come)
 {
@@ -335,10 +329,7 @@ void sim__end_output(struct sim_open *o)
 		send_mark(o, SIM_ENDS);
 }
 
-/*
- * Creates the socket that accept() will return for the connection from `o'. Returns 0 or
- * an error.
- */
+/* Makes the socket that accept() returns to a listener. Returns 0 or an error. */
 static int wait_at(struct sim_open *listener, struct sim_open *o)
 {
 	struct sim_open *s;
@@ -413,10 +404,7 @@ int sim__begin_connection(struct sim_open *o)
 	return -EINPROGRESS;
 }
 
-/*
- * Closes a pipe or a socket, and resets the connections that wait at a listener. Two
- * peers that are both dead are separated.
- */
+/* Resets the connections that wait at a listener. Separates peers that are both dead. */
 static void close_net(struct sim_open *o)
 {
 	struct sim_open *s, *peer = o->f_peer;
@@ -460,9 +448,8 @@ static size_t room_of(const struct sim_open *o)
 }
 
 /*
- * Returns SIM_OUT if `o' can send. The network takes any number of packets, but a peer
- * takes only PACKETS. A stream is writable if a third of the peer's room is free, as on
- * Linux.
+ * Returns SIM_OUT if `o' can send. The network takes any number of packets. A stream is
+ * writable if a third of the peer's room is free, as on Linux.
  */
 static uint32_t output_ready(const struct sim_open *o)
 {
@@ -512,10 +499,8 @@ static size_t size_of(const struct msghdr *m)
 	return size;
 }
 
-/*
- * If `out' is true, copies `size' bytes from a block to the buffers of a message;
- * otherwise from the buffers to the block. Begins after `skip' bytes of the buffers.
- */
+/* Copies a block to the buffers of a message, or, unless `out', from them to the block.
+   Begins after `skip' bytes of the buffers. */
 static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, bool out)
 {
 	for (size_t i = 0; i < m->msg_iovlen && size > 0; i++) {
@@ -552,10 +537,7 @@ static void give(const struct sim_piece *g, struct msghdr *m, size_t room, int f
 	m->msg_controllen = MIN(CMSG_SPACE((size_t)n * sizeof fd), room);
 }
 
-/*
- * Reads one packet, or bytes of a stream, which may be in several pieces. A read that
- * gets descriptors ends with the piece that passes them.
- */
+/* Reads one packet, or pieces of a stream, up to one that passes descriptors. */
 static ssize_t get_pieces(struct sim_open *o, struct msghdr *m, int flags)
 {
 	bool packet = o->f_kind == SOCK_DGRAM;
@@ -624,10 +606,7 @@ static ssize_t get_data(struct sim_open *o, struct msghdr *m, int flags)
 
 /* ---- Writes of streams ---- */
 
-/*
- * Makes a piece pass the descriptors of a message by SCM_RIGHTS: a copy of each, with a
- * number that the program does not use. Returns 0 or an error.
- */
+/* Makes a piece pass copies of a message's descriptors. Returns 0 or an error. */
 static int pass(struct sim_piece *g, const struct msghdr *m)
 {
 	const char *end = (const char *)m->msg_control + m->msg_controllen;
@@ -635,6 +614,7 @@ static int pass(struct sim_piece *g, const struct msghdr *m)
 
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&all); c; c = CMSG_NXTHDR(&all, c)) {
 		int fd, n = (int)((c->cmsg_len - CMSG_LEN(0)) / sizeof fd);
+		const int *fds = (const int *)(const void *)CMSG_DATA(c);
 
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS
 		    || c->cmsg_len < CMSG_LEN(0)
@@ -644,9 +624,8 @@ static int pass(struct sim_piece *g, const struct msghdr *m)
 			g->g_passed = sim__memory((PASSED + 1) * sizeof fd);
 		if (n > PASSED - g->g_passed[0])
 			return -EINVAL;
-		for (int i = 0; i < n; i++) {
-			memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof fd, sizeof fd);
-			fd = sim__own(fd);
+		for (; n > 0; n--) {
+			fd = sim__own(*fds++);
 			if (fd < 0)
 				return -errno;
 			g->g_passed[++g->g_passed[0]] = fd;
@@ -687,18 +666,7 @@ static ssize_t portion(struct sim_open *o, size_t size)
 	return (ssize_t)size;
 }
 
-/* Returns how many of the next `size' bytes are sent as one piece. */
-static size_t part_of(const struct sim_open *o, size_t size)
-{
-	if (!sim__is_far(o) || size < 2 || !sim__strikes("part", 8))
-		return size;
-	return 1 + sim__choose("bytes of a part", size - 1);
-}
-
-/*
- * Makes a piece of `size' bytes of a message, from `at' on. The first piece passes the
- * message's descriptors. Returns 0 or an error.
- */
+/* Makes a piece of `size' bytes of a message, from `at' on. Returns 0 or an error. */
 static int take_in(const struct msghdr *m, size_t at, size_t size, struct sim_piece **g)
 {
 	static uint64_t made;
@@ -729,13 +697,15 @@ static ssize_t put_stream(struct sim_open *o, const struct msghdr *m, int flags)
 		return -ENOTCONN;
 	if (o->f_state == SIM_CONNECTING)
 		return -EAGAIN;
-	if (o->f_output_ended || o->f_state != SIM_CONNECTED || !o->f_peer)
+	if (o->f_output_ended || o->f_state != SIM_CONNECTED)
 		return broken(flags);
 	if (size_of(m) == 0)
 		return 0;
 	n = portion(o, size_of(m));
 	for (ssize_t at = 0; at < n && o->f_state == SIM_CONNECTED; at += (ssize_t)part) {
-		part = part_of(o, (size_t)(n - at));
+		part = (size_t)(n - at);
+		if (sim__is_far(o) && part > 1 && sim__strikes("part", PARTS))
+			part = 1 + sim__choose("bytes of a part", part - 1);
 		rc = take_in(m, (size_t)at, part, &g);
 		if (rc)
 			return rc;
@@ -746,19 +716,8 @@ static ssize_t put_stream(struct sim_open *o, const struct msghdr *m, int flags)
 
 /* ---- Packets ---- */
 
-/* Called when the answer to a packet arrives: no socket has the packet's address. */
-LATER(come_unreachable)
-{
-	if (o->f_state != SIM_CONNECTED)
-		return;
-	o->f_error = ECONNREFUSED;
-	sim__changed(o, EPOLLERR | SIM_IN);
-}
-
-/*
- * Adds a packet to the input of socket `to'. Returns 0, or an error; -EAGAIN means that
- * the peer is full. After an error the packet still belongs to the caller.
- */
+/* Adds a packet to the input of socket `to'. Returns 0, or an error; then the packet
+   still belongs to the caller. */
 static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece *g)
 {
 	if (!to || to->f_state == SIM_DEAD)
@@ -785,7 +744,7 @@ static void come_packet(struct sim_open *o, struct sim_piece *g)
 	if (rc)
 		free(g);
 	if (rc == -ECONNREFUSED)
-		sim__later(sim__run.r_now + latency(o, host), come_unreachable, o, NULL);
+		sim__later(sim__run.r_now + latency(o, host), come_reset, o, NULL);
 }
 
 /* Sends one copy of a packet over the network, or none, or two. Returns 0 or an error. */
@@ -813,10 +772,7 @@ static int send_far(struct sim_open *o, struct sim_piece *g)
 	return 0;
 }
 
-/*
- * Sends a packet on this host: to the peer, or, if `named', to the packet's address. See
- * take_packet().
- */
+/* As take_packet(): sends to the peer, or, if `named', to the packet's address. */
 static int send_near(struct sim_open *o, struct sim_piece *g, bool named)
 {
 	struct sim_open *to = named || !o->f_peer ? sim__socket_at(o, &g->g_to, NULL)
