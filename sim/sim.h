@@ -38,12 +38,10 @@ extern "C" {
 
 /* The settings of a run. */
 struct sim_conf {
-	uint64_t    c_seed;
-	uint64_t    c_steps;            /* the run fails when it has made this many steps;
-					   0: 10 million */
-	int64_t     c_hang_ns;          /* under usched-run the run fails if threads hang
-					   for so long, by the simulated clock; 0: a
-					   minute */
+	uint64_t c_seed;
+	uint64_t c_steps;               /* the run fails after so many; 0: 10 million */
+	int64_t  c_hang_ns;             /* under usched-run the run fails if threads hang
+					   for so long on its clock; 0: a minute */
 };
 
 /*
@@ -106,12 +104,10 @@ void sim_fail(const char *format, ...)
 uint64_t sim_choose(uint64_t n);
 
 /*
- * Returns a hash of the run up to now: of its steps, its choices, and the times at which
- * packets arrived. The hash depends neither on addresses nor on the compiler.
+ * The first returns a hash of the run up to now: of its steps, its choices, and the times
+ * when packets arrived, but not of addresses. The second returns the number of steps.
  */
 uint64_t sim_hash(void);
-
-/* Returns the number of steps up to now. */
 uint64_t sim_steps(void);
 
 /*
@@ -151,21 +147,18 @@ int sim_host_restart(struct sim_host *host);
 /* What can happen to hosts. */
 enum sim_fault_kind {
 	SIM_CRASH,                      /* `a' crashes, and starts again after for_ns */
-	SIM_PARTITION,                  /* `a' and `b' do not reach each other; if `b' is
-					   NULL, `a' reaches no host */
+	SIM_PARTITION,                  /* `a' and `b' do not reach each other */
 	SIM_RESET,                      /* connections between `a' and `b' are reset */
-	SIM_SLOW,                       /* latency between `a' and `b' is 100 times as
-					   long */
+	SIM_SLOW,                       /* latency between `a' and `b' is 100-fold */
 	SIM_DISK_FULL,                  /* writes by `a' fail with ENOSPC */
-	SIM_CLOCK,                      /* CLOCK_REALTIME of `a' jumps by for_ns, which
-					   may be negative; if `a' is NULL, the clocks of
-					   all hosts jump */
+	SIM_CLOCK,                      /* CLOCK_REALTIME of `a', or all clocks if `a' is
+					   NULL, jump by for_ns, which may be negative */
 };
 
 struct sim_fault {
 	enum sim_fault_kind kind;
 	struct sim_host    *a;
-	struct sim_host    *b;          /* or NULL */
+	struct sim_host    *b;          /* NULL: all hosts */
 	int64_t             for_ns;     /* duration; 0: the fault never ends */
 };
 
@@ -183,32 +176,23 @@ int sim_at(int64_t time, const struct sim_fault *fault);
  */
 struct sim_faults {
 	unsigned f_crash;               /* in a step of a thread, its host crashes */
-	int64_t  f_down_ns;             /* a crashed host starts again within this time;
-					   0: a second */
+	int64_t  f_down_ns;             /* a host is down for up to this; 0: a second */
 	unsigned f_full;                /* a write fails with ENOSPC */
-	unsigned f_short;               /* a write to a file or socket writes only a
-					   part of the bytes */
-	unsigned f_sync_fails;          /* a sync fails with EIO. Later syncs return 0,
-					   but do not sync what was lost here unless it
-					   is written again */
+	unsigned f_short;               /* a write to a file or socket is only partial */
+	unsigned f_sync_fails;          /* a sync fails with EIO, and later ones only sync
+					   what was lost here if it is written again */
 	unsigned f_sync_lies;           /* a sync returns 0, but nothing is synced */
-	unsigned f_open;                /* a call that opens a file or makes another
-					   descriptor fails with EMFILE */
-	unsigned f_no_memory;           /* a call that makes a socket fails with ENOBUFS;
-					   a call that makes a pipe, epoll or the like
-					   fails with ENOMEM */
-	unsigned f_clock;               /* CLOCK_REALTIME jumps by up to 100 seconds when
-					   it is read */
+	unsigned f_open;                /* a file or descriptor is not opened: EMFILE */
+	unsigned f_no_memory;           /* a socket is not made: ENOBUFS; a pipe, epoll or
+					   the like is not made: ENOMEM */
+	unsigned f_clock;               /* CLOCK_REALTIME is read: jumps by up to 100 s */
 
 	/* Faults of what is sent over the network: AF_INET and AF_INET6. */
 	unsigned f_loss;                /* a packet is lost */
 	unsigned f_duplicate;           /* a packet arrives twice */
-	unsigned f_no_buffer;           /* a call that sends a packet fails with
-					   ENOBUFS */
-	unsigned f_reset;               /* when data is sent on a stream, the connection
-					   is reset */
-	unsigned f_no_answer;           /* connect() fails with ETIMEDOUT, after 127
-					   seconds */
+	unsigned f_no_buffer;           /* a packet is not sent: ENOBUFS */
+	unsigned f_reset;               /* sent data resets the connection */
+	unsigned f_no_answer;           /* connect() fails after 127 s: ETIMEDOUT */
 	unsigned f_slow;                /* a connection is 100 times slower */
 	unsigned f_partition;           /* after data was sent, nothing passes between
 					   sender and receiver for 1 to 10 seconds */
@@ -216,8 +200,7 @@ struct sim_faults {
 	/* The time that sending takes. If the first two are 0, latencies are up to 10 us
 	   in one run of four. */
 	int64_t  f_latency_ns;          /* shortest latency; 0: 50 us */
-	int64_t  f_latency_most_ns;     /* 99 packets in 100 have a latency up to this;
-					   0: 500 us */
+	int64_t  f_latency_most_ns;     /* longest latency of 99 in 100; 0: 500 us */
 	int64_t  f_latency_rare_ns;     /* longest latency; 0: 50 ms */
 	int64_t  f_bandwidth;           /* bytes a second; 0: 125 million */
 };
