@@ -40,46 +40,49 @@ static uint32_t counter_ready(const struct sim_open *o)
  * disarmed, or armed for a later time. A periodic timer has no more events until a read,
  * which returns the number of periods.
  */
-static void expire(struct sim_open *o, struct sim_piece *unused)
+LATER(expire)
 {
-	(void)unused;
 	if (o->f_numbers > 0 && timer_ready(o))
 		sim__changed(o, EPOLLIN);
 }
 
-static void ring(struct sim_open *o, struct sim_piece *unused);
+LATER(ring);
+
+/* Returns the ns after which a timer expires next; 0: the timer is not armed. */
+static int64_t left_of(const struct sim_open *o)
+{
+	int64_t left = o->f_when - sim__run.r_now;
+
+	if (left <= 0 && o->f_every)
+		left = o->f_every - -left % o->f_every;
+	return o->f_when && left > 0 ? left : 0;
+}
 
 /*
- * Arms a timer for time `when'. If `when' is 0, disarms the timer. The timer of a process
- * has no type.
+ * Arms a timer, or, if `value' is 0, disarms it. `value' is a time of a clock that now
+ * shows `now', or, if `now' is 0, a time from now on. The time INT64_MAX never comes. The
+ * timer of a process has no type.
  */
-static void set_next(struct sim_open *o, int64_t when)
+static void arm(struct sim_open *o, int64_t value, int64_t now, int64_t every)
 {
-	o->f_when = when;
-	if (when)
-		sim__later(when, o->f_type ? expire : ring, o, NULL);
+	int64_t most = INT64_MAX - sim__run.r_now;
+
+	o->f_every = every;
+	o->f_when = value ? sim__run.r_now + MIN(value - now, most) : 0;
+	if (o->f_when)
+		sim__later(o->f_when, o->f_type ? expire : ring, o, NULL);
 }
 
-/* Arms a timer that has expired for its next period, or disarms it. */
-static void renew(struct sim_open *o)
-{
-	int64_t periods = (int64_t)count_of(o);
-
-	set_next(o, !o->f_every ? 0 : o->f_every < (INT64_MAX - o->f_when) / periods
-		 ? o->f_when + periods * o->f_every : INT64_MAX);
-}
-
-static ssize_t read_count(struct sim_open *o, struct msghdr *m, int unused)
+static ssize_t read_count(struct sim_open *o, struct msghdr *m, UNUSED int flags)
 {
 	uint64_t value = count_of(o);
 
-	(void)unused;
 	if (m->msg_iovlen < 1 || m->msg_iov->iov_len < sizeof value)
 		return -EINVAL;
 	if (value == 0)
 		return -EAGAIN;
 	if (o->f_when) {
-		renew(o);
+		arm(o, left_of(o), 0, o->f_every);
 	} else {
 		value = o->f_by_one ? 1 : value;
 		o->f_count -= value;
@@ -90,11 +93,11 @@ static ssize_t read_count(struct sim_open *o, struct msghdr *m, int unused)
 }
 
 /* Each write to an eventfd is an event for EPOLLET, even if the counter was not 0. */
-static ssize_t write_count(struct sim_open *o, const struct msghdr *m, int unused)
+static ssize_t write_count(struct sim_open *o, const struct msghdr *m,
+			   UNUSED int flags)
 {
 	uint64_t value = UINT64_MAX;
 
-	(void)unused;
 	if (m->msg_iovlen > 0 && m->msg_iov->iov_len >= sizeof value)
 		memcpy(&value, m->msg_iov->iov_base, sizeof value);
 	if (value == UINT64_MAX)
@@ -120,21 +123,23 @@ REPLACE(int, eventfd, (unsigned n, int flags))
 
 /* ---- Calls for timers ---- */
 
-static bool is_time(struct timespec t)
-{
-	return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < SECOND;
-}
-
-/* Returns a time in ns. Times that are too great become INT64_MAX, which never comes. */
+/* Returns a time in ns, at most INT64_MAX; or -EINVAL. */
 static int64_t ns_of(struct timespec t)
 {
+	if (t.tv_sec < 0 || !uposix__is_time(&t))
+		return -EINVAL;
 	return t.tv_sec >= INT64_MAX / SECOND ? INT64_MAX : t.tv_sec * SECOND + t.tv_nsec;
 }
 
-/* Returns the time that is `ns' from now. */
-static int64_t after(int64_t ns)
+/* Arms a timer: see arm(). Returns 0 or an error. */
+static int arm_as(struct sim_open *o, int64_t now, const struct itimerspec *new)
 {
-	return ns < INT64_MAX - sim__run.r_now ? ns + sim__run.r_now : INT64_MAX;
+	int64_t value = ns_of(new->it_value), every = ns_of(new->it_interval);
+
+	if (value < 0 || every < 0)
+		return -EINVAL;
+	arm(o, value, now, every);
+	return 0;
 }
 
 REPLACE(int, timerfd_create, (int clock, int flags))
@@ -143,29 +148,6 @@ REPLACE(int, timerfd_create, (int clock, int flags))
 
 	o->f_clock = clock;
 	return sim__number(o, real_timerfd_create(clock, flags));
-}
-
-/* Returns the ns after which a timer expires next; 0: the timer is not armed. */
-static int64_t left_of(const struct sim_open *o)
-{
-	int64_t left = o->f_when - sim__run.r_now;
-
-	if (left <= 0 && o->f_every)
-		left = o->f_every - -left % o->f_every;
-	return o->f_when && left > 0 ? left : 0;
-}
-
-/* Arms a timer. The new value is a time of a clock that now shows `now', or, if `now' is
-   0, a time from now on. Returns 0 or an error. */
-static int arm(struct sim_open *o, int64_t now, const struct itimerspec *new)
-{
-	int64_t value = ns_of(new->it_value);
-
-	if (!is_time(new->it_value) || !is_time(new->it_interval))
-		return -EINVAL;
-	o->f_every = ns_of(new->it_interval);
-	set_next(o, value ? after(value - now) : 0);
-	return 0;
 }
 
 CALL(int, timerfd_gettime, (struct itimerspec *now), (now))
@@ -185,7 +167,7 @@ CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 		return -EINVAL;
 	if (old)
 		world_timerfd_gettime(o, fd, old);
-	return arm(o, now, &to);
+	return arm_as(o, now, &to);
 }
 
 /* ---- Signals ---- */
@@ -214,11 +196,10 @@ static void close_signals(struct sim_open *o)
 	LIST_REMOVE(o, f_of_signals);
 }
 
-static ssize_t read_signal(struct sim_open *o, struct msghdr *m, int unused)
+static ssize_t read_signal(struct sim_open *o, struct msghdr *m, UNUSED int flags)
 {
 	struct signalfd_siginfo info = { .ssi_code = SI_USER };
 
-	(void)unused;
 	if (m->msg_iovlen < 1 || m->msg_iov->iov_len < sizeof info)
 		return -EINVAL;
 	if (o->f_count == 0)
@@ -332,14 +313,13 @@ REPLACE(int, kill, (pid_t pid, int sig))
  * process was killed, or the timer was since disarmed, or armed for a later time. Wakes a
  * thread by mail, since the processor may be asleep.
  */
-static void ring(struct sim_open *o, struct sim_piece *unused)
+LATER(ring)
 {
 	struct uposix_thread *p;
 
-	(void)unused;
 	if (process_of(o->f_host) != o || !o->f_when || o->f_when > sim__run.r_now)
 		return;
-	renew(o);
+	arm(o, left_of(o), 0, o->f_every);
 	p = give_signal(o, SIGALRM);
 	if (!p)
 		return;
@@ -371,7 +351,7 @@ int uposix_setitimer(__itimer_which_t which, const struct itimerval *new,
 	TIMEVAL_TO_TIMESPEC(&new->it_interval, &to.it_interval);
 	if (old)
 		uposix_getitimer(which, old);
-	return (int)sim__answer(arm(process_of(sim__host()), 0, &to));
+	return (int)sim__answer(arm_as(process_of(sim__host()), 0, &to));
 }
 
 useconds_t uposix_ualarm(useconds_t value, useconds_t every)
@@ -379,8 +359,7 @@ useconds_t uposix_ualarm(useconds_t value, useconds_t every)
 	struct sim_open *o = process_of(sim__host());
 	int64_t left = left_of(o);
 
-	o->f_every = every * MICROSECOND;
-	set_next(o, value ? after(value * MICROSECOND) : 0);
+	arm(o, value * MICROSECOND, 0, every * MICROSECOND);
 	return (useconds_t)(left / MICROSECOND);
 }
 
@@ -391,7 +370,6 @@ unsigned uposix_alarm(unsigned seconds)
 	struct sim_open *o = process_of(sim__host());
 	int64_t left = left_of(o);
 
-	o->f_every = 0;
-	set_next(o, seconds ? after(seconds * SECOND) : 0);
+	arm(o, seconds * SECOND, 0, 0);
 	return left < SECOND ? left > 0 : (unsigned)((left + SECOND / 2) / SECOND);
 }
