@@ -83,14 +83,14 @@ int uposix_inotify_init(void)
 	return uposix_inotify_init1(0);
 }
 
-int uposix_epoll_create(int size)
-{
-	return uposix__made(epoll_create(size), OTHER, false);
-}
-
 int uposix_epoll_create1(int flags)
 {
 	return uposix__made(epoll_create1(flags), OTHER, false);
+}
+
+int uposix_epoll_create(int size)
+{
+	return size > 0 ? uposix_epoll_create1(0) : epoll_create(size);
 }
 
 /* Copies. */

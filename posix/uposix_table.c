@@ -354,6 +354,8 @@ int uposix__copied(int fd, int copy)
 
 	if (copy < 0 || copy == fd)
 		return copy;
+	if (SIMULATED)
+		sim__copied(fd, copy);
 	uposix__made(copy, UNKNOWN, false);
 	f = uposix__classified(fd);
 	g = f ? entry(copy) : NULL;

@@ -50,16 +50,19 @@ struct sim_open *sim__new(const struct sim_type *type)
 	return o;
 }
 
-static void unqueue(struct sim_watch *w)
+/* Puts a watch into the queue of its set, or takes the watch out. */
+static void queue(struct sim_watch *w, bool queued)
 {
-	if (w->w_queued)
+	if (queued && !w->w_queued)
+		TAILQ_INSERT_TAIL(&w->w_set->f_ready, w, w_ready);
+	else if (!queued && w->w_queued)
 		TAILQ_REMOVE(&w->w_set->f_ready, w, w_ready);
-	w->w_queued = false;
+	w->w_queued = queued;
 }
 
 static void end_watch(struct sim_watch *w)
 {
-	unqueue(w);
+	queue(w, false);
 	LIST_REMOVE(w, w_of_set);
 	LIST_REMOVE(w, w_of_open);
 	free(w);
@@ -123,7 +126,7 @@ int sim__own(int fd)
 	getrlimit(RLIMIT_NOFILE, &now);
 	all = (struct rlimit){ now.rlim_max, now.rlim_max };
 	setrlimit(RLIMIT_NOFILE, &all);
-	fd = fcntl(fd, F_DUPFD_CLOEXEC, sim__high());
+	fd = sim__copied(fd, fcntl(fd, F_DUPFD_CLOEXEC, sim__high()));
 	setrlimit(RLIMIT_NOFILE, &now);
 	return fd;
 }
@@ -173,42 +176,16 @@ int sim__number(struct sim_open *o, int fd)
 	return -1;
 }
 
-/* If `copy' >= 0, enters `copy' in the table as a descriptor of `o'. Returns `copy'. */
-static int copied_as(struct sim_open *o, int copy)
-{
-	return copy >= 0 && o ? sim__enter_number(copy, o) : copy;
-}
-
-REPLACE(int, dup, (int fd))
-{
-	return copied_as(entry(fd), real_dup(fd));
-}
-
-REPLACE(int, dup3, (int fd, int copy, int flags))
+int sim__copied(int fd, int copy)
 {
 	struct sim_open *o = entry(fd);
-	int rc = real_dup3(fd, copy, flags);
 
-	if (rc >= 0)
+	if (copy >= 0 && entry(copy) != o) {
 		take(copy);
-	return copied_as(o, rc);
-}
-
-REPLACE(int, dup2, (int fd, int copy))
-{
-	return fd == copy ? real_dup2(fd, copy) : in_dup3(fd, copy, 0);
-}
-
-/*
- * Has three parameters instead of "...". On x86-64 and AArch64 both are passed alike, and
- * posix/ is for these two.
- */
-REPLACE(int, fcntl, (int fd, int command, long argument))
-{
-	int rc = real_fcntl(fd, command, argument);
-
-	return command == F_DUPFD || command == F_DUPFD_CLOEXEC
-		? copied_as(entry(fd), rc) : rc;
+		if (o)
+			sim__enter_number(copy, o);
+	}
+	return copy;
 }
 
 /* Returns how many bytes a queue has. If `o' has packets, only the first counts. */
@@ -236,20 +213,13 @@ CALL(int, ioctl, (unsigned long request, void *argument), (request, argument))
 
 /* ---- epoll ---- */
 
-static void queue(struct sim_watch *w)
-{
-	if (!w->w_queued)
-		TAILQ_INSERT_TAIL(&w->w_set->f_ready, w, w_ready);
-	w->w_queued = true;
-}
-
 void sim__changed(struct sim_open *o, uint32_t events)
 {
 	struct sim_watch *w;
 
 	LIST_FOREACH(w, &o->f_watches, w_of_open)
 		if (events & w->w_events) {
-			queue(w);
+			queue(w, true);
 			sim__due(0);
 			sim__changed(w->w_set, SIM_IN);
 		}
@@ -276,11 +246,6 @@ static const struct sim_type set_type = { .t_ready = set_ready };
 REPLACE(int, epoll_create1, (int flags))
 {
 	return sim__number(sim__new(&set_type), real_epoll_create1(flags));
-}
-
-REPLACE(int, epoll_create, (int size))
-{
-	return size > 0 ? in_epoll_create1(0) : (int)sim__answer(-EINVAL);
 }
 
 /*
@@ -328,32 +293,31 @@ CALL(int, epoll_ctl, (int op, int of, struct epoll_event *e), (op, of, e))
 	w->w_events = e->events | SIM_ALWAYS;
 	w->w_data = e->data;
 	if (events_of(w)) {
-		queue(w);
+		queue(w, true);
 		sim__changed(o, SIM_IN);
 	}
 	return 0;
 }
 
-CALL(int, epoll_wait, (struct epoll_event *events, int max, int unused),
-     (events, max, unused))
+CALL(int, epoll_wait, (struct epoll_event *events, int max, UNUSED int ms),
+     (events, max, ms))
 {
 	struct sim_watch *w, *last = TAILQ_LAST(&o->f_ready, sim_ready);
 	int n = 0;
 
-	(void)unused;
 	if (o->f_type != &set_type || max <= 0)
 		return -EINVAL;
 	while (n < max && (w = TAILQ_FIRST(&o->f_ready))) {
 		uint32_t now = events_of(w);
 
-		unqueue(w);
+		queue(w, false);
 		if (now) {
 			events[n].events = now;
 			events[n++].data = w->w_data;
 			if (w->w_events & EPOLLONESHOT)
 				w->w_events = 0;
 			else if (!(w->w_events & EPOLLET))
-				queue(w);
+				queue(w, true);
 		}
 		if (w == last)
 			break;
@@ -379,11 +343,10 @@ static short poll_one(const struct pollfd *one)
 	return (short)(asked & (SIM_IN | SIM_OUT));
 }
 
-REPLACE(int, poll, (struct pollfd *fds, nfds_t n, int ms))
+REPLACE(int, poll, (struct pollfd *fds, nfds_t n, UNUSED int ms))
 {
 	int found = 0;
 
-	(void)ms;
 	for (nfds_t i = 0; i < n; i++) {
 		fds[i].revents = fds[i].fd < 0 ? 0 : poll_one(&fds[i]);
 		found += fds[i].revents != 0;

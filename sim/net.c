@@ -525,7 +525,8 @@ static void give(const struct sim_piece *g, struct msghdr *m, size_t room, int f
 	struct cmsghdr *c = m->msg_control;
 
 	while (n < g->g_passed[0] && CMSG_LEN((size_t)(n + 1) * sizeof fd) <= room
-	       && (fd = fcntl(g->g_passed[n + 1], how, 0)) >= 0)
+	       && (fd = sim__copied(g->g_passed[n + 1],
+					fcntl(g->g_passed[n + 1], how, 0))) >= 0)
 		memcpy(CMSG_DATA(c) + (size_t)n++ * sizeof fd, &fd, sizeof fd);
 	if (n < g->g_passed[0])
 		m->msg_flags |= MSG_CTRUNC;
