@@ -64,7 +64,7 @@ static const struct call calls[] = {
 	      "?(v)printf|__?(v)printf_chk|puts|putchar|putc|fputs|fputc|fwrite"),
 	CALLS(FILES, SIM_WRITES, 0,
 	      "?(__)open?(at)?(64)?(_2)|creat?(64)|fopen|mk?(o)stemp|mkdtemp|"
-	      "rename?(at|at2)|unlink?(at)|remove|mkdir?(at)|rmdir|?(f)chmod*|*chown*|"
+	      "rename?(at|at2)|?(un)link?(at)|remove|mkdir?(at)|rmdir|?(f)chmod*|*chown*|"
 	      "utime*|futimens"),
 	CALLS(FILES, SIM_READS, 0,
 	      "?(f)chdir|stat|lstat|fstatat|statx|?(f)access*|?(fd)opendir|rewinddir|"
@@ -81,7 +81,7 @@ static const struct call calls[] = {
 		"@(aio_read|aio_write|lio_listio)?(64)"),
 	INSTEAD("pipe(), or socketpair()",
 		"mkfifo|mknod|open* of a real FIFO, socket or device"),
-	INSTEAD("a copy of the file", "?(sym)link?(at)"),
+	INSTEAD("a copy of the file", "symlink?(at)"),
 	INSTEAD("opendir()", "glob|ftw|nftw|fts_open|inotify_init?(1)"),
 	INSTEAD("open() and ftruncate()", "fallocate|truncate"),
 	INSTEAD("mkstemp(), and unlink()", "tmpfile|mkstemps"),
@@ -90,7 +90,6 @@ static const struct call calls[] = {
 	INSTEAD("read() and write()", "splice|tee|vmsplice"),
 	INSTEAD("recvmsg()", "recvmmsg"),
 	INSTEAD("close()", "closefrom|close_range"),
-	INSTEAD("mkdir() and rename() of each file", "rename* of a directory"),
 	INSTEAD("the function of libc for it", "syscall* of this number"),
 	CALLS(ARGUMENT, SIM_WRITES, 0, "*"),
 };

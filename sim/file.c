@@ -10,20 +10,20 @@
  * have been written since then, maybe through a mapping. A crash keeps some of these
  * blocks.
  *
- * Each host has a tree of names. When a host first uses the name of a real file, the host
- * gets a copy of that file; but calls on files of the system, such as /dev/null, go to
- * the real file. A name has two files: the present file, and the file that the name has
- * after a crash. If the two differ, the name has been changed since the last sync. Such a
- * change has a number. rename() gives the changes of both names one number, and a crash
- * keeps all changes with the same number, or none. A sync of the file or of its directory
- * makes the changes permanent.
+ * Each host has a tree of directories and the names in them. When a host first uses the
+ * name of a real file, the host gets a copy of that file; but calls on files of the
+ * system, such as /dev/null, go to the real file. A name has two files: the present file,
+ * and the file that the name has after a crash. If the two differ, the name has been
+ * changed since the last sync. Such a change has a number. rename() gives the changes of
+ * both names one number, and a crash keeps all changes with the same number, or none. A
+ * sync of the file or of its directory makes the changes permanent.
  *
- * A real directory is read anew each time, and its entries become names. When a file is
- * removed, its name stays until the end of the run, so that a real file with this name
- * stays hidden.
+ * A real directory is read each time the program opens it, and its entries become names.
+ * When a file is removed, its name stays until the end of the run, so that a real file
+ * with this name stays hidden.
  */
 #undef _FORTIFY_SOURCE
-#include <errno.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <linux/openat2.h>
 #include <sys/mman.h>
@@ -42,13 +42,11 @@ enum {
 
 /* A file or directory. */
 struct file {
-	struct sim_name *f_name;        /* the first name; a directory has no other */
 	int              f_fd;          /* descriptor of the memory, which programs do
 					   not see; -1: not opened yet */
-	unsigned         f_refs;        /* number of references: n_file and n_synced of
-					   names, f_file of open files */
-	bool             f_real;        /* the memory is a copy of a real file */
-	bool             f_system;      /* calls go to the real file */
+	unsigned         f_refs;        /* number of pointers that refer() has set */
+	char            *f_path;        /* the real file of which this is a copy; or
+					   NULL */
 	struct stat      f_stat;        /* what stat() returns; without memory st_size,
 					   too. Reads do not change st_atim */
 	char            *f_synced;      /* contents at the last sync */
@@ -56,30 +54,33 @@ struct file {
 	char            *f_again;       /* f_again[i] is 1 if block i has been written
 					   since a sync failed */
 	size_t           f_blocks;      /* length of f_again; 0: no sync has failed */
+	struct sim_name *f_name;        /* the name that was given last; a directory has
+					   no other */
+	STAILQ_HEAD(, sim_name) f_names;        /* names in a directory */
 };
 
 /* A name that a host has used. */
 struct sim_name {
-	LIST_ENTRY(sim_name) n_of_all;
-	LIST_ENTRY(sim_name) n_of_parent;
-	LIST_HEAD(, sim_name) n_children;
-	struct sim_name *n_parent;
+	LIST_ENTRY(sim_name)   n_of_all;
+	STAILQ_ENTRY(sim_name) n_of_dir;
+	struct file     *n_dir;         /* the directory with this name */
 	struct sim_host *n_host;
 	struct file     *n_file;        /* the file with this name, or NULL */
 	struct file     *n_synced;      /* the file with this name after a crash, or
 					   NULL */
 	unsigned         n_change;      /* number of the change; 0: both files are the
 					   same */
-	char            *n_path;
-	char            *n_last;        /* the last part of n_path; of the root "" */
+	char             n_last[];      /* the last part of the path; of the root "" */
 };
 
 static LIST_HEAD(, sim_name) names = LIST_HEAD_INITIALIZER(names);
-static struct sim_name top = { .n_path = "" };  /* parent of the roots of all hosts */
 static unsigned numbers;                /* st_ino of the newest file */
 static unsigned changes;                /* number of the newest change */
-static struct file other = { .f_name = &top, .f_system = true };        /* any other open
-									   file */
+static struct file top = {              /* directory of the roots of all hosts */
+	.f_path = "/", .f_stat = { .st_ino = 1, .st_mode = S_IFDIR },
+	.f_names = STAILQ_HEAD_INITIALIZER(top.f_names)
+};
+static struct file other = { .f_path = "" };    /* any other open file */
 
 /* Defines a function of the program that is a call of another function. */
 #define CALLS(type, name, params, call) type uposix_##name params { return call; }
@@ -92,6 +93,12 @@ static int fail(int error)
 	return -1;
 }
 
+static void *none(int error)
+{
+	errno = error;
+	return NULL;
+}
+
 /* Returns the time of the clock. */
 static struct timespec stamp(void)
 {
@@ -100,37 +107,28 @@ static struct timespec stamp(void)
 
 /* ---- Files ---- */
 
-/* Returns whether a path always means the real file. */
-static bool is_system(const char *path)
+/* Returns whether calls go to the real file. The path of `other' is "". */
+static bool is_system(const struct file *f)
 {
-	static const char *const all[] = {
-		"/proc/", "/sys/", "/dev/fd/", "/dev/null", "/dev/zero", "/dev/full",
-		"/dev/tty", "/dev/stdin", "/dev/stdout", "/dev/stderr",
-	};
-
-	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-		size_t n = strlen(all[i]);
-
-		if (strncmp(path, all[i], n) == 0 && (all[i][n - 1] == '/' || !path[n]))
-			return true;
-	}
-	return false;
+	return f->f_path
+		&& fnmatch("@(|/proc/*|/sys/*|/dev/@(fd/*|null|zero|full|tty|std*))",
+			   f->f_path, FNM_EXTMATCH) == 0;
 }
 
 /* Returns a new file, without memory. */
-static struct file *new_file(struct sim_name *n, mode_t mode)
+static struct file *new_file(mode_t mode)
 {
 	struct file *f = sim__memory(sizeof *f);
 	struct timespec now = stamp();
 
-	f->f_name = n;
 	f->f_fd = -1;
 	f->f_stat = (struct stat){
 		.st_dev = 1, .st_ino = ++numbers, .st_mode = mode,
-		.st_nlink = S_ISDIR(mode) ? 2 : 1, .st_uid = geteuid(),
+		.st_nlink = S_ISDIR(mode), .st_uid = geteuid(),
 		.st_gid = getegid(), .st_blksize = 4096,
 		.st_atim = now, .st_mtim = now, .st_ctim = now,
 	};
+	STAILQ_INIT(&f->f_names);
 	return f;
 }
 
@@ -152,9 +150,10 @@ static void refer(struct file **at, struct file *f)
 	*at = f;
 	if (!before || --before->f_refs > 0)
 		return;
-	syscall(SYS_close, before->f_fd);
+	close(before->f_fd);
 	free(before->f_synced);
 	free(before->f_again);
+	free(before->f_path);
 	free(before);
 }
 
@@ -178,21 +177,19 @@ static void set_memory(const struct file *f, const char *bytes, size_t size)
  */
 static void write_back(struct file *f, bool crash)
 {
-	size_t size = size_of(f), lost;
-	size_t room = ((size > f->f_size ? size : f->f_size) / BLOCK + 1) * BLOCK;
+	size_t size = size_of(f), lost = 0;
+	size_t room = (MAX(size, f->f_size) / BLOCK + 1) * BLOCK;
 	char *now = sim__memory(room), *before = sim__memory(room);
-	bool same;
 
 	if (pread(f->f_fd, now, size, 0) != (ssize_t)size)
 		sim_fail("what is in a file cannot be read");
 	memcpy(before, f->f_synced, f->f_size);
-	same = size == f->f_size && memcmp(now, before, size) == 0;
-	lost = !crash || same ? 0
-		: sim__choose("all, nothing or some of a file is lost", 3);
+	if (crash && (size != f->f_size || memcmp(now, before, size) != 0))
+		lost = sim__choose("all, nothing or some of a file is lost", 3);
 	if (lost == 1 || (lost == 2 && size != f->f_size
 			  && sim__choose("a length is lost", 2)))
 		size = f->f_size;
-	for (size_t n = 0, at = 0; at < size && !same; at = ++n * BLOCK) {
+	for (size_t n = 0, at = 0; at < size; at = ++n * BLOCK) {
 		bool failed = !crash && n < f->f_blocks && !f->f_again[n];
 
 		if (memcmp(now + at, before + at, BLOCK) != 0
@@ -217,43 +214,43 @@ static void write_back(struct file *f, bool crash)
  */
 static int load(struct file *f)
 {
-	int fd, from = -1;
+	int low, from = -1;
 
 	if (f->f_fd >= 0)
 		return 0;
-	if (f->f_real && (S_ISREG(f->f_stat.st_mode) || is_dir(f))) {
-		from = (int)syscall(SYS_openat, AT_FDCWD, f->f_name->n_path,
+	if (f->f_path && (S_ISREG(f->f_stat.st_mode) || is_dir(f))) {
+		from = (int)syscall(SYS_openat, AT_FDCWD, f->f_path,
 				    O_RDONLY | O_CLOEXEC);
 		if (from < 0)
 			return -1;
 	}
-	fd = memfd_create("usched file", MFD_CLOEXEC);
-	f->f_fd = fd < 0 ? -1 : sim__own(fd);
-	if (f->f_fd < 0 && from >= 0)
-		syscall(SYS_close, from);
+	low = memfd_create("usched file", MFD_CLOEXEC);
+	f->f_fd = low < 0 ? -1 : sim__own(low);
+	while (f->f_fd >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
+		;
+	close(low);
+	close(from);
 	if (f->f_fd < 0)
 		return fail(EMFILE);
-	syscall(SYS_close, fd);
-	while (from >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
-		;
-	syscall(SYS_close, from);
 	f->f_synced = sim__memory(1);
 	write_back(f, false);
 	return 0;
 }
 
-/* Returns a new file that stands for the real file of a name; NULL if there is none. */
-static struct file *real_file(struct sim_name *n)
+/* Returns a copy of the real file with this name in a directory; or NULL. */
+static struct file *real_file(const struct file *dir, const char *last)
 {
-	bool is_one = is_system(n->n_path);
+	char path[PATH_MAX];
+	struct file one = { .f_path = path }, *f;
 	struct stat s = { 0 };
-	struct file *f;
 
-	if (fstatat(AT_FDCWD, n->n_path, &s, 0) && !is_one)
+	if (!dir->f_path)
 		return NULL;
-	f = new_file(n, s.st_mode);
-	f->f_real = true;
-	f->f_system = is_one;
+	snprintf(path, sizeof path, "%s/%s", dir->f_path[1] ? dir->f_path : "", last);
+	if (fstatat(AT_FDCWD, path, &s, 0) && !is_system(&one))
+		return NULL;
+	f = new_file(s.st_mode);
+	f->f_path = strdup(path);
 	f->f_stat.st_uid = s.st_uid;
 	f->f_stat.st_gid = s.st_gid;
 	f->f_stat.st_size = S_ISREG(s.st_mode) ? s.st_size : 0;
@@ -262,85 +259,106 @@ static struct file *real_file(struct sim_name *n)
 
 /* ---- Names ---- */
 
-/* Returns a name of the caller's host. If the name is new, its file is that of
-   real_file(). */
-static struct sim_name *name_in(struct sim_name *parent, const char *last, size_t size)
+/* Gives a name a file, or, if f is NULL, takes the name's file away. */
+static void give(struct sim_name *n, struct file *f)
 {
-	const char *path = strcmp(parent->n_path, "/") ? parent->n_path : "";
-	size_t room = strlen(path) + size + 2;
+	if (n->n_file)
+		n->n_file->f_stat.st_nlink--;
+	refer(&n->n_file, f);
+	if (f) {
+		f->f_stat.st_nlink++;
+		f->f_name = n;
+	}
+}
+
+/* Returns a name in a directory. If the name is new, its file is that of real_file(). */
+static struct sim_name *name_in(struct file *dir, const char *last, size_t size)
+{
 	struct sim_host *host = sim__machine(sim__host());
 	struct sim_name *n;
 
-	LIST_FOREACH(n, &parent->n_children, n_of_parent)
+	if (size > 0 && size <= 2 && strncmp(last, "..", size) == 0)
+		return size == 1 ? dir->f_name : dir->f_name->n_dir->f_name;
+	STAILQ_FOREACH(n, &dir->f_names, n_of_dir)
 		if (n->n_host == host && strncmp(n->n_last, last, size) == 0
 		    && !n->n_last[size])
 			return n;
-	n = sim__memory(sizeof *n + room);
-	n->n_path = (char *)(n + 1);
-	snprintf(n->n_path, room, "%s/%.*s", path, (int)size, last);
-	n->n_last = strrchr(n->n_path, '/') + 1;
-	n->n_parent = parent;
+	n = sim__memory(sizeof *n + size + 1);
+	memcpy(n->n_last, last, size);
 	n->n_host = host;
-	refer(&n->n_file, real_file(n));
+	refer(&n->n_dir, dir);
+	give(n, real_file(dir, n->n_last));
 	refer(&n->n_synced, n->n_file);
-	LIST_INSERT_HEAD(&parent->n_children, n, n_of_parent);
+	STAILQ_INSERT_TAIL(&dir->f_names, n, n_of_dir);
 	LIST_INSERT_HEAD(&names, n, n_of_all);
 	return n;
 }
 
-/*
- * Returns the name at the end of a path that begins at name `n'. ".." in `root' is
- * `root'. Returns NULL with errno if there is no directory for the name.
- */
-static struct sim_name *walk(struct sim_name *n, const char *path,
-			     const struct sim_name *root)
+/* Makes names of the entries of a directory that is a copy of a real one. */
+static void name_entries(struct file *dir)
 {
+	struct dirent **real = NULL;
+	int count = dir->f_path ? scandir(dir->f_path, &real, NULL, alphasort) : 0;
+
+	for (int i = 0; i < count; free(real[i++]))
+		name_in(dir, real[i]->d_name, strlen(real[i]->d_name));
+	free(real);
+}
+
+static struct file *root(void)
+{
+	return name_in(&top, "", 0)->n_file;
+}
+
+/*
+ * Returns the name at the end of a path that begins at directory `f'. ".." in `top_dir'
+ * is `top_dir'. Returns NULL with errno if there is no directory for the name.
+ */
+static struct sim_name *walk(struct file *f, const char *path, const struct file *top_dir)
+{
+	struct sim_name *n = f->f_name;
 	size_t size;
 
-	if (!*path || strlen(path) >= PATH_MAX) {
-		errno = *path ? ENAMETOOLONG : ENOENT;
-		return NULL;
-	}
+	if (!*path || strlen(path) >= PATH_MAX)
+		return none(*path ? ENAMETOOLONG : ENOENT);
 	for (; *path; path += size) {
-		const struct file *f = n->n_file;
-
 		path += strspn(path, "/");
 		size = strcspn(path, "/");
-		if (size == 0 || (size == 1 && *path == '.'))
+		if (!size || (f == top_dir && size == 2 && strncmp(path, "..", 2) == 0))
 			continue;
-		if (!f || !(f->f_system || is_dir(f)) || size > NAME_MAX) {
-			errno = !f ? ENOENT : size > NAME_MAX ? ENAMETOOLONG : ENOTDIR;
-			return NULL;
-		}
-		if (size != 2 || strncmp(path, "..", 2) != 0)
-			n = name_in(n, path, size);
-		else if (n != root)
-			n = n->n_parent;
+		if (!f || size > NAME_MAX)
+			return none(f ? ENAMETOOLONG : ENOENT);
+		if (!is_dir(f) && !is_system(f))
+			return none(ENOTDIR);
+		if (f->f_name->n_file != f)     /* a directory that has been removed */
+			return none(ENOENT);
+		n = name_in(f, path, size);
+		f = n->n_file;
 	}
 	return n;
 }
 
 /*
- * Returns the name at which a path begins: "/", or the name of an open directory, or, for
- * AT_FDCWD, of the current directory. Returns NULL with errno if there is none.
+ * Returns the directory at which a path begins: "/", or an open directory, or, for
+ * AT_FDCWD, the current directory. Returns NULL with errno if there is none.
  */
-static struct sim_name *base(int dir, bool at_root)
+static struct file *base(int dir, bool at_root)
 {
-	struct sim_name *root = name_in(&top, "", 0);
-	struct file *f = sim__file_of(dir);
+	struct file *f = at_root ? root() : dir == AT_FDCWD ? sim__here()->h_dir
+		: sim__file_of(dir);
 	char link[64], path[PATH_MAX];
+	const struct sim_name *name;
 	ssize_t n;
 
-	if (at_root || f)
-		return at_root ? root : f->f_name;
-	if (dir == AT_FDCWD && sim__here()->h_dir)
-		return sim__here()->h_dir;
+	if (f)
+		return f;
 	snprintf(link, sizeof link, dir == AT_FDCWD ? "/proc/self/cwd"
 		 : "/proc/self/fd/%d", dir);
 	n = readlink(link, path, sizeof path - 1);
 	path[n > 0 ? n : 0] = '\0';
 	errno = EBADF;
-	return n > 0 ? walk(root, path, root) : NULL;
+	name = n > 0 ? walk(root(), path, root()) : NULL;
+	return name ? name->n_file : NULL;
 }
 
 /*
@@ -350,9 +368,9 @@ static struct sim_name *base(int dir, bool at_root)
  */
 static struct sim_name *look_up(int dir, const char *path, bool in_root)
 {
-	struct sim_name *from = base(dir, *path == '/' && !in_root), *n;
+	struct file *from = base(dir, *path == '/' && !in_root);
+	struct sim_name *n = from ? walk(from, path, in_root ? from : root()) : NULL;
 
-	n = from ? walk(from, path, in_root ? from : name_in(&top, "", 0)) : NULL;
 	if (n && !n->n_file)
 		errno = ENOENT;
 	return n;
@@ -375,36 +393,56 @@ static struct file *file_at(int dir, const char *path, int flags)
 	return f ? f : fcntl(dir, F_GETFD) >= 0 ? &other : NULL;
 }
 
+/* Writes the path of a directory. Returns the length, as snprintf() does. */
+static size_t path_of(const struct file *f, char *to)
+{
+	const struct sim_name *n = f->f_name;
+	size_t at = f == root() || n->n_dir == root() ? 0 : path_of(n->n_dir, to);
+
+	return at >= PATH_MAX ? at
+		: at + (size_t)snprintf(to + at, PATH_MAX - at, "/%s", n->n_last);
+}
+
 char *uposix_getcwd(char *to, size_t size)
 {
-	const struct sim_name *dir = base(AT_FDCWD, false);
+	const struct file *f = base(AT_FDCWD, false);
+	char path[PATH_MAX];
 
-	if (!dir || (to && strlen(dir->n_path) >= size)) {
-		errno = dir ? ERANGE : ENOENT;
-		return NULL;
-	}
-	return to ? strcpy(to, dir->n_path) : strdup(dir->n_path);
+	if (!f || f->f_name->n_file != f)
+		return none(ENOENT);
+	if (path_of(f, path) >= (to ? MIN(size, PATH_MAX) : PATH_MAX))
+		return none(ERANGE);
+	return to ? strcpy(to, path) : strdup(path);
 }
 
 /* Makes a directory the current one. */
-static int enter_directory(struct sim_name *n)
+static int enter_directory(struct file *f)
 {
-	if (!n || !is_dir(n->n_file))
-		return n && n->n_file ? fail(ENOTDIR) : -1;
-	sim__here()->h_dir = n;
+	if (!is_dir(f))
+		return f ? fail(ENOTDIR) : -1;
+	refer(&sim__here()->h_dir, f);
 	return 0;
 }
 
-CALLS(int, chdir, (const char *path), enter_directory(look_up(AT_FDCWD, path, false)))
+CALLS(int, chdir, (const char *path), enter_directory(file_at(AT_FDCWD, path, 0)))
 CALLS(int, fchdir, (int fd), enter_directory(base(fd, false)))
 
 /* ---- Changes, syncs and crashes ---- */
 
-/* Makes the change of a name permanent, or undoes the change. */
+/*
+ * Makes the change of a name permanent, or undoes the change. A directory that has moved
+ * is never at both places, or at none.
+ */
 static void settle(struct sim_name *n, bool lasts)
 {
+	unsigned moved = is_dir(n->n_file) || is_dir(n->n_synced) ? n->n_change : 0;
+
 	n->n_change = 0;
-	refer(lasts ? &n->n_synced : &n->n_file, lasts ? n->n_file : n->n_synced);
+	give(n, lasts ? n->n_file : n->n_synced);
+	refer(&n->n_synced, n->n_file);
+	for (n = moved ? LIST_FIRST(&names) : NULL; n; n = LIST_NEXT(n, n_of_all))
+		if (n->n_change == moved)
+			settle(n, lasts);
 }
 
 /*
@@ -422,7 +460,7 @@ static int change_names(struct sim_name *from, struct sim_name *to, struct file 
 		if (!both[i])
 			continue;
 		both[i]->n_change = change;
-		refer(&both[i]->n_file, i == 0 ? f : NULL);
+		give(both[i], i == 0 ? f : NULL);
 		if (!both[i]->n_host)
 			settle(both[i], true);
 	}
@@ -449,7 +487,7 @@ static int sync_file(struct file *f)
 	write_back(f, false);
 	LIST_FOREACH(n, &names, n_of_all)
 		if (n->n_change && (n->n_file == f || n->n_synced == f
-				    || n->n_parent->n_file == f))
+				    || n->n_dir == f))
 			settle(n, true);
 	return 0;
 }
@@ -543,7 +581,8 @@ FILE_CALL(int, fdatasync, (int fd), (fd), sync_file(f))
 
 /* ---- Calls that take names ---- */
 
-/* Has four parameters instead of "...": see fcntl() in sim/fd.c. */
+/* Has four parameters instead of "...". x86-64 and AArch64, for which posix/ is, pass
+   both alike. */
 HOOK_LATER(int, openat, (int dir, const char *path, int flags, mode_t mode))
 
 /* Creates a file or directory with a name. Returns 0, or -1 with errno. */
@@ -552,7 +591,7 @@ static int make(struct sim_name *n, mode_t mode)
 	mode_t mask = umask(0);
 
 	umask(mask);
-	return find_room() ? -1 : change_names(NULL, n, new_file(n, mode & ~mask));
+	return find_room() ? -1 : change_names(NULL, n, new_file(mode & ~mask));
 }
 
 /* Returns whether a file is a random device. If so, fills the file with new bytes. */
@@ -560,8 +599,7 @@ static bool is_random(const struct file *f)
 {
 	static char bytes[1 << 16];
 
-	if (strcmp(f->f_name->n_path, "/dev/urandom") != 0
-	    && strcmp(f->f_name->n_path, "/dev/random") != 0)
+	if (strcmp(f->f_path, "/dev/urandom") && strcmp(f->f_path, "/dev/random"))
 		return false;
 	sim__fill(bytes, sizeof bytes);
 	set_memory(f, bytes, sizeof bytes);
@@ -599,8 +637,8 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 
 	if (!n)
 		return -1;
-	if (n->n_file && n->n_file->f_system)
-		return real_openat(dir, n->n_path, flags, mode);
+	if (n->n_file && is_system(n->n_file))
+		return real_openat(dir, n->n_file->f_path, flags, mode);
 	if (sim__strikes("open", sim__faults.f_open))
 		return fail(EMFILE);
 	if (n->n_file && (flags & makes) == makes)
@@ -647,8 +685,7 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 
 	if (strstr(mode, ",ccs=")) {
 		uposix__tell("fopen(): \",ccs=\" cannot be simulated");
-		errno = EINVAL;
-		return NULL;
+		return none(EINVAL);
 	}
 	flags |= strchr(mode, '+') ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
 	flags |= strchr(mode, 'x') ? O_EXCL : 0;
@@ -690,8 +727,8 @@ int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, 
 {
 	const struct file *f = file_at(dir, path, flags);
 
-	if (!f || f->f_system)
-		return f ? fstatat(dir, f->f_name->n_path, s, flags) : -1;
+	if (!f || is_system(f))
+		return f ? fstatat(dir, f->f_path, s, flags) : -1;
 	*s = f->f_stat;
 	s->st_size = (off_t)size_of(f);
 	s->st_blocks = (s->st_size + BLOCK - 1) / BLOCK;
@@ -742,8 +779,8 @@ int uposix_faccessat(int dir, const char *path, int mode, int flags)
 {
 	struct file *f = file_at(dir, path, flags);
 
-	if (!f || f->f_system)
-		return f ? faccessat(dir, f->f_name->n_path, mode, flags) : -1;
+	if (!f || is_system(f))
+		return f ? faccessat(dir, f->f_path, mode, flags) : -1;
 	return mode & R_OK ? load(f) : 0;
 }
 
@@ -759,24 +796,54 @@ int uposix_mkdirat(int dir, const char *path, mode_t mode)
 
 CALLS(int, mkdir, (const char *path, mode_t mode), uposix_mkdirat(AT_FDCWD, path, mode))
 
+/* Returns whether a file is no directory, or a directory without entries. */
+static bool is_empty(struct file *f)
+{
+	const struct sim_name *n;
+
+	name_entries(f);
+	STAILQ_FOREACH(n, &f->f_names, n_of_dir)
+		if (n->n_file)
+			return false;
+	return true;
+}
+
 int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
 		     unsigned flags)
 {
 	struct sim_name *from = look_up(dir, old, false), *to;
+	struct file *f = from ? from->n_file : NULL;
 
-	if (!from || !from->n_file || !(to = look_up(new_dir, new, false)))
+	if (!f || !(to = look_up(new_dir, new, false)))
 		return -1;
 	if (flags && (to->n_file || flags != RENAME_NOREPLACE))
 		return fail(flags == RENAME_NOREPLACE ? EEXIST : EINVAL);
-	if (to->n_file == from->n_file)
+	if (to->n_file == f)
 		return 0;
-	if (to->n_file && is_dir(to->n_file) != is_dir(from->n_file))
-		return fail(is_dir(to->n_file) ? EISDIR : ENOTDIR);
-	if (is_dir(from->n_file))
-		sim__escape("rename() of a directory");
-	return change_names(from, to, from->n_file);
+	if (to->n_file && is_dir(to->n_file) != is_dir(f))
+		return fail(is_dir(f) ? ENOTDIR : EISDIR);
+	if (to->n_file && !is_empty(to->n_file))
+		return fail(ENOTEMPTY);
+	for (const struct file *d = to->n_dir; d != &top; d = d->f_name->n_dir)
+		if (d == f)
+			return fail(EINVAL);
+	return change_names(from, to, f);
 }
 
+int uposix_linkat(int dir, const char *old, int new_dir, const char *new, int flags)
+{
+	struct file *f = file_at(dir, old, flags);
+	struct sim_name *n = f ? look_up(new_dir, new, false) : NULL;
+
+	if (!n || n->n_file)
+		return n ? fail(EEXIST) : -1;
+	if (is_system(f) || is_dir(f))
+		return fail(is_dir(f) ? EPERM : EXDEV);
+	return find_room() ? -1 : change_names(NULL, n, f);
+}
+
+CALLS(int, link, (const char *old, const char *new),
+      uposix_linkat(AT_FDCWD, old, AT_FDCWD, new, 0))
 CALLS(int, renameat, (int dir, const char *old, int new_dir, const char *new),
       uposix_renameat2(dir, old, new_dir, new, 0))
 CALLS(int, rename, (const char *old, const char *new),
@@ -786,48 +853,46 @@ CALLS(int, rename, (const char *old, const char *new),
 
 #define KEEP UINT_MAX                   /* stands for a mode or owner that stays */
 
-static const struct timespec keep[] = { { 0, UTIME_OMIT }, { 0, UTIME_OMIT } };
+static const struct timespec keep_times[] = { { 0, UTIME_OMIT }, { 0, UTIME_OMIT } };
 
 /* Sets the mode, owner and times of a file. Returns 0, or -1 with errno. */
 static int set(int dir, const char *path, int flags, mode_t mode, uid_t user, gid_t group,
 	       const struct timespec times[2])
 {
 	struct file *f = file_at(dir, path, flags);
-	struct stat *s = f ? &f->f_stat : NULL;
+	struct stat s = f ? f->f_stat : other.f_stat;
 
-	for (int i = 0; times && i < 2; i++)
-		if (times[i].tv_nsec != UTIME_NOW && times[i].tv_nsec != UTIME_OMIT
-		    && (times[i].tv_nsec < 0 || times[i].tv_nsec >= SECOND))
-			return fail(EINVAL);
-	if (!s)
-		return -1;
-	s->st_ctim = stamp();
-	s->st_mode = mode == KEEP ? s->st_mode : (s->st_mode & S_IFMT) | (mode & 07777);
-	s->st_uid = user == KEEP ? s->st_uid : user;
-	s->st_gid = group == KEEP ? s->st_gid : group;
+	s.st_ctim = stamp();
+	s.st_mode = mode == KEEP ? s.st_mode : (s.st_mode & S_IFMT) | (mode & 07777);
+	s.st_uid = user == KEEP ? s.st_uid : user;
+	s.st_gid = group == KEEP ? s.st_gid : group;
 	for (int i = 0; i < 2; i++) {
-		struct timespec *t = i == 0 ? &s->st_atim : &s->st_mtim;
+		struct timespec *t = i == 0 ? &s.st_atim : &s.st_mtim;
 
 		if (!times || times[i].tv_nsec == UTIME_NOW)
-			*t = s->st_ctim;
+			*t = s.st_ctim;
 		else if (times[i].tv_nsec != UTIME_OMIT)
 			*t = times[i];
+		if (t->tv_nsec < 0 || t->tv_nsec >= SECOND)
+			return fail(EINVAL);
 	}
+	if (!f)
+		return -1;
+	f->f_stat = s;
 	return 0;
 }
 
-CALLS(int, fchmodat, (int dir, const char *path, mode_t mode, int flags),
-      set(dir, path, flags, mode, KEEP, KEEP, keep))
-CALLS(int, chmod, (const char *path, mode_t mode),
-      set(AT_FDCWD, path, 0, mode, KEEP, KEEP, keep))
-CALLS(int, fchmod, (int fd, mode_t mode),
-      set(fd, "", AT_EMPTY_PATH, mode, KEEP, KEEP, keep))
-CALLS(int, fchownat, (int dir, const char *path, uid_t user, gid_t group, int flags),
-      set(dir, path, flags, KEEP, user, group, keep))
-CALLS(int, chown, (const char *path, uid_t user, gid_t group),
-      set(AT_FDCWD, path, 0, KEEP, user, group, keep))
-CALLS(int, fchown, (int fd, uid_t user, gid_t group),
-      set(fd, "", AT_EMPTY_PATH, KEEP, user, group, keep))
+/* Defines a call on a file in a directory, and the same for a path and a descriptor. */
+#define SETS(at, by_path, by_fd, params, ...)					\
+	CALLS(int, at, (int dir, const char *path, UNPACK params, int flags),	\
+	      set(dir, path, flags, __VA_ARGS__))				\
+	CALLS(int, by_path, (const char *path, UNPACK params),			\
+	      set(AT_FDCWD, path, 0, __VA_ARGS__))				\
+	CALLS(int, by_fd, (int fd, UNPACK params),				\
+	      set(fd, "", AT_EMPTY_PATH, __VA_ARGS__))
+
+SETS(fchmodat, chmod, fchmod, (mode_t mode), mode, KEEP, KEEP, keep_times)
+SETS(fchownat, chown, fchown, (uid_t user, gid_t group), KEEP, user, group, keep_times)
 CALLS(int, lchown, (const char *path, uid_t user, gid_t group),
       uposix_chown(path, user, group))
 CALLS(int, utimensat, (int dir, const char *path, const struct timespec to[2], int flags),
@@ -854,71 +919,24 @@ CALLS(int, utime, (const char *path, const struct utimbuf *to),
 struct __dirstream {
 	int            d_fd;            /* the first member, as in libc: dirfd() is
 					   libc's */
-	size_t         d_at;            /* index of the entry that is read next */
-	size_t         d_count;
-	struct dirent *d_entries;       /* sorted by name */
+	struct file   *d_file;
+	long           d_at;            /* index of the entry that is read next: 0 is ".",
+					   1 "..", and i + 2 entry i of f_names */
+	struct dirent  d_entry;
 };
-
-static void add_entry(DIR *d, const char *name, ino_t inode, unsigned char type)
-{
-	struct dirent *e = realloc(d->d_entries, (d->d_count + 1) * sizeof *e);
-
-	if (!e)
-		sim_fail("no memory for a directory");
-	d->d_entries = e;
-	e += d->d_count++;
-	*e = (struct dirent){ .d_ino = inode, .d_off = (off_t)d->d_count,
-			      .d_reclen = sizeof *e, .d_type = type };
-	strcpy(e->d_name, name);
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct dirent *)a)->d_name,
-		      ((const struct dirent *)b)->d_name);
-}
-
-/* Reads the entries of a directory. All names in a real one become names of the host. */
-static void fill(DIR *d, const struct file *f)
-{
-	struct dirent **real = NULL;
-	int count = f->f_real ? scandir(f->f_name->n_path, &real, NULL, alphasort) : 0;
-	const struct sim_name *n;
-
-	d->d_at = d->d_count = 0;
-	add_entry(d, ".", f->f_stat.st_ino, DT_DIR);
-	add_entry(d, "..", 1, DT_DIR);
-	for (int i = 0; i < count; free(real[i++])) {
-		const char *last = real[i]->d_name;
-
-		if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
-			continue;
-		if (f->f_system)
-			add_entry(d, last, 1, real[i]->d_type);
-		else
-			name_in(f->f_name, last, strlen(last));
-	}
-	free(real);
-	LIST_FOREACH(n, &f->f_name->n_children, n_of_parent)
-		if (n->n_file && !f->f_system)
-			add_entry(d, n->n_last, n->n_file->f_stat.st_ino,
-				  (unsigned char)IFTODT(n->n_file->f_stat.st_mode));
-	qsort(d->d_entries, d->d_count, sizeof *d->d_entries, by_name);
-}
 
 DIR *uposix_fdopendir(int fd)
 {
-	const struct sim_name *n = base(fd, false);
-	DIR *d;
+	struct file *f = base(fd, false);
+	DIR *dir;
 
-	if (!n || !is_dir(n->n_file)) {
-		errno = n ? ENOTDIR : errno;
-		return NULL;
-	}
-	d = sim__memory(sizeof *d);
-	d->d_fd = fd;
-	fill(d, n->n_file);
-	return d;
+	if (!is_dir(f))
+		return f ? none(ENOTDIR) : NULL;
+	dir = sim__memory(sizeof *dir);
+	dir->d_fd = fd;
+	dir->d_file = f;
+	name_entries(f);
+	return dir;
 }
 
 DIR *uposix_opendir(const char *path)
@@ -928,9 +946,34 @@ DIR *uposix_opendir(const char *path)
 	return fd < 0 ? NULL : uposix_fdopendir(fd);
 }
 
+/* Returns the entries in the order in which the host has used their names. */
 struct dirent *uposix_readdir(DIR *dir)
 {
-	return dir->d_at < dir->d_count ? &dir->d_entries[dir->d_at++] : NULL;
+	const struct file *f = dir->d_at == 0 ? dir->d_file : dir->d_file->f_name->n_dir;
+	const char *last = dir->d_at == 0 ? "." : "..";
+	const struct sim_name *n;
+	struct stat s;
+	long i = 2;
+
+	if (dir->d_at >= 2) {
+		STAILQ_FOREACH(n, &dir->d_file->f_names, n_of_dir)
+			if (i++ >= dir->d_at && n->n_file
+			    && (!is_system(n->n_file)
+				|| lstat(n->n_file->f_path, &s) == 0))
+				break;
+		if (!n)
+			return NULL;
+		f = n->n_file;
+		last = n->n_last;
+	}
+	dir->d_at = dir->d_at < 2 ? dir->d_at + 1 : i;
+	dir->d_entry = (struct dirent){
+		.d_ino = f->f_stat.st_ino, .d_off = dir->d_at,
+		.d_reclen = sizeof dir->d_entry,
+		.d_type = (unsigned char)IFTODT(f->f_stat.st_mode),
+	};
+	strcpy(dir->d_entry.d_name, last);
+	return &dir->d_entry;
 }
 
 /* WORLD() would name a call that libc's header warns of. */
@@ -942,19 +985,16 @@ REPLACE(int, readdir_r, (DIR *dir, struct dirent *e, struct dirent **found))
 	return 0;
 }
 
-CALLS(long, telldir, (DIR *dir), (long)dir->d_at)
+CALLS(long, telldir, (DIR *dir), dir->d_at)
 
 void uposix_seekdir(DIR *dir, long at)
 {
-	dir->d_at = (size_t)at;
+	dir->d_at = at;
 }
 
 void uposix_rewinddir(DIR *dir)
 {
-	const struct sim_name *n = base(dir->d_fd, false);
-
-	if (n && n->n_file)
-		fill(dir, n->n_file);
+	dir->d_at = 0;
 }
 
 /* This library calls closedir(), too. */
@@ -964,7 +1004,6 @@ REPLACE(int, closedir, (DIR *dir))
 
 	if (!sim__enters)
 		return real_closedir(dir);
-	free(dir->d_entries);
 	free(dir);
 	return close(fd);
 }
@@ -974,36 +1013,35 @@ int uposix_scandir(const char *path, struct dirent ***found,
 		   int (*compare)(const struct dirent **, const struct dirent **))
 {
 	DIR *dir = uposix_opendir(path);
-	struct dirent *e, **all;
-	int n = 0;
+	struct dirent *e, **all = NULL;
+	size_t n = 0;
 
 	if (!dir)
 		return -1;
-	all = sim__memory((dir->d_count + 1) * sizeof *all);
-	while ((e = uposix_readdir(dir)))
-		if (!wanted || wanted(e))
-			all[n++] = memcpy(sim__memory(sizeof *e), e, sizeof *e);
-	if (compare)
-		qsort(all, (size_t)n, sizeof *all,
-		      (int (*)(const void *, const void *))compare);
+	while ((e = uposix_readdir(dir))) {
+		if (wanted && !wanted(e))
+			continue;
+		all = realloc(all, (n + 1) * sizeof *all);
+		if (!all)
+			sim_fail("no memory for a directory");
+		all[n++] = memcpy(sim__memory(sizeof *e), e, sizeof *e);
+	}
+	if (n > 0 && compare)
+		qsort(all, n, sizeof *all, (int (*)(const void *, const void *))compare);
 	*found = all;
 	in_closedir(dir);
-	return n;
+	return (int)n;
 }
 
 int uposix_unlinkat(int dir, const char *path, int flags)
 {
 	struct sim_name *n = look_up(dir, path, false);
-	DIR d = { .d_entries = NULL };
 
 	if (!n || !n->n_file)
 		return -1;
 	if (is_dir(n->n_file) != (flags == AT_REMOVEDIR))
 		return fail(is_dir(n->n_file) ? EISDIR : ENOTDIR);
-	if (is_dir(n->n_file))
-		fill(&d, n->n_file);
-	free(d.d_entries);
-	return d.d_count > 2 ? fail(ENOTEMPTY) : change_names(n, NULL, NULL);
+	return is_empty(n->n_file) ? change_names(n, NULL, NULL) : fail(ENOTEMPTY);
 }
 
 CALLS(int, unlink, (const char *path), uposix_unlinkat(AT_FDCWD, path, 0))

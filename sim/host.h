@@ -37,7 +37,7 @@ struct sim_host {
 	struct sim_thread *h_keeps;     /* keeps this processor until it waits; or NULL */
 	bool             h_full;        /* the disk is full */
 	int64_t          h_jump;        /* ns by which CLOCK_REALTIME has jumped ahead */
-	struct sim_name *h_dir;         /* current directory; NULL: that of the process */
+	struct file     *h_dir;         /* current directory; NULL: that of the process */
 	struct sim_open *h_process;     /* signals and timer: sim/local.c; or NULL */
 };
 

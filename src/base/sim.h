@@ -89,7 +89,7 @@ SIM_PRIVATE void sim__conform(struct uprocs_conf *conf,
    removes these signals. */
 SIM_PRIVATE uint64_t sim__signals(uint64_t set, bool take);
 
-/* Notes that `copy', if not negative, is now a copy of descriptor `fd'. Returns `copy'. */
+/* Notes that `copy', unless negative, is a copy of descriptor `fd'. Returns `copy'. */
 SIM_PRIVATE int sim__copied(int fd, int copy);
 
 /* Returns the number of the simulated process: the host. */

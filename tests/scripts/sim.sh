@@ -340,7 +340,7 @@ fails 'was acknowledged' wal lies
 fails 'was acknowledged' wal again
 fails 'are in one file\|lines are left' replace file
 fails 'was saved' replace dir
-for call in fork system link; do
+for call in fork system symlink; do
 	fails "$call() cannot be simulated" escape "$call"
 done
 fails deadlock escape relock

@@ -22,8 +22,8 @@ int main(int argc, char **argv)
 		return pthread_mutex_lock(&mutex) || pthread_mutex_lock(&mutex);
 	if (strcmp(call, "setitimer") == 0)
 		setitimer(ITIMER_PROF, &(struct itimerval){ 0 }, NULL);
-	if (strcmp(call, "link") == 0)
-		return link("/tmp/a", "/tmp/b") == 0;
+	if (strcmp(call, "symlink") == 0)
+		return symlink("/tmp/a", "/tmp/b") == 0;
 	if (strcmp(call, "device") == 0)
 		return !fopen("/dev/ptmx", "r");
 	if (strcmp(call, "syscall") == 0)

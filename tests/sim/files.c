@@ -195,6 +195,44 @@ static void use_unlinked_file(void)
 	assert(t.st_mode == (S_IFREG | 0600) && close(fd) == 0);
 }
 
+/* A file with two names is one file, and a directory that moves keeps what is in it. */
+static void use_more_names(void)
+{
+	struct stat s, t;
+	char path[256];
+	int fd, dir;
+
+	fd = open(IN_DIR("one"), O_CREAT | O_RDWR, 0600);
+	assert(link(IN_DIR("one"), IN_DIR("two")) == 0 && write(fd, "abc", 3) == 3);
+	assert(stat(IN_DIR("two"), &s) == 0 && s.st_size == 3 && s.st_nlink == 2);
+	assert(link(IN_DIR("one"), IN_DIR("two")) < 0 && errno == EEXIST);
+	assert(link(IN_DIR("no"), IN_DIR("three")) < 0 && errno == ENOENT);
+	assert(link(DIR_NAME, IN_DIR("three")) < 0 && errno == EPERM);
+	assert(rename(IN_DIR("one"), IN_DIR("two")) == 0 && unlink(IN_DIR("one")) == 0);
+	assert(linkat(fd, "", AT_FDCWD, IN_DIR("one"), AT_EMPTY_PATH) == 0);
+	assert(unlink(IN_DIR("one")) == 0 && unlink(IN_DIR("two")) == 0);
+	assert(fstat(fd, &t) == 0 && t.st_ino == s.st_ino && t.st_nlink == 0);
+	assert(close(fd) == 0);
+
+	assert(mkdir(IN_DIR("old"), 0700) == 0 && mkdir(IN_DIR("old/sub"), 0700) == 0);
+	assert(close(open(IN_DIR("old/sub/file"), O_CREAT | O_WRONLY, 0600)) == 0);
+	dir = open(IN_DIR("old/sub"), O_RDONLY);
+	assert(chdir(IN_DIR("old/sub")) == 0 && mkdir(IN_DIR("new"), 0700) == 0);
+	assert(rename(IN_DIR("old"), IN_DIR("old/sub/in")) < 0 && errno == EINVAL);
+	assert(rename(IN_DIR("new"), IN_DIR("old")) < 0 && errno == ENOTEMPTY);
+	assert(rename(IN_DIR("old"), IN_DIR("new")) == 0);
+	assert(access(IN_DIR("old"), F_OK) < 0 && errno == ENOENT);
+	assert(access(IN_DIR("new/sub/file"), F_OK) == 0 && access("file", F_OK) == 0);
+	assert(strcmp(getcwd(path, sizeof path), IN_DIR("new/sub")) == 0);
+	assert(!getcwd(path, strlen(path)) && errno == ERANGE);
+	assert(faccessat(dir, "file", F_OK, 0) == 0 && access("../sub", F_OK) == 0);
+	assert(unlinkat(dir, "file", 0) == 0 && rmdir(IN_DIR("new/sub")) == 0);
+	assert(openat(dir, "file", O_CREAT | O_WRONLY, 0600) < 0 && errno == ENOENT);
+	assert(!getcwd(path, sizeof path) && errno == ENOENT && chdir("/") == 0);
+	assert(strcmp(getcwd(path, sizeof path), "/") == 0);
+	assert(rmdir(IN_DIR("new")) == 0 && close(dir) == 0);
+}
+
 /* Reads a directory, and returns the names in it with a space before each. */
 static const char *list(DIR *dir)
 {
@@ -224,22 +262,22 @@ static void list_directories(void)
 	int fd;
 
 	assert(mkdtemp(made) == made && stat(made, &s) == 0 && S_ISDIR(s.st_mode));
-	assert(chdir(made) == 0 && mkdir("sub", 0700) == 0);
-	assert(mkdir("sub/sub", 0700) == 0);
+	assert(chdir(made) == 0);
 	for (char name[] = "c"; *name >= 'a'; --*name)
 		assert(close(open(name, O_CREAT | O_WRONLY, 0600)) == 0);
+	assert(mkdir("sub", 0700) == 0 && mkdir("sub/sub", 0700) == 0);
 	dir = opendir(".");
 	assert(dir && fstat(dirfd(dir), &s) == 0 && S_ISDIR(s.st_mode));
-	assert(strcmp(list(dir), " . .. a b c sub") == 0);
+	assert(strcmp(list(dir), " . .. c b a sub") == 0);
 	assert(unlink("b") == 0 && strcmp(list(dir), "") == 0);
 	rewinddir(dir);
 	assert((e = readdir(dir)) && e->d_type == DT_DIR && readdir(dir));
 	at = telldir(dir);
-	assert((e = readdir(dir)) && e->d_type == DT_REG && strcmp(e->d_name, "a") == 0);
-	assert(stat("a", &s) == 0 && e->d_ino == s.st_ino);
-	assert(strcmp(list(dir), " c sub") == 0);
+	assert((e = readdir(dir)) && e->d_type == DT_REG && strcmp(e->d_name, "c") == 0);
+	assert(stat("c", &s) == 0 && e->d_ino == s.st_ino);
+	assert(strcmp(list(dir), " a sub") == 0);
 	seekdir(dir, at);
-	assert(strcmp(list(dir), " a c sub") == 0);
+	assert(strcmp(list(dir), " c a sub") == 0);
 	fd = dirfd(dir);
 	assert(closedir(dir) == 0 && fcntl(fd, F_GETFD) < 0 && errno == EBADF);
 	assert(!opendir("a") && errno == ENOTDIR && !opendir("b") && errno == ENOENT);
@@ -304,6 +342,10 @@ static void list_real_directories(void)
 {
 	struct stat s;
 
+	assert(rename("/etc", IN_DIR("etc")) == 0 && access("/etc", F_OK) < 0);
+	assert(access(IN_DIR("etc/passwd"), F_OK) == 0);
+	assert(is_there(IN_DIR("etc"), "group"));
+	assert(rename(IN_DIR("etc"), "/etc") == 0);
 	assert(is_there("/etc", "passwd") && is_there("/etc", "group"));
 	assert(unlink("/etc/group") == 0 && !is_there("/etc", "group"));
 	assert(close(open("/etc/aaa", O_CREAT | O_WRONLY, 0600)) == 0);
@@ -357,6 +399,7 @@ int main(void)
 	use_directories();
 	use_attributes();
 	use_unlinked_file();
+	use_more_names();
 	list_directories();
 	list_real_directories();
 	use_real_files();

@@ -2,7 +2,8 @@
 /*
  * A file of settings that is replaced: written under another name, and renamed.
  * After a crash it has old or new settings, all of one version, not older than what was
- * synced with its directory.
+ * synced with its directory. Another directory moves to and fro, with a file; that is
+ * always at one place.
  *
  *	replace         the new file is synced before the rename, the directory after it
  *	replace file    the file is not
@@ -12,17 +13,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../sim/sim.h"
 
 #define NAME "/var/tmp/usched-sim.conf"
 #define NEW  NAME ".new"
+#define HERE "/var/tmp/usched-sim"
+#define THERE "/tmp/usched-sim"
 
 enum { VERSIONS = 10, LINES = 60 };
 
 static int syncs_file = 1, syncs_dir = 1;
-static int promised;
+static int promised, moves;
 static int version;
 
 /* 0: there is no file. */
@@ -45,6 +49,19 @@ static int load(void)
 	return first;
 }
 
+/* Makes the directory, with a file in it. */
+static void make(int dir)
+{
+	int fd;
+
+	mkdir(HERE, 0700);
+	fd = open(HERE "/file", O_CREAT | O_WRONLY, 0600);
+	fsync(fd);
+	close(fd);
+	fsync(dir);
+	moves = 1;
+}
+
 static void save(int v)
 {
 	FILE *f = fopen(NEW, "w");
@@ -59,6 +76,10 @@ static void save(int v)
 		fsync(fileno(f));
 	fclose(f);
 	rename(NEW, NAME);
+	if (!moves)
+		make(dir);
+	else if (rename(HERE, THERE) != 0)
+		rename(THERE, HERE);
 	if (syncs_dir)
 		fsync(dir);
 	close(dir);
@@ -71,6 +92,8 @@ static void serve(void *unused)
 	if (version < promised)
 		sim_fail("version %d is there, and %d was saved", version, promised);
 	promised = version;
+	if (moves && !access(HERE "/file", F_OK) == !access(THERE "/file", F_OK))
+		sim_fail("the directory is at both places, or at none");
 	while (version < VERSIONS) {
 		save(version + 1);
 		promised = ++version;
