@@ -387,17 +387,19 @@ SIM_PRIVATE void sim__name_place(char to[SIM_PLACE], uintptr_t place);
  * y_choose() returns the thread that makes the next step. The thread is one of n
  * candidates, sim__candidate(0) to sim__candidate(n - 1), where n is over 1. If the
  * running thread can go on, `self' is the running thread, and the last candidate;
- * otherwise `self' is NULL. The other functions may be NULL.
+ * otherwise `self' is NULL. y_ran(), or NULL, is called when `t' makes the next step.
  */
 struct sim_strategy {
-	void   (*y_begin)(void);                        /* a run begins */
-	void   (*y_started)(struct sim_thread *t);
 	struct sim_thread *(*y_choose)(size_t n, struct sim_thread *self);
-	void   (*y_ran)(struct sim_thread *t);          /* `t' makes the next step */
+	void   (*y_ran)(struct sim_thread *t);
 };
 
 extern const struct sim_strategy
 	sim__in_order, sim__replay, sim__mix, sim__all, sim__depth SIM_PRIVATE;
+
+/* Called when a run begins, and when a thread begins. */
+SIM_PRIVATE void sim__begin_strategy(void);
+SIM_PRIVATE void sim__give_priority(struct sim_thread *t);
 
 /*
  * For sim__depth: sim__recall() chooses a run that the next run repeats in part, and

@@ -690,8 +690,7 @@ void sim__started(struct uproc_thread *t)
 	r->r_proc = uproc_at(uproc_of(&t->th_stack)->p_procs, 0);
 	new->t_born = r->r_steps;
 	sim__inherit(new, self);
-	if (r->r_strategy->y_started)
-		r->r_strategy->y_started(new);
+	sim__give_priority(new);
 }
 
 void sim__ended(struct uproc_thread *t)
@@ -752,8 +751,7 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 	kind = sim__below(KINDS);
 	r->r_hasty = kind == 0;
 	r->r_near = kind == 1;
-	if (y->y_begin)
-		y->y_begin();
+	sim__begin_strategy();
 }
 
 int sim_begin(const struct sim_conf *conf)

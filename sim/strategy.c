@@ -25,112 +25,27 @@ enum {
 	FAIR   = 5000,                  /* once in this many steps, the thread that has
 					   waited longest makes a step */
 	PLACES = 1 << 10,               /* entries of places[] */
+	RARELY = 64,                    /* steps between two switches in CALM */
 };
+
+/*
+ * How a run of "mix" chooses threads, and one of "depth" after the part that is repeated.
+ * One way that does not suit a failure may need thousands of runs. SITE finds failures
+ * that depend on the order of places in the program, with many threads; POS finds what
+ * few threads do at the same few places. In POS operations have random priorities, drawn
+ * again after a conflicting operation. (Yuan, Yang, Gu: Partial order aware concurrency
+ * sampling, 2018.) In CALM threads have random priorities, and now and then the running
+ * thread gets the lowest. (Burckhardt and others: A randomized scheduler with
+ * probabilistic guarantees of finding bugs, 2010, change priorities so.)
+ */
+static enum { SITE, POS, CALM } way;
 
 /* The lowest priority so far. A thread that gives way gets a still lower priority. */
 static uint64_t lowest;
 
-static uint64_t priority(void)
-{
-	return sim__random() | UINT64_C(1) << 63;
-}
+static struct sim_entry places[PLACES + 1];     /* priorities of places */
 
-static void begin_priorities(void)
-{
-	lowest = UINT64_C(1) << 62;
-}
-
-static void started(struct sim_thread *t)
-{
-	t->t_priority = priority();
-}
-
-/*
- * Returns whether `a' has a higher priority than `b'. A thread that yields makes a step
- * only if all threads that can run yield.
- */
-static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
-{
-	unsigned yields = a->t_op.o_how & SIM_YIELDS;
-
-	if (yields != (b->t_op.o_how & SIM_YIELDS))
-		return !yields;
-	if (a->t_priority != b->t_priority)
-		return a->t_priority > b->t_priority;
-	return a->t_second > b->t_second;
-}
-
-/* Returns whether the running thread spins. If so, its steps are counted from 0 again. */
-static bool spins(void)
-{
-	bool does = sim__run.r_running && sim__run.r_alone > SPINS;
-
-	if (does)
-		sim__run.r_alone = 0;
-	return does;
-}
-
-/*
- * Threads that poll may wait for a thread of low priority. Without some steps of the
- * thread that has waited longest, they could hold that thread back for ever.
- */
-static struct sim_thread *choose_highest(size_t n)
-{
-	bool is_fair = sim__run.r_steps % FAIR == FAIR - 1;
-	struct sim_thread *best = sim__candidate(0), *t;
-
-	if (!is_fair && spins())
-		sim__run.r_running->t_priority = --lowest;
-	for (size_t i = 1; i < n; i++) {
-		t = sim__candidate(i);
-		if (is_fair ? t->t_ran < best->t_ran : is_before(t, best))
-			best = t;
-	}
-	return best;
-}
-
-/* ---- In order ---- */
-
-static struct sim_thread *choose_usual(size_t n, struct sim_thread *self)
-{
-	(void)n;
-	if (self && (self->t_op.o_how & SIM_YIELDS || spins()))
-		return sim__candidate(0);
-	return sim__usual(self);
-}
-
-const struct sim_strategy sim__in_order = { .y_choose = choose_usual };
-
-/* ---- POS ---- */
-
-/*
- * Operations have random priorities, drawn again after a conflicting operation. (Yuan,
- * Yang, Gu: Partial order aware concurrency sampling, 2018.)
- */
-static struct sim_thread *choose_pos(size_t n, struct sim_thread *self)
-{
-	if (self && self->t_op.o_how & SIM_UNLOCKS)
-		self->t_priority = self->t_second;
-	return choose_highest(n);
-}
-
-static void ran_pos(struct sim_thread *t)
-{
-	struct sim_thread *o;
-
-	t->t_second = t->t_priority;
-	started(t);
-	LIST_FOREACH(o, &sim__run.r_threads, t_of_run)
-		if (o != t && sim__conflict(&o->t_op, &t->t_op))
-			started(o);
-}
-
-static const struct sim_strategy pos = {
-	.y_begin = begin_priorities, .y_started = started,
-	.y_choose = choose_pos, .y_ran = ran_pos,
-};
-
-/* ---- Site ---- */
+static uint64_t own_seed;               /* of the choices after a part that is repeated */
 
 /*
  * Entries differ if their keys do, and are full by their number, so what is found does
@@ -151,12 +66,27 @@ struct sim_entry *sim__entry(struct sim_entry *table, size_t size, uint64_t key)
 	return &table[i];
 }
 
-static struct sim_entry places[PLACES + 1];     /* priorities of places */
-
-static void begin_site(void)
+static uint64_t priority(void)
 {
+	return sim__random() | UINT64_C(1) << 63;
+}
+
+void sim__begin_strategy(void)
+{
+	const bool is_deep = sim__run.r_strategy == &sim__depth;
+
+	if (is_deep)
+		sim__run.r_random = own_seed;
+	way = is_deep && !sim__below(2) ? CALM : sim__below(3) ? POS : SITE;
+	lowest = UINT64_C(1) << 62;
 	memset(places, 0, sizeof places);
-	begin_priorities();
+}
+
+void sim__give_priority(struct sim_thread *t)
+{
+	if (way == SITE)
+		t->t_second = sim__random();
+	t->t_priority = priority();
 }
 
 /*
@@ -172,25 +102,92 @@ static uint64_t *priority_of(uintptr_t place)
 	return &e->e_value;
 }
 
-static void started_site(struct sim_thread *t)
+/*
+ * Returns whether `a' has a higher priority than `b'. A thread that yields makes a step
+ * only if all threads that can run yield.
+ */
+static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 {
-	t->t_second = sim__random();
-	started(t);
+	unsigned yields = a->t_op.o_how & SIM_YIELDS;
+
+	if (yields != (b->t_op.o_how & SIM_YIELDS))
+		return !yields;
+	if (a->t_priority != b->t_priority)
+		return a->t_priority > b->t_priority;
+	return a->t_second > b->t_second;
 }
 
-static struct sim_thread *choose_site(size_t n, struct sim_thread *self)
+/* Returns whether the running thread spins. If so, its steps are counted from 0 again. */
+static bool spins(void)
 {
-	if (self && self->t_op.o_key && !(self->t_op.o_how & SIM_UNLOCKS))
+	bool does = sim__run.r_alone > SPINS;
+
+	if (does)
+		sim__run.r_alone = 0;
+	return does;
+}
+
+/* Sets the priority of the running thread's next operation. */
+static void set_priority(struct sim_thread *self)
+{
+	const bool unlocks = self->t_op.o_how & SIM_UNLOCKS;
+
+	if (way == POS && unlocks)
+		self->t_priority = self->t_second;
+	if (way == SITE && !unlocks && self->t_op.o_key)
 		self->t_priority = *priority_of(self->t_op.o_key);
-	if (self && spins())
-		*priority_of(self->t_op.o_key) = --lowest;
-	return choose_highest(n);
+	if (way == CALM && sim__below(RARELY) == 0)
+		self->t_priority = --lowest;
+	if (spins())
+		*(way == SITE ? priority_of(self->t_op.o_key) : &self->t_priority)
+			= --lowest;
 }
 
-static const struct sim_strategy site = {
-	.y_begin = begin_site, .y_started = started_site,
-	.y_choose = choose_site,
-};
+/*
+ * Threads that poll may wait for a thread of low priority. Without some steps of the
+ * thread that has waited longest, they could hold that thread back for ever.
+ */
+static struct sim_thread *choose_highest(size_t n, struct sim_thread *self)
+{
+	const bool is_fair = sim__run.r_steps % FAIR == FAIR - 1;
+	struct sim_thread *best = sim__candidate(0), *t;
+
+	if (self)
+		set_priority(self);
+	for (size_t i = 1; i < n; i++) {
+		t = sim__candidate(i);
+		if (is_fair ? t->t_ran < best->t_ran : is_before(t, best))
+			best = t;
+	}
+	return best;
+}
+
+static void ran(struct sim_thread *t)
+{
+	struct sim_thread *o;
+
+	if (way != POS)
+		return;
+	t->t_second = t->t_priority;
+	t->t_priority = priority();
+	LIST_FOREACH(o, &sim__run.r_threads, t_of_run)
+		if (o != t && sim__conflict(&o->t_op, &t->t_op))
+			o->t_priority = priority();
+}
+
+const struct sim_strategy sim__mix = { .y_choose = choose_highest, .y_ran = ran };
+
+/* ---- In order ---- */
+
+static struct sim_thread *choose_usual(size_t n, struct sim_thread *self)
+{
+	(void)n;
+	if (self && (self->t_op.o_how & SIM_YIELDS || spins()))
+		return sim__candidate(0);
+	return sim__usual(self);
+}
+
+const struct sim_strategy sim__in_order = { .y_choose = choose_usual };
 
 /* ---- Replay ---- */
 
@@ -231,28 +228,6 @@ static struct sim_thread *choose_replayed(size_t n, struct sim_thread *self)
 
 const struct sim_strategy sim__replay = { .y_choose = choose_replayed };
 
-/* ---- Mix ---- */
-
-/*
- * Draws the strategy of a run, since one that does not suit a failure may need thousands
- * of runs. "site" finds failures that depend on the order of places in the program, with
- * many threads; "pos" finds what few threads do at the same few places.
- */
-static const struct sim_strategy *draw(void)
-{
-	const struct sim_strategy *y = sim__below(3) ? &pos : &site;
-
-	y->y_begin();
-	return y;
-}
-
-static void begin_mix(void)
-{
-	sim__run.r_strategy = draw();
-}
-
-const struct sim_strategy sim__mix = { .y_begin = begin_mix };
-
 /* ---- Depth ---- */
 
 /*
@@ -271,7 +246,6 @@ enum {
 	DRAWN  = 8,                     /* of so many kept runs the rarest is taken */
 	NEAR   = 8,                     /* the part that is repeated ends at most so many
 					   steps before the last new pair, mostly */
-	RARELY = 64,                    /* steps between two switches in a calm run */
 	LENGTH = 512,                   /* the most choices of such a run */
 };
 
@@ -286,9 +260,7 @@ static struct {
 	} m_kept[KEPT];
 } *memory;
 
-static const struct sim_strategy *after;        /* the strategy after the repeated part */
-static uint64_t repeats_until;                  /* the step where that part ends */
-static uint64_t own_seed;                       /* of the choices after it */
+static uint64_t repeats_until;                  /* step where the repeated part ends */
 static struct sim_entry lasts[LASTS + 1];       /* where objects were last written */
 
 void sim__begin_memory(void)
@@ -341,39 +313,9 @@ bool sim__repeats(void)
 		    && sim__run.r_steps < repeats_until);
 }
 
-/*
- * Threads have random priorities, and now and then the running thread gets the lowest.
- * (Burckhardt and others: A randomized scheduler with probabilistic guarantees of finding
- * bugs, 2010, change priorities so.)
- */
-static struct sim_thread *choose_calm(size_t n, struct sim_thread *self)
-{
-	if (self && sim__below(RARELY) == 0)
-		self->t_priority = --lowest;
-	return choose_highest(n);
-}
-
-static const struct sim_strategy calm = {
-	.y_begin = begin_priorities, .y_started = started, .y_choose = choose_calm,
-};
-
-static void begin_depth(void)
-{
-	sim__run.r_random = own_seed;
-	after = sim__below(2) ? draw() : &calm;
-	if (after == &calm)
-		begin_priorities();
-}
-
-static void started_depth(struct sim_thread *t)
-{
-	if (after->y_started)
-		after->y_started(t);
-}
-
 static struct sim_thread *choose_depth(size_t n, struct sim_thread *self)
 {
-	return sim__repeats() ? choose_replayed(n, self) : after->y_choose(n, self);
+	return sim__repeats() ? choose_replayed(n, self) : choose_highest(n, self);
 }
 
 static void ran_depth(struct sim_thread *t)
@@ -381,8 +323,7 @@ static void ran_depth(struct sim_thread *t)
 	const struct sim_op *op = &t->t_op;
 	struct sim_entry *last = &lasts[LASTS], *pair;
 
-	if (after->y_ran)
-		after->y_ran(t);
+	ran(t);
 	if (op->o_object)
 		last = sim__entry(lasts, LASTS, op->o_object);
 	if (last == &lasts[LASTS])
@@ -396,7 +337,4 @@ static void ran_depth(struct sim_thread *t)
 		last->e_value = op->o_place;
 }
 
-const struct sim_strategy sim__depth = {
-	.y_begin = begin_depth, .y_started = started_depth,
-	.y_choose = choose_depth, .y_ran = ran_depth,
-};
+const struct sim_strategy sim__depth = { .y_choose = choose_depth, .y_ran = ran_depth };
