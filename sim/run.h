@@ -67,10 +67,8 @@ struct sim_thread {
 					   guarantees the order in which threads wake */
 	uint64_t             t_ran;     /* r_steps at the thread's last step */
 	uint64_t             t_jumps;   /* r_jumps at the thread's last step */
-	uint64_t             t_calm;    /* r_calm_step when t_ticks was 0 */
-	uint32_t             t_first;   /* t_steps then */
-	uint32_t             t_ticks;   /* waits that only the own timer has ended since
-					   then: sim__look_for_hang() */
+	uint32_t             t_ticks;   /* waits since r_calm that the thread's own timer
+					   has ended */
 	uint64_t             t_born;    /* r_steps when the thread was started */
 	uint64_t             t_ordered_uses;    /* uses that were no races */
 	uintptr_t            t_from[2]; /* when the thread's call has returned, the thread
@@ -184,7 +182,6 @@ struct sim_run {
 	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns */
 	int64_t                    r_calm;      /* time of the last progress, as
 						   sim__look_for_hang() has it */
-	uint64_t                   r_calm_step; /* r_steps then */
 	uint64_t                   r_jumps;     /* how often the clock has jumped while
 						   all threads waited */
 	int64_t                    r_jump;      /* ns by which CLOCK_REALTIME is ahead */

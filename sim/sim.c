@@ -38,10 +38,8 @@ enum {
 	LONGEST   = 24,                 /* it waits at most STEP_TIME << LONGEST, 16 s */
 	NAMES     = 1024,               /* entries of names[] */
 	TIME      = 60,                 /* s without progress, after which threads hang */
-	TICKS     = 100,                /* waits without progress that each thread with a
-					   timer has ended by then, */
-	CALM      = 2000,               /* and steps that the thread has made; a loop of
-					   fewer sleeps, two steps each, is no hang */
+	TICKS     = 1000,               /* sleeps that each thread with a timer has made
+					   by then; a loop of fewer is no hang */
 	CHECKS    = 256,                /* the most checks of the program */
 };
 
@@ -167,8 +165,11 @@ int64_t sim__limit(const struct sim_thread *t)
 
 static void note_progress(void)
 {
+	struct sim_thread *t;
+
 	sim__run.r_calm = sim__run.r_now;
-	sim__run.r_calm_step = sim__run.r_steps;
+	LIST_FOREACH(t, &sim__run.r_threads, t_of_run)
+		t->t_ticks = 0;
 }
 
 /*
@@ -185,12 +186,8 @@ static void note_wake(struct sim_thread *t)
 	t->t_jumps = r->r_jumps;
 	if (sim__limit(t) > r->r_now)
 		note_progress();
-	if (t->t_calm != r->r_calm_step) {
-		t->t_ticks = 0;
-		t->t_first = t->t_steps;
-	}
-	t->t_calm = r->r_calm_step;
-	t->t_ticks++;
+	else
+		t->t_ticks++;
 }
 
 void sim__look_for_hang(void)
@@ -212,8 +209,7 @@ void sim__look_for_hang(void)
 			return;
 		if (limit <= r->r_now || limit == USCHED_NEVER)
 			hang += state == UPROC_WAITS;
-		else if (t->t_calm != r->r_calm_step || t->t_ticks < TICKS
-			 || t->t_steps - t->t_first < CALM)
+		else if (t->t_ticks < TICKS)
 			return;
 	}
 	if (hang > 0)
