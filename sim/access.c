@@ -141,13 +141,12 @@ static bool is_ordered(struct sim_use *u, uintptr_t at, const struct sim_thread 
 /* Notes two uses without an order, for the end of all runs. */
 static void note_race(const struct sim_use *a, const struct sim_use *b)
 {
-	const bool turned = a->u_place > b->u_place;
-	const struct sim_race race = { turned ? b->u_place : a->u_place,
-		turned ? a->u_place : b->u_place, turned ? b->u_writes : a->u_writes,
-		turned ? a->u_writes : b->u_writes };
+	const uintptr_t one = a->u_place << 1 | a->u_writes;
+	const uintptr_t other = b->u_place << 1 | b->u_writes;
 
 	if (sim__run.r_outcome && !sim__is_own(a->u_place))
-		sim__add_race(&sim__run.r_outcome->u_races, &race);
+		sim__add_race(&sim__run.r_outcome->u_races, (struct sim_race){
+			one < other ? one : other, one < other ? other : one });
 }
 
 /* Records a use, and returns whether nothing orders it and an earlier use. */
@@ -171,21 +170,19 @@ static bool is_race(struct sim_object *o, const struct sim_use *now,
 }
 
 /* The races are in the order of places, in whatever order the runs end. */
-void sim__add_race(struct sim_races *all, const struct sim_race *race)
+void sim__add_race(struct sim_races *all, struct sim_race race)
 {
-	unsigned i = 0;
+	struct sim_race *r = all->s_race, *end = r + all->s_count;
 
-	while (i < all->s_count && (all->s_race[i].a_place < race->a_place
-				    || (all->s_race[i].a_place == race->a_place
-					&& all->s_race[i].a_other < race->a_other)))
-		i++;
+	while (r < end && (r->a_use < race.a_use
+			   || (r->a_use == race.a_use && r->a_other < race.a_other)))
+		r++;
 	if (all->s_count == SIM_RACES
-	    || (i < all->s_count && all->s_race[i].a_place == race->a_place
-		&& all->s_race[i].a_other == race->a_other))
+	    || (r < end && r->a_use == race.a_use && r->a_other == race.a_other))
 		return;
-	memmove(&all->s_race[i + 1], &all->s_race[i],
-		(all->s_count++ - i) * sizeof *race);
-	all->s_race[i] = *race;
+	memmove(r + 1, r, (size_t)(end - r) * sizeof *r);
+	*r = race;
+	all->s_count++;
 }
 
 /*
@@ -201,29 +198,6 @@ static bool is_new(const struct sim_object *o)
 }
 
 /* ---- Objects ---- */
-
-/*
- * Returns a pointer to the hash table's slot for an object. The slot contains the
- * object's index plus 1, or 0 if the object is not in the table. Neighbours are in
- * neighbouring slots, on the same page of memory.
- */
-static uint16_t *find(struct sim_profile *p, uintptr_t object)
-{
-	size_t i = ((object >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 4
-		    | (object & 15)) % SIM_INDEX;
-
-	while (p->p_index[i] && p->p_object[p->p_index[i] - 1].b_object != object)
-		i = (i + 1) % SIM_INDEX;
-	return &p->p_index[i];
-}
-
-/* Adds an object to the profile, and its index plus 1 to the slot `at'. */
-static struct sim_object *add(struct sim_profile *p, uint16_t *at, struct sim_object o)
-{
-	p->p_object[p->p_used] = o;
-	*at = (uint16_t)++p->p_used;
-	return &p->p_object[*at - 1];
-}
 
 /*
  * Returns whether an ordered access is a step, which the seed and the number of such
@@ -250,19 +224,23 @@ bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 	const bool alone = r->r_live < 2;
 	const struct sim_use now = { place, n < CLOCKS ? clocks[n][n] : 1,
 		(uint32_t)r->r_steps, (uint16_t)n, kind != SIM_READS };
+	struct sim_entry *e;
 	struct sim_object *o;
-	uint16_t *at;
 
 	if (!self || object == 0)
 		return false;
 	sim__settle(self);
 	if (alone && !unjoined)
 		return false;
-	at = find(p, object);
-	if (!*at && (alone || p->p_used == SIM_OBJECTS))
+	e = sim__entry(p->p_index, SIM_INDEX, object);
+	if (e == &p->p_index[SIM_INDEX] || (alone && !e->e_value))
 		return !alone && !r->r_learns && is_drawn(self);
-	o = *at ? &p->p_object[*at - 1] : add(p, at, (struct sim_object){
-		.b_object = object, .b_first = n });
+	if (!e->e_value) {
+		e->e_value = ++p->p_used;
+		p->p_object[p->p_used] = (struct sim_object){ .b_object = object,
+							      .b_first = n };
+	}
+	o = &p->p_object[e->e_value];
 	if (!o->b_shared && o->b_first != n && is_new(o))
 		o->b_first = n;
 	if (!o->b_shared && o->b_first != n) {
@@ -280,15 +258,17 @@ void sim__learned(struct sim_profile *first)
 {
 	struct sim_profile *p = &sim__profile;
 
-	for (size_t i = 0; i < first->p_used; i++) {
+	for (uint32_t i = 1; i <= first->p_used; i++) {
 		struct sim_object *o = &first->p_object[i];
-		uint16_t *at = find(p, o->b_object);
+		struct sim_entry *e;
 
 		memset(o->b_uses, 0, sizeof o->b_uses);
-		if (*at)
-			p->p_object[*at - 1] = *o;
-		else if (o->b_written)
-			add(p, at, *o);
+		if (!o->b_written)
+			continue;
+		e = sim__entry(p->p_index, SIM_INDEX, o->b_object);
+		if (!e->e_value)
+			e->e_value = ++p->p_used;
+		p->p_object[e->e_value] = *o;
 	}
 }
 

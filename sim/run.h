@@ -115,10 +115,9 @@ struct sim_use {
 	bool      u_writes;
 };
 
-/* Two places with uses that nothing orders, and whether each writes. */
+/* Two uses that nothing orders: each twice the place, plus 1 if the use writes. */
 struct sim_race {
-	uintptr_t a_place, a_other;
-	bool      a_writes, a_other_writes;
+	uintptr_t a_use, a_other;
 };
 
 struct sim_races {
@@ -152,14 +151,22 @@ struct sim_object {
 };
 
 /*
+ * An entry of a table of values, which are 0 at first, by keys that are not 0. A table
+ * has one more entry after the others: that of all keys that come when half of the others
+ * are used. Its e_key is how many are.
+ */
+struct sim_entry {
+	uint64_t e_key, e_value;
+};
+
+/*
  * What the first runs have found out about the program. The very first one is in order:
  * each thread runs until its end or its next wait, in the order of starts.
  */
 struct sim_profile {
-	uint32_t          p_used;                       /* number of objects */
-	struct sim_object p_object[SIM_OBJECTS];        /* in the order of first uses */
-	uint16_t          p_index[SIM_INDEX];           /* hash table of indices, plus 1;
-							   0 is an empty slot */
+	uint32_t          p_used;       /* number of objects */
+	struct sim_object p_object[SIM_OBJECTS + 1];    /* from 1 on, by first uses */
+	struct sim_entry  p_index[SIM_INDEX + 1];       /* indices of p_object */
 };
 
 /* An event is a step or a fault. */
@@ -415,15 +422,7 @@ SIM_PRIVATE void sim__replay_these(const struct sim_choice *choices, size_t n);
 /* Returns the chosen number in that list, or 0. */
 SIM_PRIVATE uint64_t sim__replayed(uint32_t by, uint32_t when);
 
-/*
- * A table of values by keys that are not 0. After its entries there is one more, which is
- * that of all keys that come when half of the entries are used: e_key is how many are.
- */
-struct sim_entry {
-	uint64_t e_key, e_value;
-};
-
-/* Returns the entry of a key; the value of a new one is 0. */
+/* Returns the entry of a key in a table of `size' entries, a power of 2, and one more. */
 SIM_PRIVATE struct sim_entry *sim__entry(struct sim_entry *table, size_t size,
 					 uint64_t key);
 
@@ -470,7 +469,7 @@ SIM_PRIVATE void sim__leave_in(uintptr_t object, const struct sim_thread *t);
 SIM_PRIVATE void sim__settle(struct sim_thread *t);
 SIM_PRIVATE void sim__inherit(const struct sim_thread *new, struct sim_thread *parent);
 
-SIM_PRIVATE void sim__add_race(struct sim_races *all, const struct sim_race *race);
+SIM_PRIVATE void sim__add_race(struct sim_races *all, struct sim_race race);
 
 /* Adds what one of the first runs has found out to the profile of later runs. */
 SIM_PRIVATE void sim__learned(struct sim_profile *first);

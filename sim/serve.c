@@ -466,7 +466,7 @@ static struct job *end_run(void)
 	j->j_process = 0;
 	j->j_wrong = fault(j->j_outcome, status);
 	for (unsigned i = 0; i < j->j_outcome->u_races.s_count; i++)
-		sim__add_race(&races, &j->j_outcome->u_races.s_race[i]);
+		sim__add_race(&races, j->j_outcome->u_races.s_race[i]);
 	return j;
 }
 
@@ -789,11 +789,11 @@ static void tell_races(void)
 	for (unsigned i = 0; i < races.s_count; i++) {
 		const struct sim_race *r = &races.s_race[i];
 
-		sim__name_place(place, r->a_place);
-		sim__name_place(other, r->a_other);
+		sim__name_place(place, r->a_use / 2);
+		sim__name_place(other, r->a_other / 2);
 		say("a race, with the same result: one thread %s%s, another %s%s",
-		    r->a_writes ? "writes" : "reads", place,
-		    r->a_other_writes ? "writes" : "reads", other);
+		    r->a_use % 2 ? "writes" : "reads", place,
+		    r->a_other % 2 ? "writes" : "reads", other);
 	}
 }
 

@@ -48,15 +48,15 @@ static struct sim_entry places[PLACES + 1];     /* priorities of places */
 static uint64_t own_seed;               /* of the choices after a part that is repeated */
 
 /*
- * Entries differ if their keys do, and are full by their number, so what is found does
- * not depend on where the system has put the program.
+ * Tables are full by the number of keys, so what is found does not depend on where the
+ * system has put the program. Keys that are neighbours are on one page of memory.
  */
 struct sim_entry *sim__entry(struct sim_entry *table, size_t size, uint64_t key)
 {
-	size_t i = (key * UINT64_C(0x9e3779b97f4a7c15) >> 40) % size;
+	size_t i = (key >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 4 | (key & 15);
 
-	while (table[i].e_key && table[i].e_key != key)
-		i = (i + 1) % size;
+	while (table[i &= size - 1].e_key && table[i].e_key != key)
+		i++;
 	if (table[i].e_key == key)
 		return &table[i];
 	if (table[size].e_key >= size / 2)
