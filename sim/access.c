@@ -53,7 +53,12 @@ static uint32_t second_born;
 
 static uint32_t *left_in(uintptr_t object)
 {
-	return clocks[CLOCKS + (sim__entry(syncs, SYNCS, object) - syncs)];
+	struct sim_entry *e = sim__entry(syncs, SYNCS, object);
+	uint32_t *left = clocks[CLOCKS + (e - syncs)];
+
+	if (!e->e_value++)
+		memset(left, 0, sizeof clocks[0]);      /* of an earlier run */
+	return left;
 }
 
 static void join(uint32_t *to, const uint32_t *from)
@@ -107,10 +112,8 @@ void sim__inherit(const struct sim_thread *new, struct sim_thread *parent)
 	unjoined &= n > 0;
 	if (n == 1)
 		second_born = (uint32_t)new->t_born;
-	if (n == 0 && syncs[SYNCS].e_key > 0) { /* an earlier run's */
+	if (n == 0)
 		memset(syncs, 0, sizeof syncs);
-		memset(clocks, 0, sizeof clocks);
-	}
 	memset(clocks[n], 0, sizeof clocks[n]);
 	if (by < CLOCKS) {
 		sim__settle(parent);
