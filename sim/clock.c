@@ -171,7 +171,6 @@ void sim__begin_world(uint64_t seed)
 		sim__drop(e->e_open);
 		free(e);
 	}
-	sim__heal_net();
 	state = (seed + 1) * UINT64_C(0xd1342543de82ef95);
 }
 

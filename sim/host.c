@@ -55,10 +55,7 @@ struct sim_host *sim__find_host(const char *name)
 
 /* ---- Threads ---- */
 
-/*
- * A running thread of POSIX has a record, which uposix__record_of() returns. Threads of
- * rr and other schedulers have no record.
- */
+/* Running threads of POSIX have records; threads of rr and other schedulers have none. */
 struct sim_host *sim__single(const struct sim_thread *t)
 {
 	struct sim_host *h = sim__state_of(t->t_host);
@@ -149,11 +146,9 @@ int sim_host_restart(struct sim_host *host)
 int sim_host_start(const char *name, const char *address, void (*func)(void *arg),
 		   void *arg, struct sim_host **host)
 {
-	struct sim_host *h = malloc(sizeof *h);
+	struct sim_host *h = sim__memory(sizeof *h);
 	int rc;
 
-	if (!h)
-		return -ENOMEM;
 	*h = (struct sim_host){ .h_next = hosts, .h_name = name, .h_address = address,
 				.h_func = func, .h_arg = arg, .h_up = true,
 				.h_number = hosts ? hosts->h_number + 1 : 1 };
@@ -244,11 +239,9 @@ static void *run_plan(void *plan)
 
 int sim_at(int64_t time, const struct sim_fault *fault)
 {
-	struct plan *p = malloc(sizeof *p);
+	struct plan *p = sim__memory(sizeof *p);
 	int rc;
 
-	if (!p)
-		return -ENOMEM;
 	*p = (struct plan){ time, *fault };
 	rc = sim__start_on(NULL, run_plan, p);
 	if (rc)
@@ -261,11 +254,6 @@ int sim_at(int64_t time, const struct sim_fault *fault)
 void sim_faults(const struct sim_faults *faults)
 {
 	sim__faults = *faults;
-}
-
-bool sim__strikes(const char *what, unsigned n)
-{
-	return n > 0 && sim__rarely(what, n);
 }
 
 void sim__may_crash(void)

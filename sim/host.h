@@ -69,7 +69,10 @@ SIM_PRIVATE void sim__hook(const char *name, void (*with)(void), void *real);
 extern struct sim_faults sim__faults SIM_PRIVATE;
 
 /* Returns whether a fault strikes now, with odds of 1 in n; n 0 stands for never. */
-SIM_PRIVATE bool sim__strikes(const char *what, unsigned n);
+static inline bool sim__strikes(const char *what, unsigned n)
+{
+	return n > 0 && sim__rarely(what, n);
+}
 
 /* Returns the host of the calling thread, or NULL if the caller is on no host. */
 SIM_PRIVATE struct sim_host *sim__host(void);

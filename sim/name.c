@@ -20,7 +20,7 @@ static LIST_HEAD(, sim_open) lists[NAMES];
 static unsigned next_port;              /* number of ports chosen so far */
 
 /* Hosts of --hosts; a name that is NULL ends them. */
-static struct { const char *name, *address; } listed[LISTED + 1];
+static struct listed { const char *name, *address; } listed[LISTED + 1];
 
 /* ---- Addresses ---- */
 
@@ -60,7 +60,6 @@ static int take_path(const struct sockaddr_un *un, socklen_t size, struct sim_ad
 int sim__take_address(const struct sim_open *o, const void *from, socklen_t size,
 		      bool to_send, struct sim_address *a)
 {
-	static const char mapped[] = "::ffff:";
 	const struct sockaddr_in *in = from;    /* sockaddr_in6 has the same members up
 						   to the port */
 	char text[sizeof a->a_text];
@@ -74,8 +73,7 @@ int sim__take_address(const struct sim_open *o, const void *from, socklen_t size
 		return take_path(from, size, a);
 	if (getnameinfo(from, size, text, sizeof text, NULL, 0, NI_NUMERICHOST))
 		return -EINVAL;
-	set_text(a, text + (strncmp(text, mapped, sizeof mapped - 1) ? 0
-			    : sizeof mapped - 1));
+	set_text(a, strncmp(text, "::ffff:", 7) ? text : text + 7);
 	a->a_port = in->sin_port;
 	if (to_send && is_any(a))
 		set_text(a, is_four(a) ? "127.0.0.1" : "::1");
@@ -130,10 +128,8 @@ struct sim_host *sim__host_at(const struct sim_open *o, const struct sim_address
 
 /* ---- Names ---- */
 
-/*
- * Returns whether `o' is on the machine of `host', has the family and port of address
- * `a', and the kind of `other'.
- */
+/* Returns whether `o' is on the machine of `host', and has the family and port of address
+   `a', and the kind of `other'. */
 static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 		     const struct sim_address *a, struct sim_host *host)
 {
@@ -143,10 +139,9 @@ static bool is_alike(const struct sim_open *o, const struct sim_open *other,
 }
 
 /*
- * Returns how well `o' fits as the receiver of a packet or connection from `sender' to
- * address `to'. `from' is the sender's address. 0: `o' cannot be the receiver; 1: `o' is
- * bound to the wildcard address; 2: `o' is bound to address `to'; 3: `o' is connected to
- * address `from'. The receiver is the socket with the greatest number.
+ * Returns how well `o' fits as the receiver of a packet or connection from `sender', with
+ * address `from', to address `to'. 0: not at all; 1: `o' is bound to the wildcard
+ * address; 2: `o' is bound to address `to'; 3: `o' is connected to address `from'.
  */
 static int fit(const struct sim_open *o, const struct sim_open *sender,
 	       const struct sim_address *to, const struct sim_address *from)
@@ -175,10 +170,8 @@ struct sim_open *sim__socket_at(const struct sim_open *sender,
 	return found;
 }
 
-/*
- * Returns whether another socket of the host has the address of `o'. A wildcard address
- * and an address that it includes count as the same.
- */
+/* Returns whether another socket of the host has the address of `o', or whether one is a
+   wildcard that includes the other. */
 static bool is_taken(const struct sim_open *o)
 {
 	const struct sim_open *other;
@@ -268,19 +261,16 @@ int sim__name_for(struct sim_open *o, const struct sim_address *to,
 
 bool sim__list_hosts(const char *list)
 {
-	char *rest = strdup(list), *one, *address;
+	char *rest = strdup(list), *name, *address;
 	unsigned char to[sizeof(struct in6_addr)];
 
-	for (size_t i = 0; (one = strsep(&rest, ",")); i++) {
-		address = strchr(one, '=');
-		if (i == LISTED || !address || address == one)
+	for (size_t i = 0; (address = strsep(&rest, ",")); i++) {
+		name = strsep(&address, "=");
+		if (i == LISTED || !*name || !address
+		    || (inet_pton(AF_INET, address, to) != 1
+			&& inet_pton(AF_INET6, address, to) != 1))
 			return false;
-		*address++ = '\0';
-		if (inet_pton(AF_INET, address, to) != 1
-		    && inet_pton(AF_INET6, address, to) != 1)
-			return false;
-		listed[i].name = one;
-		listed[i].address = address;
+		listed[i] = (struct listed){ name, address };
 	}
 	return true;
 }
@@ -298,10 +288,8 @@ static const char *text_of(const char *name, int family)
 	return h && h->h_address ? h->h_address : name;
 }
 
-/*
- * Calls libc's function for each family by itself, with a numeric address. Then libc does
- * not ask for interfaces of the system, and sorts no results.
- */
+/* Calls libc's function for each family by itself, with a numeric address. Then libc does
+   not ask for interfaces of the system, and sorts no results. */
 REPLACE(int, getaddrinfo, (const char *name, const char *service,
 			   const struct addrinfo *hints, struct addrinfo **found))
 {

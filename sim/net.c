@@ -19,7 +19,6 @@ enum {
 	SYN_TRIES  = 7,                 /* attempts to connect, with pauses of 1, 2, 4 ...
 					   64 s after them: 127 s in all */
 	PACKETS    = 10,                /* the most unread packets that a peer takes */
-	BETWEEN    = 64,                /* the most faults between hosts at a time */
 	TIMES_SLOW = 100,
 	BANDWIDTH  = 125000000,         /* bytes a second */
 	NEAR       = 10000,             /* ns: about ten steps */
@@ -37,20 +36,13 @@ enum {
 
 /* ---- Faults between hosts ---- */
 
-/* Here for_ns is the time when the fault ends; then the entry is free. */
-static struct sim_fault betweens[BETWEEN];
-
-void sim__heal_net(void)
-{
-	memset(betweens, 0, sizeof betweens);
-}
-
 static bool is_between(enum sim_fault_kind kind, const struct sim_open *o,
 		       const struct sim_host *other)
 {
+	const struct sim_fault *f = sim__run.r_between, *end = f + SIM_BETWEEN;
 	const struct sim_host *one = o->f_host;
 
-	for (const struct sim_fault *f = betweens; f < betweens + BETWEEN; f++)
+	for (; f < end; f++)
 		if (f->kind == kind && f->for_ns > sim__run.r_now
 		    && ((f->a == one && (!f->b || f->b == other))
 			|| (f->a == other && (!f->b || f->b == one))))
@@ -72,10 +64,10 @@ static bool is_cut(const struct sim_open *o, const struct sim_host *host)
 
 void sim__break_net(const struct sim_fault *f)
 {
-	struct sim_fault *to = betweens;
+	struct sim_fault *to = sim__run.r_between;
 
 	while (to->for_ns > sim__run.r_now)
-		if (++to == betweens + BETWEEN)
+		if (++to == sim__run.r_between + SIM_BETWEEN)
 			sim_fail("there are too many faults between hosts at a time");
 	*to = *f;
 	to->for_ns = f->for_ns > 0 ? sim__run.r_now + f->for_ns : INT64_MAX;
@@ -503,16 +495,13 @@ static size_t size_of(const struct msghdr *m)
    Begins after `skip' bytes of the buffers. */
 static void copy(const struct msghdr *m, size_t skip, char *block, size_t size, bool out)
 {
-	for (size_t i = 0; i < m->msg_iovlen && size > 0; i++) {
-		const struct iovec *v = &m->msg_iov[i];
-		size_t n = v->iov_len > skip ? v->iov_len - skip : 0;
+	for (const struct iovec *v = m->msg_iov; size > 0; v++) {
+		size_t before = MIN(skip, v->iov_len), n = MIN(v->iov_len - before, size);
+		char *at = (char *)v->iov_base + before;
 
-		n = MIN(n, size);
-		if (n > 0 && out)
-			memcpy((char *)v->iov_base + skip, block, n);
-		else if (n > 0)
-			memcpy(block, (char *)v->iov_base + skip, n);
-		skip = n > 0 || v->iov_len > skip ? 0 : skip - v->iov_len;
+		if (n > 0)
+			memcpy(out ? at : block, out ? block : at, n);
+		skip -= before;
 		block += n;
 		size -= n;
 	}
@@ -635,12 +624,12 @@ static int pass(struct sim_piece *g, const struct msghdr *m)
 	return 0;
 }
 
-/* Raises SIGPIPE unless the flags forbid that. Returns -EPIPE. */
-static ssize_t broken(int flags)
+/* Returns an error. Raises SIGPIPE for -EPIPE, unless the flags forbid that. */
+static ssize_t broken(int error, int flags)
 {
-	if (!(flags & MSG_NOSIGNAL))
+	if (error == -EPIPE && !(flags & MSG_NOSIGNAL))
 		raise(SIGPIPE);
-	return -EPIPE;
+	return error;
 }
 
 /* Called some time after a short write: lets writes succeed again. */
@@ -690,16 +679,14 @@ static ssize_t put_stream(struct sim_open *o, const struct msghdr *m, int flags)
 	ssize_t n;
 	int rc;
 
-	if (o->f_error && o->f_state != SIM_NEW) {
-		n = sim__take_error(o);
-		return n == -EPIPE ? broken(flags) : n;
-	}
+	if (o->f_error && o->f_state != SIM_NEW)
+		return broken(sim__take_error(o), flags);
 	if (o->f_state <= SIM_LISTENS && o->f_family == AF_UNIX)
 		return -ENOTCONN;
 	if (o->f_state == SIM_CONNECTING)
 		return -EAGAIN;
 	if (o->f_output_ended || o->f_state != SIM_CONNECTED)
-		return broken(flags);
+		return broken(-EPIPE, flags);
 	if (size_of(m) == 0)
 		return 0;
 	n = portion(o, size_of(m));

@@ -103,6 +103,7 @@ enum {
 	SIM_RACES    = 16,              /* the most races that a run notes */
 	SIM_INDEX    = 2 * SIM_OBJECTS,
 	SIM_MESSAGE  = 512,
+	SIM_BETWEEN  = 64,              /* the most faults between hosts at a time */
 	SIM_PLACE    = 160,             /* length of the name of a place */
 };
 
@@ -222,6 +223,8 @@ struct sim_run {
 	uint64_t                   r_events;    /* number of steps and faults */
 	uint64_t                   r_marked;    /* number of choices and faults */
 	struct text               *r_trace;     /* trace of all events, or NULL */
+	struct sim_fault           r_between[SIM_BETWEEN];      /* faults between hosts;
+						   for_ns is the time of the end */
 };
 
 extern struct sim_run sim__run SIM_PRIVATE;

@@ -354,9 +354,8 @@ SIM_PRIVATE bool sim__is_served(void);
 /* The two ends of a pipe, and a socket. */
 extern const struct sim_type sim__pipe_in, sim__pipe_out, sim__socket SIM_PRIVATE;
 
-/* Begins a fault between hosts; sim__heal_net() ends all of them. */
+/* Begins a fault between hosts. */
 SIM_PRIVATE void sim__break_net(const struct sim_fault *f);
-SIM_PRIVATE void sim__heal_net(void);
 
 /* Gives up a reference to an open file. The last one frees the file. */
 SIM_PRIVATE void sim__drop(struct sim_open *o);
