@@ -16,8 +16,6 @@
 
 enum {
 	ROOM       = 212992,            /* bytes of unread input, as in Linux */
-	SYN_TRIES  = 7,                 /* attempts to connect, with pauses of 1, 2, 4 ...
-					   64 s after them: 127 s in all */
 	PACKETS    = 10,                /* the most unread packets that a peer takes */
 	TIMES_SLOW = 100,
 	BANDWIDTH  = 125000000,         /* bytes a second */
@@ -28,11 +26,6 @@ enum {
 	UDP_MAX    = 65507,             /* the most bytes of a packet over the network */
 	PASSED     = 253,               /* SCM_MAX_FD: descriptors that a message has */
 };
-
-/* ns until a piece is sent again, and until the sender gives up: see come(). */
-#define FIRST_PAUSE (200 * MILLISECOND)
-#define LAST_PAUSE  (120 * SECOND)
-#define PATIENCE    (900 * SECOND)
 
 /* ---- Faults between hosts ---- */
 
@@ -236,6 +229,21 @@ LATER(give_up)
 		end_as(o->f_peer, SIM_DEAD, ETIMEDOUT);
 }
 
+/*
+ * Sends something again, after pauses that begin with `first', and double up to 2 minutes.
+ * After `patience' and the next pause, gives up. `o' has heard nothing meanwhile.
+ */
+static void send_again(struct sim_open *o, sim_later_fn *func, int64_t first,
+		       int64_t patience)
+{
+	int64_t now = sim__run.r_now, silence;
+
+	o->f_silent = o->f_silent ? o->f_silent : now;
+	silence = now - o->f_silent;
+	sim__later(now + MIN(silence + first, 120 * SECOND),
+		   silence < patience ? func : give_up, o, NULL);
+}
+
 /* Called when piece `g' arrives at `o'. From then on `g' belongs to `o'. */
 static void deliver(struct sim_open *o, struct sim_piece *g)
 {
@@ -256,28 +264,16 @@ static void deliver(struct sim_open *o, struct sim_piece *g)
 	free_piece(g);
 }
 
-/*
- * Called when the next piece for `o' is due. If the hosts are cut off from each other,
- * the piece is due again after 200 ms, 400 ms and so on, up to 2 minutes, as in Linux.
- * After 15 minutes the sender gives up.
- */
+/* Called when the next piece for `o' is due. */
 LATER(come)
 {
-	int64_t now = sim__run.r_now, silence;
-
-	if (!is_cut(o, o->f_peer ? o->f_peer->f_host : NULL)) {
-		o->f_silent = 0;
-		if (!STAILQ_EMPTY(&o->f_coming))
-			deliver(o, pop(o, &o->f_coming));
+	if (is_cut(o, o->f_peer ? o->f_peer->f_host : NULL)) {
+		send_again(o, come, 200 * MILLISECOND, 800 * SECOND);
 		return;
 	}
-	o->f_silent = o->f_silent ? o->f_silent : now;
-	silence = now - o->f_silent;
-	if (silence > PATIENCE)
-		give_up(o, NULL);
-	else
-		sim__later(now + (silence ? MIN(silence, LAST_PAUSE) : FIRST_PAUSE),
-			   come, o, NULL);
+	o->f_silent = 0;
+	if (!STAILQ_EMPTY(&o->f_coming))
+		deliver(o, pop(o, &o->f_coming));
 }
 
 /* Sends a piece to the peer. */
@@ -345,12 +341,11 @@ static int wait_at(struct sim_open *listener, struct sim_open *o)
 
 /*
  * Called when the request for a connection arrives. If the hosts are cut off from each
- * other, or the backlog is full, the request is lost, and is sent again after a pause.
+ * other, or the backlog is full, the request is lost.
  */
 LATER(begin)
 {
 	struct sim_host *host = sim__host_at(o, &o->f_remote);
-	int64_t now = sim__run.r_now, pause = SECOND << o->f_tries;
 	int rc = -EAGAIN;
 
 	if (o->f_state != SIM_CONNECTING)
@@ -358,16 +353,14 @@ LATER(begin)
 	if (!is_cut(o, host))
 		rc = wait_at(sim__socket_at(o, &o->f_remote, &o->f_local), o);
 	if (rc == -EAGAIN) {
-		sim__later(now + pause, ++o->f_tries < SYN_TRIES ? begin : give_up, o,
-			   NULL);
-		return;
+		send_again(o, begin, SECOND, 63 * SECOND);
+	} else if (rc) {
+		sim__later(sim__run.r_now + latency(o, host), come_reset, o, NULL);
+	} else {
+		o->f_silent = 0;
+		o->f_state = SIM_CONNECTING;    /* until SIM_BEGINS arrives */
+		send_mark(o->f_peer, SIM_BEGINS);
 	}
-	if (rc) {
-		sim__later(now + latency(o, host), come_reset, o, NULL);
-		return;
-	}
-	o->f_state = SIM_CONNECTING;            /* until SIM_BEGINS arrives */
-	send_mark(o->f_peer, SIM_BEGINS);
 }
 
 int sim__begin_connection(struct sim_open *o)
@@ -388,7 +381,7 @@ int sim__begin_connection(struct sim_open *o)
 	if (rc || packets || !sim__is_far(o))
 		return rc;
 	o->f_state = SIM_CONNECTING;
-	o->f_tries = 0;
+	o->f_silent = 0;
 	if (sim__strikes("no-answer", sim__faults.f_no_answer))
 		sim__later(sim__run.r_now + 127 * SECOND, give_up, o, NULL);
 	else
@@ -716,8 +709,7 @@ static int take_packet(struct sim_open *o, struct sim_open *to, struct sim_piece
 		return -EAGAIN;
 	if (to->f_bytes + g->g_size > to->f_room)
 		return -ENOBUFS;
-	push(to, &to->f_here, g);
-	sim__changed(to, SIM_IN);
+	deliver(to, g);
 	return 0;
 }
 

@@ -185,8 +185,7 @@ struct sim_open {
 	bool              f_slow;
 	bool              f_told;       /* connect() has returned its result */
 	bool              f_abrupt;     /* SO_LINGER of 0 seconds */
-	int64_t           f_silent;     /* since when no piece can pass; 0: pieces pass */
-	unsigned          f_tries;      /* attempts to connect */
+	int64_t           f_silent;     /* since when nothing passes; 0: all passes */
 	int               f_error;      /* SO_ERROR */
 
 	/* Members of sockets. */
