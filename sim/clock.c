@@ -223,10 +223,8 @@ REPLACE(uint32_t, arc4random_uniform, (uint32_t n))
 	return (uint32_t)((uint64_t)in_arc4random() * n >> 32);
 }
 
-/*
- * Replaces std::random_device::_M_getval() of libstdc++, which asks the processor for
- * random numbers.
- */
+/* Replaces std::random_device::_M_getval() of libstdc++, which asks the processor for
+   random numbers. */
 unsigned random_device(void *device) __asm__("_ZNSt13random_device9_M_getvalEv")
 	__attribute__((visibility("default")));
 

@@ -44,25 +44,16 @@ struct sim_host {
 int __cxa_guard_release(void *guard);
 
 /* Declares each uposix_NAME(), which the program calls in place of NAME(). */
-#define PLAIN(name)
-#define ALIAS(alias, name)
 #define WORLD(name) extern __typeof__(name) uposix_##name;
-#define SYSCALL(name, ...)
-#include "../posix/uposix_sim_names.h"
-#undef PLAIN
-#undef ALIAS
-#undef WORLD
-#undef SYSCALL
+#include "../posix/uposix_names.h"
 
 /* ---- sim/host.c ---- */
 
 /* Starts a thread on a host, or on none if `host' is NULL. As sim_host_start(). */
 SIM_PRIVATE int sim__start_on(struct sim_host *host, void *(*func)(void *), void *arg);
 
-/*
- * Makes the library use `with' in place of libc's function `name'. `real' points to a
- * pointer to a function; *real becomes the function that the library called before.
- */
+/* Makes the library use `with' in place of libc's function `name'. `real' points to a
+   pointer to a function; *real becomes the function that the library called before. */
 SIM_PRIVATE void sim__hook(const char *name, void (*with)(void), void *real);
 
 /* The odds of faults. */
@@ -97,10 +88,8 @@ static inline struct sim_host *sim__machine(struct sim_host *host)
 	return host && host->h_shares ? NULL : host;
 }
 
-/*
- * Ends the threads of a host, and closes its descriptors. If a thread of that host makes
- * the call, the call does not return.
- */
+/* Ends the threads of a host, and closes its descriptors. If a thread of that host makes
+   the call, the call does not return. */
 SIM_PRIVATE void sim__stop_host(struct sim_host *host);
 
 /* Returns the host with this name or address, or NULL. */

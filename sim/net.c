@@ -229,10 +229,8 @@ LATER(give_up)
 		end_as(o->f_peer, SIM_DEAD, ETIMEDOUT);
 }
 
-/*
- * Sends something again, after pauses that begin with `first', and double up to 2 minutes.
- * After `patience' and the next pause, gives up. `o' has heard nothing meanwhile.
- */
+/* Sends something again, after pauses that begin with `first' and double up to 2 minutes.
+   After `patience' and the next pause, gives up. `o' has heard nothing meanwhile. */
 static void send_again(struct sim_open *o, sim_later_fn *func, int64_t first,
 		       int64_t patience)
 {
@@ -339,10 +337,8 @@ static int wait_at(struct sim_open *listener, struct sim_open *o)
 	return 0;
 }
 
-/*
- * Called when the request for a connection arrives. If the hosts are cut off from each
- * other, or the backlog is full, the request is lost.
- */
+/* Called when the request for a connection arrives. If the hosts are cut off from each
+   other, or the backlog is full, the request is lost. */
 LATER(begin)
 {
 	struct sim_host *host = sim__host_at(o, &o->f_remote);
@@ -432,10 +428,8 @@ static size_t room_of(const struct sim_open *o)
 		? peer->f_room - peer->f_bytes : 0;
 }
 
-/*
- * Returns SIM_OUT if `o' can send. The network takes any number of packets. A stream is
- * writable if a third of the peer's room is free, as on Linux.
- */
+/* Returns SIM_OUT if `o' can send. The network takes any number of packets. A stream is
+   writable if a third of the peer's room is free, as on Linux. */
 static uint32_t output_ready(const struct sim_open *o)
 {
 	const struct sim_open *peer = o->f_peer;

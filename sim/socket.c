@@ -14,10 +14,8 @@ enum { FILE_PART = 4096 };              /* bytes that sendfile() moves at a time
 
 /* ---- New pipes and sockets ---- */
 
-/*
- * Connects two new sockets, or the two ends of a new pipe, and gives each its number.
- * Returns 0, or -1 with errno; then both are closed.
- */
+/* Connects two new sockets, or the two ends of a new pipe, and gives each its number.
+   Returns 0, or -1 with errno; then both are closed. */
 static int number_two(struct sim_open *a, struct sim_open *b, const int made[2],
 		      int fds[2])
 {
@@ -275,10 +273,8 @@ static ssize_t put(struct sim_open *o, const struct msghdr *m, int flags)
 	return o->f_type->t_write(o, m, flags);
 }
 
-/*
- * Pointers to a struct msghdr. TO has n buffers and the address `name' of `size' bytes;
- * PARTS has n buffers, and ONE a single buffer.
- */
+/* Pointers to a struct msghdr. TO has n buffers and the address `name' of `size' bytes;
+   PARTS has n buffers, and ONE a single buffer. */
 #define VOID(p) ((void *)(uintptr_t)(p))
 #define TO(name, size, iov, n) (&(struct msghdr){					\
 	.msg_name = VOID(name), .msg_namelen = (size), .msg_iov = VOID(iov),		\
@@ -330,10 +326,8 @@ SOCKET_CALL(int, sendmmsg, (struct mmsghdr *messages, unsigned n, int flags),
 	return i > 0 ? (ssize_t)i : rc;
 }
 
-/*
- * Sends the next part of a file. The offset moves only past what `o' has taken, so that
- * the next call reads the rest again.
- */
+/* Sends the next part of a file. The offset moves only past what `o' has taken, so that
+   the next call reads the rest again. */
 CALL(ssize_t, sendfile, (int from, off_t *offset, size_t size), (from, offset, size))
 {
 	off_t at = offset ? *offset : lseek(from, 0, SEEK_CUR);

@@ -63,10 +63,8 @@ static inline ssize_t sim__answer(ssize_t n)
 	return -1;
 }
 
-/*
- * REPLACE begins the definition of in_NAME(), which is called in place of libc's
- * function, real_NAME(). HOOK_LATER only declares in_NAME().
- */
+/* REPLACE begins the definition of in_NAME(), which is called in place of libc's
+   function, real_NAME(). HOOK_LATER only declares in_NAME(). */
 #define REPLACE(type, name, params)						\
 	HOOK_LATER(type, name, params) static type in_##name params
 #define HOOK_LATER(type, name, params)						\
@@ -100,10 +98,8 @@ static inline ssize_t sim__answer(ssize_t n)
 #define CALL(...) CALL_IF(o, __VA_ARGS__)
 #define SOCKET_CALL(...) CALL_IF(o && o->f_family, __VA_ARGS__)
 
-/*
- * The address of a socket: a path, or an IP address as a text. ::ffff:10.0.0.1 has the
- * text "10.0.0.1".
- */
+/* The address of a socket: a path, or an IP address as a text. ::ffff:10.0.0.1 has the
+   text "10.0.0.1". */
 struct sim_address {
 	sa_family_t a_family;           /* AF_UNIX; AF_INET, also for IPv6; 0: none */
 	in_port_t   a_port;             /* in network order */
@@ -144,10 +140,8 @@ struct sim_watch {
 
 struct sim_open;
 
-/*
- * The functions of a type of descriptors. They return negative errors. If t_read or
- * t_write is NULL, the call fails. t_close() may be NULL.
- */
+/* The functions of a type of descriptors. They return negative errors. If t_read or
+   t_write is NULL, the call fails. t_close() may be NULL. */
 struct sim_type {
 	/* Returns which events are true, such as EPOLLIN. */
 	uint32_t (*t_ready)(const struct sim_open *o);
@@ -243,10 +237,8 @@ static inline int sim__take_error(struct sim_open *o)
 /* Returns `size' bytes of zeros, for free(). If there is no memory, the run fails. */
 SIM_PRIVATE void *sim__memory(size_t size);
 
-/*
- * Requests a call func(o, g) at time `when'. Calls for the same time are made in the
- * order of the requests. `o' is held until the call has been made.
- */
+/* Requests a call func(o, g) at time `when'. Calls for the same time are made in the
+   order of the requests. `o' is held until the call has been made. */
 typedef void sim_later_fn(struct sim_open *o, struct sim_piece *g);
 #define LATER(name) static void name(struct sim_open *o, UNUSED struct sim_piece *g)
 SIM_PRIVATE void sim__later(int64_t when, sim_later_fn *func, struct sim_open *o,
@@ -257,16 +249,12 @@ SIM_PRIVATE void sim__catch_up(void);
 
 /* ---- sim/fd.c ---- */
 
-/*
- * Copies a descriptor to a number above all those of the program, also above a limit that
- * the program has set. Returns what fcntl() returns.
- */
+/* Copies a descriptor to a number above all those of the program, also above a limit that
+   the program has set. Returns what fcntl() returns. */
 SIM_PRIVATE int sim__own(int fd);
 
-/*
- * Calls sim__catch_up(), and returns the open file of a number, or NULL if the number is
- * not of the world.
- */
+/* Calls sim__catch_up(), and returns the open file of a number, or NULL if the number is
+   not of the world. */
 SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 
 /* Returns the file in memory of a number, or NULL: sim/file.c. */
@@ -276,10 +264,8 @@ SIM_PRIVATE struct file *sim__file_of(int fd);
 SIM_PRIVATE struct sim_open *sim__new(const struct sim_type *type);
 SIM_PRIVATE void sim__end_open(struct sim_open *o);
 
-/*
- * Makes `fd', which the kernel has just opened, the number of `o'. Returns `fd'. If that
- * is -1, or by a fault, closes `fd', drops `o', and returns -1 with errno.
- */
+/* Makes `fd', which the kernel has just opened, the number of `o'. Returns `fd'. If that
+   is -1, or by a fault, closes `fd', drops `o', and returns -1 with errno. */
 SIM_PRIVATE int sim__number(struct sim_open *o, int fd);
 
 /* Makes `fd' a number of `o', in place of an older entry. Returns `fd'. */
@@ -291,10 +277,8 @@ SIM_PRIVATE void sim__close_all(const struct sim_host *host);
 /* Resets the connections between two hosts; `other' NULL stands for all hosts. */
 SIM_PRIVATE void sim__reset_all(const struct sim_host *one, const struct sim_host *other);
 
-/*
- * Tells the watches of `o' that these events, such as EPOLLIN, have just happened. With
- * EPOLLET, an event that was true before is reported again.
- */
+/* Tells the watches of `o' that these events, such as EPOLLIN, have just happened. With
+   EPOLLET, an event that was true before is reported again. */
 SIM_PRIVATE void sim__changed(struct sim_open *o, uint32_t events);
 
 /* ---- sim/name.c ---- */
@@ -310,25 +294,19 @@ SIM_PRIVATE int sim__take_address(const struct sim_open *o, const void *from,
 SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_address *a,
 				  void *to, socklen_t *size);
 
-/*
- * Returns the host that `o' reaches at an address, or NULL. At a loopback address `o'
- * reaches its own host.
- */
+/* Returns the host that `o' reaches at an address, or NULL. At a loopback address `o'
+   reaches its own host. */
 SIM_PRIVATE struct sim_host *sim__host_at(const struct sim_open *o,
 					  const struct sim_address *to);
 
-/*
- * Returns the socket that gets a packet or connection from `o' to address `to', or NULL.
- * `from' is the address of `o'.
- */
+/* Returns the socket that gets a packet or connection from `o' to address `to', or NULL.
+   `from' is the address of `o'. */
 SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 					    const struct sim_address *to,
 					    const struct sim_address *from);
 
-/*
- * Binds a socket to an address; NULL means the wildcard address and port 0. Port 0 is
- * replaced by a free port. Returns 0 or -EADDRINUSE.
- */
+/* Binds a socket to an address; NULL means the wildcard address and port 0. Port 0 is
+   replaced by a free port. Returns 0 or -EADDRINUSE. */
 SIM_PRIVATE int sim__enter_name(struct sim_open *o, const struct sim_address *a);
 SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 
@@ -336,16 +314,12 @@ SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to,
 			      struct sim_address *own);
 
-/*
- * Notes the addresses of hosts that are on no simulated host: NAME=ADDRESS, and more
- * after commas. Returns false if the list is wrong.
- */
+/* Notes the addresses of hosts that are on no simulated host: NAME=ADDRESS, and more
+   after commas. Returns false if the list is wrong. */
 SIM_PRIVATE bool sim__list_hosts(const char *list);
 
-/*
- * Returns whether clients can reach servers: sockets listen or are for packets, and no
- * bound socket does not listen yet. Connected sockets do not count.
- */
+/* Returns whether clients can reach servers: sockets listen or are for packets, and no
+   bound socket does not listen yet. Connected sockets do not count. */
 SIM_PRIVATE bool sim__is_served(void);
 
 /* ---- sim/net.c ---- */
