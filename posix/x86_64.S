@@ -65,6 +65,17 @@ enter:
 	POP_ARGUMENTS
 	ret
 	.size	enter, . - enter
+
+/*
+ * Where the context of a signal has the arguments and the result of a system call, in
+ * words.
+ *
+ * extern const unsigned char sim__call_at[7];
+ */
+	.globl	sim__call_at
+	.hidden	sim__call_at
+sim__call_at:
+	.byte	13, 14, 17, 7, 5, 6, 18
 #else
 #define ENTER(name, otherwise)
 #endif

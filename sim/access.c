@@ -273,6 +273,7 @@ void sim__learned(struct sim_profile *first)
 			e->e_value = ++p->p_used;
 		p->p_object[e->e_value] = *o;
 	}
+	p->p_calls |= first->p_calls;
 }
 
 /* ---- Thread-local variables ---- */

@@ -6,11 +6,17 @@
  * simulation cannot repeat is an escape, and fails the run, unless USCHED_SIM_ESCAPES=1.
  */
 #include <fnmatch.h>
+#include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "../arch/arch.h"
 #include "../posix/uposix_set.h"
 #include "../src/core/outside.h"
 #include "host.h"
@@ -173,11 +179,16 @@ void sim__find_calls(void)
 	}
 }
 
-void sim__escape(const char *name)
+static bool lets_pass(void)
 {
 	const char *given = outside_setting("USCHED_SIM_ESCAPES");
 
-	if (sim__self() && !(given && strcmp(given, "1") == 0))
+	return given && strcmp(given, "1") == 0;
+}
+
+void sim__escape(const char *name)
+{
+	if (sim__self() && !lets_pass())
 		sim_fail("%s%s cannot be simulated; use %s; USCHED_SIM_ESCAPES=1 lets "
 			 "such calls pass", name, strchr(name, '(') ? "" : "()",
 			 find(name)->c_instead);
@@ -244,4 +255,77 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 		uposix__handle(me);
 	if (sim__traced && known[i].k_order && sim__self())
 		order(sim__self(), known[i].k_order, argument, second);
+}
+
+/* ---- System calls by instructions ---- */
+
+/*
+ * Handles SIGSYS: the program, or a library such as OpenMP's, makes a system call by an
+ * instruction of its own. The thread calls syscall() in place of that.
+ */
+static void call(int unused, siginfo_t *info, void *context)
+{
+	const unsigned char *at = sim__call_at;
+	uintptr_t *words = context;
+	const int before = errno;
+	size_t i = 0;
+	long rc;
+
+	(void)unused;
+	sim__run.r_profile->p_calls = true;
+	while (strcmp(names[i], "syscall") != 0)
+		i++;
+	sim__enter(i * sizeof(void *), (uintptr_t)info->si_syscall,
+		   usched__interrupted(context), words[at[0]]);
+	rc = uposix_syscall(info->si_syscall, words[at[0]], words[at[1]], words[at[2]],
+			    words[at[3]], words[at[4]], words[at[5]]);
+	words[at[6]] = (uintptr_t)(rc < 0 ? -errno : rc);
+	errno = before;
+}
+
+enum { FILTER = 64 };                   /* instructions; each part of libc has four */
+
+static struct sock_filter filter[FILTER];
+static struct sock_fprog program = { .filter = filter };
+
+static void add(unsigned what, uintptr_t value, unsigned skip)
+{
+	filter[program.len++] = (struct sock_filter)
+		BPF_JUMP((unsigned short)what, (uint32_t)value, (unsigned char)skip, 0);
+}
+
+/*
+ * Allows the system calls of libc and the like. The lower halves of addresses tell these
+ * objects from all others.
+ */
+static int allow(struct dl_phdr_info *o, size_t unused, void *unused_too)
+{
+	static const char *const parts =
+		"*@(/libc.|/libc-|/libpthread|/librt|/ld-|/libusched-|linux-vdso)*";
+	const ElfW(Phdr) *p = o->dlpi_phdr, *end = p + o->dlpi_phnum;
+
+	(void)unused, (void)unused_too;
+	for (; p < end && program.len + 4 < FILTER && matches(parts, o->dlpi_name); p++) {
+		if (!(p->p_flags & PF_X))
+			continue;
+		add(BPF_LD | BPF_W | BPF_ABS,
+		    offsetof(struct seccomp_data, instruction_pointer), 0);
+		add(BPF_ALU | BPF_SUB | BPF_K, o->dlpi_addr + p->p_vaddr, 0);
+		add(BPF_JMP | BPF_JGE | BPF_K, p->p_memsz, 1);
+		add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0);
+	}
+	return 0;
+}
+
+void sim__catch_calls(void)
+{
+	const struct sigaction on_call = {
+		.sa_sigaction = call, .sa_flags = SA_SIGINFO | SA_NODEFER,
+	};
+
+	dl_iterate_phdr(allow, NULL);
+	add(BPF_RET | BPF_K, SECCOMP_RET_TRAP, 0);
+	sigaction(SIGSYS, &on_call, NULL);
+	if (!lets_pass() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }

@@ -120,6 +120,15 @@ SIM_PRIVATE void sim__find_calls(void);
 /* Fails the run for a call that cannot be simulated, unless USCHED_SIM_ESCAPES is set. */
 SIM_PRIVATE void sim__escape(const char *name);
 
+/* See posix/x86_64.S. */
+extern const unsigned char sim__call_at[7] SIM_PRIVATE;
+
+/*
+ * Makes system calls by instructions outside libc calls of syscall(), in the process of a
+ * run. A filter for that takes a millisecond.
+ */
+SIM_PRIVATE void sim__catch_calls(void);
+
 /* ---- sim/main.c ---- */
 
 /* Called at exit(). Returns if that ends the run, and not only the caller's program. */

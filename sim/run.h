@@ -168,6 +168,7 @@ struct sim_profile {
 	uint32_t          p_used;       /* number of objects */
 	struct sim_object p_object[SIM_OBJECTS + 1];    /* from 1 on, by first uses */
 	struct sim_entry  p_index[SIM_INDEX + 1];       /* indices of p_object */
+	bool              p_calls;      /* instructions outside libc made system calls */
 };
 
 /* An event is a step or a fault. */

@@ -285,8 +285,7 @@ extern __typeof__(_Exit) uposix__Exit __attribute__((alias("uposix__exit")));
 
 /*
  * Handles the signal of a timer. Fails the run if there was no step since the last
- * signal. A library that makes system calls itself, such as OpenMP's, may wait without a
- * step.
+ * signal: a call that is not simulated waits.
  */
 static void look(int signal)
 {
@@ -378,6 +377,8 @@ static void begin_process(const struct job *j, const struct sim_strategy *y)
 	sim__run.r_learns = first != NULL;
 	if (first)
 		sim__run.r_profile = first;
+	if (first || sim__profile.p_calls)
+		sim__catch_calls();
 	sim__run.r_trace = trace;
 	if (trace)
 		trace->t_used = 0;

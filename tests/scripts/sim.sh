@@ -157,6 +157,25 @@ do
 		fail "$bad is no mistake"
 done
 
+# OpenMP's library makes system calls itself.
+cat >"$dir/sum.c" <<'END'
+int main(void)
+{
+	int sum = 0;
+
+#pragma omp parallel num_threads(3)
+	{
+#pragma omp barrier
+#pragma omp critical
+		sum++;
+	}
+	return sum != 3;
+}
+END
+if $CC -fopenmp -o "$B/sim_sum" "$dir/sum.c" "$library" -Wl,-rpath,"${library%/*}" 2>/dev/null
+then
+	passes 1-$seeds sum
+fi
 # Threads that spin, and a thread that computes, without any step.
 passes 1-$((seeds / 6)) busy
 fails 'it spins, and no other' busy ever
