@@ -49,7 +49,7 @@ struct call {
 
 static const struct call calls[] = {
 	CALLS(NONE, SIM_NOTHING, 0,
-	      "pthread_@(self|equal|create|exit|testcancel|sigmask|key_*|get*|set*)|"
+	      "pthread_@(self|equal|create|exit|sigmask|key_*|get*|set*)|"
 	      "pthread_mutex_?etprioceiling|@(pthread_*|sem|mtx|cnd)_init|"
 	      "thrd_@(create|exit|current|equal)|tss_*|__pthread_*|__cxa_*|sigprocmask|"
 	      "fileno*|clock|clock_gettime|gettimeofday|time|times|timespec_get|"
@@ -59,7 +59,8 @@ static const struct call calls[] = {
 	CALLS(ARGUMENT, SIM_WRITES, SIM_UNLOCKS, "@(pthread_*|mtx)_unlock"),
 	CALLS(ARGUMENT, SIM_READS, 0,
 	      "sem_getvalue|fstat|getsockname|getpeername|getsockopt"),
-	CALLS(ANY, SIM_NOTHING, SIM_YIELDS, "@(sched|pthread|thrd)_yield"),
+	CALLS(ANY, SIM_NOTHING, SIM_YIELDS,
+	      "@(sched|pthread|thrd)_yield|pthread_testcancel"),
 	CALLS(ANY, SIM_NOTHING, 0, "sleep|usleep|nanosleep|clock_nanosleep|thrd_sleep"),
 	CALLS(ANY, SIM_WRITES, 0,
 	      "@(pthread_cond|cnd)_*wait|pause|sigpending|sigsuspend|raise|?(p)poll|"

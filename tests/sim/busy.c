@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * busy.c: a lock and a flag that threads spin on, in code that makes no call meanwhile.
- * With the argument "ever" the flag is never set, while another thread polls.
+ * With the argument "ever" the flag is never set, while another thread polls. At last a
+ * thread only looks whether it is cancelled.
  */
 #include <stdbool.h>
 
@@ -37,6 +38,13 @@ static void *poll_flag(void *unused)
 	return NULL;
 }
 
+static void *look(void *unused)
+{
+	for (;;)
+		pthread_testcancel();
+	return unused;
+}
+
 /* Computes for about as long as it takes to see that a thread spins. No thread may run
    meanwhile, however fast the processor is. */
 static void compute(void)
@@ -59,7 +67,7 @@ static void *end(void *unused)
 int main(int argc, char **argv)
 {
 	const bool ever = argc > 1 && strcmp(argv[1], "ever") == 0;
-	pthread_t adds[3], sets = started(ever ? poll_flag : set_late, NULL), ended;
+	pthread_t adds[3], sets = started(ever ? poll_flag : set_late, NULL), last;
 
 	for (int i = 0; i < 3; i++)
 		adds[i] = started(add, NULL);
@@ -69,8 +77,10 @@ int main(int argc, char **argv)
 		CHECK(pthread_join(adds[i], NULL) == 0);
 	CHECK(counter == 3);
 	CHECK(pthread_join(sets, NULL) == 0);
-	ended = started(end, NULL);
+	last = started(end, NULL);
 	compute();
-	CHECK(pthread_join(ended, NULL) == 0);
+	CHECK(pthread_join(last, NULL) == 0);
+	last = started(look, NULL);
+	CHECK(pthread_cancel(last) == 0 && pthread_join(last, NULL) == 0);
 	return 0;
 }
