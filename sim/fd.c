@@ -110,13 +110,11 @@ int sim__enter_number(int fd, struct sim_open *o)
 /* A program sets the lower limit of descriptors only: sim__own() needs the other one. */
 int uposix_setrlimit(__rlimit_resource_t what, const struct rlimit *limit)
 {
-	struct rlimit now;
+	struct rlimit to = *limit, now;
 
-	if (what != RLIMIT_NOFILE || getrlimit(what, &now)
-	    || limit->rlim_max >= now.rlim_max)
-		return setrlimit(what, limit);
-	now.rlim_cur = limit->rlim_cur;
-	return setrlimit(what, &now);
+	if (what == RLIMIT_NOFILE && getrlimit(what, &now) == 0)
+		to.rlim_max = MAX(to.rlim_max, now.rlim_max);
+	return setrlimit(what, &to);
 }
 
 int sim__own(int fd)
@@ -248,48 +246,32 @@ REPLACE(int, epoll_create1, (int flags))
 	return sim__number(sim__new(&set_type), real_epoll_create1(flags));
 }
 
-/*
- * Returns the watch of `fd' in a set, or NULL. The search is short, since few sets watch
- * the same descriptor.
- */
-static struct sim_watch *watch_of(const struct sim_open *set, int fd)
-{
-	struct sim_open *o = sim__of_fd(fd);
-	struct sim_watch *w = o ? LIST_FIRST(&o->f_watches) : NULL;
-
-	while (w && (w->w_set != set || w->w_fd != fd))
-		w = LIST_NEXT(w, w_of_open);
-	return w;
-}
-
-static struct sim_watch *new_watch(struct sim_open *set, struct sim_open *o, int fd)
-{
-	struct sim_watch *w = sim__memory(sizeof *w);
-
-	w->w_fd = fd;
-	w->w_set = set;
-	w->w_open = o;
-	LIST_INSERT_HEAD(&set->f_set, w, w_of_set);
-	LIST_INSERT_HEAD(&o->f_watches, w, w_of_open);
-	return w;
-}
-
 CALL(int, epoll_ctl, (int op, int of, struct epoll_event *e), (op, of, e))
 {
 	struct sim_open *watched = sim__of_fd(of);
-	struct sim_watch *w = watch_of(o, of);
+	struct sim_watch *w;
 
 	if (o->f_type != &set_type || watched == o)
 		return -EINVAL;
 	if (!watched)
 		return fcntl(of, F_GETFD) < 0 ? -EBADF : -EPERM;
+	LIST_FOREACH(w, &watched->f_watches, w_of_open)
+		if (w->w_set == o && w->w_fd == of)
+			break;
 	if (!w == (op != EPOLL_CTL_ADD))
 		return w ? -EEXIST : -ENOENT;
 	if (op == EPOLL_CTL_DEL) {
 		end_watch(w);
 		return 0;
 	}
-	w = w ? w : new_watch(o, watched, of);
+	if (!w) {
+		w = sim__memory(sizeof *w);
+		w->w_fd = of;
+		w->w_set = o;
+		w->w_open = watched;
+		LIST_INSERT_HEAD(&o->f_set, w, w_of_set);
+		LIST_INSERT_HEAD(&watched->f_watches, w, w_of_open);
+	}
 	w->w_events = e->events | SIM_ALWAYS;
 	w->w_data = e->data;
 	if (events_of(w)) {
@@ -347,9 +329,7 @@ REPLACE(int, poll, (struct pollfd *fds, nfds_t n, UNUSED int ms))
 {
 	int found = 0;
 
-	for (nfds_t i = 0; i < n; i++) {
+	for (nfds_t i = 0; i < n; found += fds[i++].revents != 0)
 		fds[i].revents = fds[i].fd < 0 ? 0 : poll_one(&fds[i]);
-		found += fds[i].revents != 0;
-	}
 	return found;
 }
