@@ -42,20 +42,16 @@ enum {
 
 /* A file or directory. */
 struct file {
-	int              f_fd;          /* descriptor of the memory, which programs do
-					   not see; -1: not opened yet */
+	int              f_fd;          /* of the memory; -1: not opened yet */
 	unsigned         f_refs;        /* number of pointers that refer() has set */
-	char            *f_path;        /* the real file of which this is a copy; or
-					   NULL */
-	struct stat      f_stat;        /* what stat() returns; without memory st_size,
-					   too. Reads do not change st_atim */
+	char            *f_path;        /* the real file of which this is a copy, or NULL */
+	struct stat      f_stat;        /* what stat() returns; with memory the memory has
+					   the size. Reads do not change st_atim */
 	char            *f_synced;      /* contents at the last sync */
 	size_t           f_size;        /* bytes of f_synced */
-	char            *f_again;       /* f_again[i] is 1 if block i has been written
-					   since a sync failed */
+	char            *f_again;       /* blocks written since a sync failed are 1 */
 	size_t           f_blocks;      /* length of f_again; 0: no sync has failed */
-	struct sim_name *f_name;        /* the name that was given last; a directory has
-					   no other */
+	struct sim_name *f_name;        /* last name; a directory has no other */
 	STAILQ_HEAD(, sim_name) f_names;        /* names in a directory */
 };
 
@@ -66,11 +62,9 @@ struct sim_name {
 	struct file     *n_dir;         /* the directory with this name */
 	struct sim_host *n_host;
 	struct file     *n_file;        /* the file with this name, or NULL */
-	struct file     *n_synced;      /* the file with this name after a crash, or
-					   NULL */
-	unsigned         n_change;      /* number of the change; 0: both files are the
-					   same */
-	char             n_last[];      /* the last part of the path; of the root "" */
+	struct file     *n_synced;      /* the same after a crash */
+	unsigned         n_change;      /* number of the change; 0: no change */
+	char             n_last[];      /* last part of the path; of the root "" */
 };
 
 static LIST_HEAD(, sim_name) names = LIST_HEAD_INITIALIZER(names);
@@ -393,24 +387,22 @@ static struct file *file_at(int dir, const char *path, int flags)
 	return f ? f : fcntl(dir, F_GETFD) >= 0 ? &other : NULL;
 }
 
-/* Writes the path of a directory. Returns the length, as snprintf() does. */
-static size_t path_of(const struct file *f, char *to)
-{
-	const struct sim_name *n = f->f_name;
-	size_t at = f == root() || n->n_dir == root() ? 0 : path_of(n->n_dir, to);
-
-	return at >= PATH_MAX ? at
-		: at + (size_t)snprintf(to + at, PATH_MAX - at, "/%s", n->n_last);
-}
-
 char *uposix_getcwd(char *to, size_t size)
 {
 	const struct file *f = base(AT_FDCWD, false);
-	char path[PATH_MAX];
+	char path[PATH_MAX] = "", longer[PATH_MAX];
 
 	if (!f || f->f_name->n_file != f)
 		return none(ENOENT);
-	if (path_of(f, path) >= (to ? MIN(size, PATH_MAX) : PATH_MAX))
+	for (; f->f_name->n_dir != &top; f = f->f_name->n_dir) {
+		if (snprintf(longer, PATH_MAX, "/%s%s", f->f_name->n_last, path)
+		    >= PATH_MAX)
+			return none(ENAMETOOLONG);
+		strcpy(path, longer);
+	}
+	if (!*path)
+		strcpy(path, "/");
+	if (to && strlen(path) >= size)
 		return none(ERANGE);
 	return to ? strcpy(to, path) : strdup(path);
 }
@@ -446,24 +438,17 @@ static void settle(struct sim_name *n, bool lasts)
 }
 
 /*
- * Makes one change: name `to' gets file `f', and name `from' loses its file. Each name
- * may be NULL. If a name is on no host, its change is permanent at once, since only hosts
+ * Gives a name another file, or NULL, as one change with that of another name, or `n'
+ * itself. If the name is on no host, the change is permanent at once, since only hosts
  * crash. Returns 0.
  */
-static int change_names(struct sim_name *from, struct sim_name *to, struct file *f)
+static int change(struct sim_name *n, struct file *f, const struct sim_name *with)
 {
-	struct sim_name *const both[] = { to, from };
-	unsigned change = from && from->n_change ? from->n_change
-		: to && to->n_change ? to->n_change : ++changes;
-
-	for (int i = 0; i < 2; i++) {
-		if (!both[i])
-			continue;
-		both[i]->n_change = change;
-		give(both[i], i == 0 ? f : NULL);
-		if (!both[i]->n_host)
-			settle(both[i], true);
-	}
+	n->n_change = with->n_change ? with->n_change : n->n_change ? n->n_change
+		: ++changes;
+	give(n, f);
+	if (!n->n_host)
+		settle(n, true);
 	return 0;
 }
 
@@ -581,17 +566,13 @@ FILE_CALL(int, fdatasync, (int fd), (fd), sync_file(f))
 
 /* ---- Calls that take names ---- */
 
-/* Has four parameters instead of "...". x86-64 and AArch64, for which posix/ is, pass
-   both alike. */
-HOOK_LATER(int, openat, (int dir, const char *path, int flags, mode_t mode))
-
 /* Creates a file or directory with a name. Returns 0, or -1 with errno. */
 static int make(struct sim_name *n, mode_t mode)
 {
 	mode_t mask = umask(0);
 
 	umask(mask);
-	return find_room() ? -1 : change_names(NULL, n, new_file(mode & ~mask));
+	return find_room() ? -1 : change(n, new_file(mode & ~mask), n);
 }
 
 /* Returns whether a file is a random device. If so, fills the file with new bytes. */
@@ -638,7 +619,7 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 	if (!n)
 		return -1;
 	if (n->n_file && is_system(n->n_file))
-		return real_openat(dir, n->n_file->f_path, flags, mode);
+		return (int)syscall(SYS_openat, dir, n->n_file->f_path, flags, mode);
 	if (sim__strikes("open", sim__faults.f_open))
 		return fail(EMFILE);
 	if (n->n_file && (flags & makes) == makes)
@@ -656,15 +637,12 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 	return fail(ENXIO);
 }
 
-static int in_openat(int dir, const char *path, int flags, mode_t mode)
+/* Has four parameters instead of "...". x86-64 and AArch64, for which posix/ is, pass
+   both alike. */
+REPLACE(int, openat, (int dir, const char *path, int flags, mode_t mode))
 {
 	return sim__enters ? open_at(dir, path, false, flags, mode)
 		: real_openat(dir, path, flags, mode);
-}
-
-REPLACE(int, open, (const char *path, int flags, mode_t mode))
-{
-	return in_openat(AT_FDCWD, path, flags, mode);
 }
 
 /* Called by syscall() only. */
@@ -741,14 +719,10 @@ CALLS(int, lstat, (const char *restrict path, struct stat *restrict s),
       uposix_stat(path, s))
 CALLS(int, fstat, (int fd, struct stat *s), uposix_fstatat(fd, "", s, AT_EMPTY_PATH))
 
-static struct statx_timestamp timestamp(struct timespec t)
-{
-	return (struct statx_timestamp){ .tv_sec = t.tv_sec,
-					 .tv_nsec = (uint32_t)t.tv_nsec };
-}
+#define STATX(t) { .tv_sec = (t).tv_sec, .tv_nsec = (uint32_t)(t).tv_nsec }
 
 /* Returns what stat() returns, but as a struct statx. */
-int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
+int uposix_statx(int dir, const char *restrict path, int flags, UNUSED unsigned mask,
 		 struct statx *restrict x)
 {
 	const char *volatile name = path;       /* Rust's library looks by NULL whether
@@ -756,7 +730,6 @@ int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 						   never NULL */
 	struct stat s;
 
-	(void)unused;
 	if (!name)
 		return fail(EFAULT);
 	if (uposix_fstatat(dir, path, &s, flags))
@@ -764,11 +737,10 @@ int uposix_statx(int dir, const char *restrict path, int flags, unsigned unused,
 	*x = (struct statx){
 		.stx_mask = STATX_BASIC_STATS, .stx_blksize = (uint32_t)s.st_blksize,
 		.stx_nlink = (uint32_t)s.st_nlink, .stx_uid = s.st_uid,
-		.stx_gid = s.st_gid,
-		.stx_mode = (uint16_t)s.st_mode, .stx_ino = s.st_ino,
+		.stx_gid = s.st_gid, .stx_mode = (uint16_t)s.st_mode, .stx_ino = s.st_ino,
 		.stx_size = (uint64_t)s.st_size, .stx_blocks = (uint64_t)s.st_blocks,
-		.stx_atime = timestamp(s.st_atim), .stx_ctime = timestamp(s.st_ctim),
-		.stx_mtime = timestamp(s.st_mtim), .stx_dev_major = major(s.st_dev),
+		.stx_atime = STATX(s.st_atim), .stx_ctime = STATX(s.st_ctim),
+		.stx_mtime = STATX(s.st_mtim), .stx_dev_major = major(s.st_dev),
 		.stx_dev_minor = minor(s.st_dev),
 	};
 	return 0;
@@ -827,7 +799,8 @@ int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
 	for (const struct file *d = to->n_dir; d != &top; d = d->f_name->n_dir)
 		if (d == f)
 			return fail(EINVAL);
-	return change_names(from, to, f);
+	change(to, f, from);
+	return change(from, NULL, to);
 }
 
 int uposix_linkat(int dir, const char *old, int new_dir, const char *new, int flags)
@@ -839,7 +812,7 @@ int uposix_linkat(int dir, const char *old, int new_dir, const char *new, int fl
 		return n ? fail(EEXIST) : -1;
 	if (is_system(f) || is_dir(f))
 		return fail(is_dir(f) ? EPERM : EXDEV);
-	return find_room() ? -1 : change_names(NULL, n, f);
+	return find_room() ? -1 : change(n, f, n);
 }
 
 CALLS(int, link, (const char *old, const char *new),
@@ -1041,7 +1014,7 @@ int uposix_unlinkat(int dir, const char *path, int flags)
 		return -1;
 	if (is_dir(n->n_file) != (flags == AT_REMOVEDIR))
 		return fail(is_dir(n->n_file) ? EISDIR : ENOTDIR);
-	return is_empty(n->n_file) ? change_names(n, NULL, NULL) : fail(ENOTEMPTY);
+	return is_empty(n->n_file) ? change(n, NULL, n) : fail(ENOTEMPTY);
 }
 
 CALLS(int, unlink, (const char *path), uposix_unlinkat(AT_FDCWD, path, 0))

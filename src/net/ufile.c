@@ -75,7 +75,7 @@ static void open_file(void *data)
 {
 	struct file_call *call = (struct file_call *)data;
 
-	set_rc(call, open(call->fc_data, call->fc_flags, call->fc_mode));
+	set_rc(call, openat(AT_FDCWD, call->fc_data, call->fc_flags, call->fc_mode));
 }
 
 static void close_file(void *data)
