@@ -44,7 +44,7 @@ enum {
 struct file {
 	int              f_fd;          /* of the memory; -1: not opened yet */
 	unsigned         f_refs;        /* number of pointers that refer() has set */
-	char            *f_path;        /* the real file of which this is a copy, or NULL */
+	char            *f_path;        /* real file of which this is a copy, or NULL */
 	struct stat      f_stat;        /* what stat() returns; with memory the memory has
 					   the size. Reads do not change st_atim */
 	char            *f_synced;      /* contents at the last sync */
@@ -81,23 +81,8 @@ static struct file other = { .f_path = "" };    /* any other open file */
 
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size);
 
-static int fail(int error)
-{
-	errno = error;
-	return -1;
-}
-
-static void *none(int error)
-{
-	errno = error;
-	return NULL;
-}
-
-/* Returns the time of the clock. */
-static struct timespec stamp(void)
-{
-	return sim__timespec(sim__time(CLOCK_REALTIME));
-}
+#define FAIL(error) (errno = (error), -1)
+#define NONE(error) (errno = (error), NULL)
 
 /* ---- Files ---- */
 
@@ -113,7 +98,7 @@ static bool is_system(const struct file *f)
 static struct file *new_file(mode_t mode)
 {
 	struct file *f = sim__memory(sizeof *f);
-	struct timespec now = stamp();
+	struct timespec now = sim__timespec(sim__time(CLOCK_REALTIME));
 
 	f->f_fd = -1;
 	f->f_stat = (struct stat){
@@ -156,14 +141,6 @@ static bool is_dir(const struct file *f)
 	return f && S_ISDIR(f->f_stat.st_mode);
 }
 
-/* Replaces the contents of a file. */
-static void set_memory(const struct file *f, const char *bytes, size_t size)
-{
-	if (syscall(SYS_ftruncate, f->f_fd, size)
-	    || syscall(SYS_pwrite64, f->f_fd, bytes, size, 0) != (long)size)
-		sim_fail("no memory for what is in a file");
-}
-
 /*
  * Brings the synced copy of a file up to date. A block that was lost when a sync failed
  * is left out, unless the block was written again. In a crash, choices decide which
@@ -195,10 +172,10 @@ static void write_back(struct file *f, bool crash)
 	free(f->f_synced);
 	f->f_synced = now;
 	f->f_size = size;
-	if (crash) {
-		set_memory(f, now, size);
-		f->f_blocks = 0;
-	}
+	f->f_blocks = crash ? 0 : f->f_blocks;
+	if (crash && (ftruncate(f->f_fd, (off_t)size)
+		      || pwrite(f->f_fd, now, size, 0) != (ssize_t)size))
+		sim_fail("no memory for what is in a file");
 }
 
 /*
@@ -225,7 +202,7 @@ static int load(struct file *f)
 	close(low);
 	close(from);
 	if (f->f_fd < 0)
-		return fail(EMFILE);
+		return FAIL(EMFILE);
 	f->f_synced = sim__memory(1);
 	write_back(f, false);
 	return 0;
@@ -314,18 +291,18 @@ static struct sim_name *walk(struct file *f, const char *path, const struct file
 	size_t size;
 
 	if (!*path || strlen(path) >= PATH_MAX)
-		return none(*path ? ENAMETOOLONG : ENOENT);
+		return NONE(*path ? ENAMETOOLONG : ENOENT);
 	for (; *path; path += size) {
 		path += strspn(path, "/");
 		size = strcspn(path, "/");
 		if (!size || (f == top_dir && size == 2 && strncmp(path, "..", 2) == 0))
 			continue;
 		if (!f || size > NAME_MAX)
-			return none(f ? ENAMETOOLONG : ENOENT);
+			return NONE(f ? ENAMETOOLONG : ENOENT);
 		if (!is_dir(f) && !is_system(f))
-			return none(ENOTDIR);
+			return NONE(ENOTDIR);
 		if (f->f_name->n_file != f)     /* a directory that has been removed */
-			return none(ENOENT);
+			return NONE(ENOENT);
 		n = name_in(f, path, size);
 		f = n->n_file;
 	}
@@ -393,17 +370,17 @@ char *uposix_getcwd(char *to, size_t size)
 	char path[PATH_MAX] = "", longer[PATH_MAX];
 
 	if (!f || f->f_name->n_file != f)
-		return none(ENOENT);
+		return NONE(ENOENT);
 	for (; f->f_name->n_dir != &top; f = f->f_name->n_dir) {
 		if (snprintf(longer, PATH_MAX, "/%s%s", f->f_name->n_last, path)
 		    >= PATH_MAX)
-			return none(ENAMETOOLONG);
+			return NONE(ENAMETOOLONG);
 		strcpy(path, longer);
 	}
 	if (!*path)
 		strcpy(path, "/");
 	if (to && strlen(path) >= size)
-		return none(ERANGE);
+		return NONE(ERANGE);
 	return to ? strcpy(to, path) : strdup(path);
 }
 
@@ -411,7 +388,7 @@ char *uposix_getcwd(char *to, size_t size)
 static int enter_directory(struct file *f)
 {
 	if (!is_dir(f))
-		return f ? fail(ENOTDIR) : -1;
+		return f ? FAIL(ENOTDIR) : -1;
 	refer(&sim__here()->h_dir, f);
 	return 0;
 }
@@ -465,7 +442,7 @@ static int sync_file(struct file *f)
 		free(f->f_again);
 		f->f_blocks = size_of(f) / BLOCK + 1;
 		f->f_again = sim__memory(f->f_blocks);
-		return fail(EIO);
+		return FAIL(EIO);
 	}
 	if (sim__strikes("sync-lies", sim__faults.f_sync_lies))
 		return 0;
@@ -499,7 +476,7 @@ void sim__drop_files(const struct sim_host *host)
 static int find_room(void)
 {
 	return sim__here()->h_full || sim__strikes("full", sim__faults.f_full)
-		? fail(ENOSPC) : 0;
+		? FAIL(ENOSPC) : 0;
 }
 
 /*
@@ -511,7 +488,7 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
 	if (n < 0)
 		return n;
-	f->f_stat.st_mtim = f->f_stat.st_ctim = stamp();
+	f->f_stat.st_mtim = f->f_stat.st_ctim = sim__timespec(sim__time(CLOCK_REALTIME));
 	for (size_t i = (size_t)(end - n) / BLOCK; i < f->f_blocks && n > 0; i++)
 		if (i * BLOCK < (size_t)end)
 			f->f_again[i] = true;
@@ -557,7 +534,7 @@ FILE_CALL(ssize_t, write, (int fd, const void *data, size_t size), (fd, data, si
 FILE_CALL(ssize_t, writev, (int fd, const struct iovec *pieces, int n), (fd, pieces, n),
 	  put(f, fd, pieces, n, -1))
 FILE_CALL(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at),
-	  (fd, data, size, at), at < 0 ? fail(EINVAL)
+	  (fd, data, size, at), at < 0 ? FAIL(EINVAL)
 	  : put(f, fd, &(struct iovec){ (void *)data, size }, 1, at))
 FILE_CALL(int, ftruncate, (int fd, off_t size), (fd, size),
 	  (int)changed(f, fd, real_ftruncate(fd, size), 0))
@@ -583,8 +560,7 @@ static bool is_random(const struct file *f)
 	if (strcmp(f->f_path, "/dev/urandom") && strcmp(f->f_path, "/dev/random"))
 		return false;
 	sim__fill(bytes, sizeof bytes);
-	set_memory(f, bytes, sizeof bytes);
-	return true;
+	return pwrite(f->f_fd, bytes, sizeof bytes, 0) == sizeof bytes;
 }
 
 static void close_file(struct sim_open *o)
@@ -621,20 +597,20 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 	if (n->n_file && is_system(n->n_file))
 		return (int)syscall(SYS_openat, dir, n->n_file->f_path, flags, mode);
 	if (sim__strikes("open", sim__faults.f_open))
-		return fail(EMFILE);
+		return FAIL(EMFILE);
 	if (n->n_file && (flags & makes) == makes)
-		return fail(EEXIST);
+		return FAIL(EEXIST);
 	if (!n->n_file && (!(flags & O_CREAT) || make(n, S_IFREG | (mode & 07777))))
 		return -1;
 	f = n->n_file;
 	if (load(f))
 		return -1;
 	if (is_dir(f) ? flags & (O_ACCMODE | O_TRUNC | O_CREAT) : flags & O_DIRECTORY)
-		return fail(is_dir(f) ? EISDIR : ENOTDIR);
+		return FAIL(is_dir(f) ? EISDIR : ENOTDIR);
 	if (is_dir(f) || S_ISREG(f->f_stat.st_mode) || is_random(f))
 		return open_memory(f, flags);
 	sim__escape("open() of a real FIFO, socket or device");
-	return fail(ENXIO);
+	return FAIL(ENXIO);
 }
 
 /* Has four parameters instead of "...". x86-64 and AArch64, for which posix/ is, pass
@@ -663,7 +639,7 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 
 	if (strstr(mode, ",ccs=")) {
 		uposix__tell("fopen(): \",ccs=\" cannot be simulated");
-		return none(EINVAL);
+		return NONE(EINVAL);
 	}
 	flags |= strchr(mode, '+') ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
 	flags |= strchr(mode, 'x') ? O_EXCL : 0;
@@ -683,7 +659,7 @@ static int make_temporary(char *path, int flags)
 	int rc;
 
 	if (n < 6 || strcmp(path + n - 6, "XXXXXX") != 0)
-		return fail(EINVAL);
+		return FAIL(EINVAL);
 	do {
 		sim__fill(&number, sizeof number);
 		snprintf(path + n - 6, 7, "%06u", (unsigned)(number % 1000000));
@@ -731,7 +707,7 @@ int uposix_statx(int dir, const char *restrict path, int flags, UNUSED unsigned 
 	struct stat s;
 
 	if (!name)
-		return fail(EFAULT);
+		return FAIL(EFAULT);
 	if (uposix_fstatat(dir, path, &s, flags))
 		return -1;
 	*x = (struct statx){
@@ -763,7 +739,7 @@ int uposix_mkdirat(int dir, const char *path, mode_t mode)
 {
 	struct sim_name *n = look_up(dir, path, false);
 
-	return !n ? -1 : n->n_file ? fail(EEXIST) : make(n, S_IFDIR | (mode & 07777));
+	return !n ? -1 : n->n_file ? FAIL(EEXIST) : make(n, S_IFDIR | (mode & 07777));
 }
 
 CALLS(int, mkdir, (const char *path, mode_t mode), uposix_mkdirat(AT_FDCWD, path, mode))
@@ -789,16 +765,16 @@ int uposix_renameat2(int dir, const char *old, int new_dir, const char *new,
 	if (!f || !(to = look_up(new_dir, new, false)))
 		return -1;
 	if (flags && (to->n_file || flags != RENAME_NOREPLACE))
-		return fail(flags == RENAME_NOREPLACE ? EEXIST : EINVAL);
+		return FAIL(flags == RENAME_NOREPLACE ? EEXIST : EINVAL);
 	if (to->n_file == f)
 		return 0;
 	if (to->n_file && is_dir(to->n_file) != is_dir(f))
-		return fail(is_dir(f) ? ENOTDIR : EISDIR);
+		return FAIL(is_dir(f) ? ENOTDIR : EISDIR);
 	if (to->n_file && !is_empty(to->n_file))
-		return fail(ENOTEMPTY);
+		return FAIL(ENOTEMPTY);
 	for (const struct file *d = to->n_dir; d != &top; d = d->f_name->n_dir)
 		if (d == f)
-			return fail(EINVAL);
+			return FAIL(EINVAL);
 	change(to, f, from);
 	return change(from, NULL, to);
 }
@@ -809,9 +785,9 @@ int uposix_linkat(int dir, const char *old, int new_dir, const char *new, int fl
 	struct sim_name *n = f ? look_up(new_dir, new, false) : NULL;
 
 	if (!n || n->n_file)
-		return n ? fail(EEXIST) : -1;
+		return n ? FAIL(EEXIST) : -1;
 	if (is_system(f) || is_dir(f))
-		return fail(is_dir(f) ? EPERM : EXDEV);
+		return FAIL(is_dir(f) ? EPERM : EXDEV);
 	return find_room() ? -1 : change(n, f, n);
 }
 
@@ -835,7 +811,7 @@ static int set(int dir, const char *path, int flags, mode_t mode, uid_t user, gi
 	struct file *f = file_at(dir, path, flags);
 	struct stat s = f ? f->f_stat : other.f_stat;
 
-	s.st_ctim = stamp();
+	s.st_ctim = sim__timespec(sim__time(CLOCK_REALTIME));
 	s.st_mode = mode == KEEP ? s.st_mode : (s.st_mode & S_IFMT) | (mode & 07777);
 	s.st_uid = user == KEEP ? s.st_uid : user;
 	s.st_gid = group == KEEP ? s.st_gid : group;
@@ -847,7 +823,7 @@ static int set(int dir, const char *path, int flags, mode_t mode, uid_t user, gi
 		else if (times[i].tv_nsec != UTIME_OMIT)
 			*t = times[i];
 		if (t->tv_nsec < 0 || t->tv_nsec >= SECOND)
-			return fail(EINVAL);
+			return FAIL(EINVAL);
 	}
 	if (!f)
 		return -1;
@@ -904,7 +880,7 @@ DIR *uposix_fdopendir(int fd)
 	DIR *dir;
 
 	if (!is_dir(f))
-		return f ? none(ENOTDIR) : NULL;
+		return f ? NONE(ENOTDIR) : NULL;
 	dir = sim__memory(sizeof *dir);
 	dir->d_fd = fd;
 	dir->d_file = f;
@@ -1013,8 +989,8 @@ int uposix_unlinkat(int dir, const char *path, int flags)
 	if (!n || !n->n_file)
 		return -1;
 	if (is_dir(n->n_file) != (flags == AT_REMOVEDIR))
-		return fail(is_dir(n->n_file) ? EISDIR : ENOTDIR);
-	return is_empty(n->n_file) ? change(n, NULL, n) : fail(ENOTEMPTY);
+		return FAIL(is_dir(n->n_file) ? EISDIR : ENOTDIR);
+	return is_empty(n->n_file) ? change(n, NULL, n) : FAIL(ENOTEMPTY);
 }
 
 CALLS(int, unlink, (const char *path), uposix_unlinkat(AT_FDCWD, path, 0))

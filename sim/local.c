@@ -219,8 +219,8 @@ REPLACE(int, signalfd, (int fd, const sigset_t *set, int flags))
 
 	if (!o || o->f_type != &signals)
 		return real_signalfd(fd, set, flags);
-	o->f_signals = *set;
-	o->f_count |= sim__signals(uposix__mask_of(set), true);
+	o->f_signals = uposix__mask_of(set);
+	o->f_count |= sim__signals(o->f_signals, true);
 	if (fd >= 0)
 		return fd;
 	fd = sim__number(o, real_signalfd(-1, set, flags));
@@ -269,8 +269,7 @@ static struct uposix_thread *give_signal(struct sim_open *process, int sig)
 	struct sim_open *o;
 
 	LIST_FOREACH(o, &of_signals, f_of_signals)
-		if (o->f_host == process->f_host
-		    && sigismember(&o->f_signals, sig) > 0) {
+		if (o->f_host == process->f_host && o->f_signals & uposix__bit(sig)) {
 			o->f_count |= uposix__bit(sig);
 			sim__changed(o, EPOLLIN);
 			return NULL;

@@ -207,7 +207,7 @@ struct sim_open {
 	clockid_t f_clock;
 	int64_t   f_when;               /* when the timer expires next; 0: never */
 	int64_t   f_every;
-	sigset_t  f_signals;
+	uint64_t  f_signals;            /* a bit for each */
 	LIST_ENTRY(sim_open) f_of_signals;
 };
 
