@@ -90,7 +90,7 @@ bool sim__pass(int64_t until)
 		return false;
 	if (!events)
 		sim__look_for_hang();
-	sim__run.r_jumps++;
+	sim__run.r_jumped = sim__run.r_steps;
 	sim__run.r_now = MAX(until, sim__run.r_now);
 	sim__catch_up();
 	return true;

@@ -172,7 +172,6 @@ void sim__stop_host(struct sim_host *host)
 	LIST_FOREACH(t, &sim__run.r_threads, t_of_run)
 		if (t->t_host == host && !t->t_dead)
 			kill_thread(t);
-	sim__run.r_busy -= host->h_keeps != NULL;
 	host->h_single = false;
 	host->h_keeps = NULL;
 	if (!host->h_shares) {

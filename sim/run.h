@@ -65,8 +65,7 @@ struct sim_thread {
 	bool                 t_plain;   /* no call of POSIX has started the thread */
 	bool                 t_ordered; /* the last call was one of usync.h, which
 					   guarantees the order in which threads wake */
-	uint64_t             t_ran;     /* r_steps at the thread's last step */
-	uint64_t             t_jumps;   /* r_jumps at the thread's last step */
+	uint64_t             t_ran;     /* r_steps at the thread's last step, or start */
 	uint32_t             t_ticks;   /* waits since r_calm that the thread's own timer
 					   has ended */
 	uint64_t             t_born;    /* r_steps when the thread was started */
@@ -191,8 +190,8 @@ struct sim_run {
 	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns */
 	int64_t                    r_calm;      /* time of the last progress, as
 						   sim__look_for_hang() has it */
-	uint64_t                   r_jumps;     /* how often the clock has jumped while
-						   all threads waited */
+	uint64_t                   r_jumped;    /* r_steps when all threads waited last,
+						   and the clock has jumped */
 	int64_t                    r_jump;      /* ns by which CLOCK_REALTIME is ahead */
 	uint64_t                   r_steps;
 	uint64_t                   r_hash;
@@ -207,7 +206,7 @@ struct sim_run {
 	struct sim_thread         *r_next;      /* thread that was chosen for a step */
 	size_t                     r_ready;     /* number of threads that may run; they
 						   are first in the queue */
-	unsigned                   r_busy;      /* hosts with h_keeps */
+	bool                       r_single;    /* there may be a host with h_single */
 	struct uproc              *r_proc;      /* the scheduler's only processor */
 	uint64_t                   r_alone;     /* steps of r_running in a row while other
 						   threads were ready */

@@ -181,9 +181,8 @@ static void note_wake(struct sim_thread *t)
 {
 	struct sim_run *r = &sim__run;
 
-	if (t->t_jumps == r->r_jumps)
+	if (r->r_jumped < t->t_ran)
 		return;
-	t->t_jumps = r->r_jumps;
 	if (sim__limit(t) > r->r_now)
 		note_progress();
 	else
@@ -305,38 +304,25 @@ static size_t ready(void)
 	struct uproc *p = sim__run.r_proc;
 	size_t to = p->p_head;
 
-	sim__run.r_ready = p->p_tail - to;
-	if (sim__run.r_busy == 0 && sim__run.r_dead == 0)
-		return sim__run.r_ready;
-	for (size_t i = to; i != p->p_tail; ) {
+	if (!sim__run.r_single && sim__run.r_dead == 0)
+		to = p->p_tail;
+	for (size_t i = to; i != p->p_tail; i++) {
 		const struct sim_thread *t = sim__of(p->p_queue[i & p->p_mask]);
 
-		if (t->t_dead) {
-			swap(p, i, --p->p_tail);
-			continue;
-		}
-		if (may_run(t))
+		if (t->t_dead)
+			swap(p, i--, --p->p_tail);
+		else if (may_run(t))
 			swap(p, i, to++);
-		i++;
 	}
 	return sim__run.r_ready = to - p->p_head;
-}
-
-/* Makes `t' keep the processor of the host. No other thread has the processor. */
-static void keep_processor(struct sim_host *h, struct sim_thread *t)
-{
-	sim__run.r_busy += !h->h_keeps;
-	h->h_keeps = t;
 }
 
 static void leave_processor(const struct sim_thread *t)
 {
 	struct sim_host *h = sim__state_of(t->t_host);
 
-	if (h->h_keeps != t)
-		return;
-	h->h_keeps = NULL;
-	sim__run.r_busy--;
+	if (h->h_keeps == t)
+		h->h_keeps = NULL;
 }
 
 struct sim_thread *sim__self(void)
@@ -366,7 +352,7 @@ void sim__step(struct sim_op op)
 	self->t_op = op;
 	single = op.o_how == SIM_YIELDS ? NULL : sim__single(self);
 	if (single)
-		keep_processor(single, self);
+		single->h_keeps = self;
 	if (r->r_now >= r->r_due)
 		uevents_look(s);
 	next = choose(ready(), self);
@@ -634,9 +620,9 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 	if (!self)
 		return false;
 	if (conf && conf->c_processors == 1) {
-		sim__here()->h_single = true;
+		r->r_single = sim__here()->h_single = true;
 		if (conf->c_embed)
-			keep_processor(sim__here(), self);
+			sim__here()->h_keeps = self;
 	}
 	*procs = r->r_proc->p_procs;
 	return true;
@@ -674,7 +660,6 @@ void sim__started(struct uproc_thread *t)
 		sim_fail("no memory for a thread");
 	note_progress();
 	new->t_thread = t;
-	new->t_jumps = r->r_jumps;
 	new->t_number = r->r_started++;
 	new->t_host = self ? self->t_host : NULL;
 	LIST_INSERT_HEAD(&r->r_threads, new, t_of_run);
@@ -684,7 +669,7 @@ void sim__started(struct uproc_thread *t)
 	usync_group_add(&r->r_plain, new->t_plain);
 	r->r_live++;
 	r->r_proc = uproc_at(uproc_of(&t->th_stack)->p_procs, 0);
-	new->t_born = r->r_steps;
+	new->t_born = new->t_ran = r->r_steps;
 	sim__inherit(new, self);
 	sim__give_priority(new);
 }
