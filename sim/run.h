@@ -30,8 +30,7 @@
 #include "../uproc.h"
 #include "../usync.h"
 
-#define SIM_BOOTED INT64_C(1000000000000)       /* ns: CLOCK_MONOTONIC when a run
-						   begins */
+#define SIM_BOOTED INT64_C(1000000000000)       /* ns: r_now when a run begins */
 
 /* An operation is what a thread does in its next step. */
 struct sim_op {
@@ -55,8 +54,7 @@ struct sim_thread {
 	LIST_ENTRY(sim_thread) t_of_run;        /* in r_threads */
 	struct sim_op        t_op;
 	uint64_t             t_priority;        /* of the strategy */
-	uint64_t             t_second;  /* "site": decides between equals; "pos": the
-					   t_priority at the last step */
+	uint64_t             t_second;  /* SITE: between equals; POS: at the last step */
 	uint32_t             t_number;  /* from 0 on, in the order of starts */
 	uint32_t             t_steps;   /* steps that the thread has begun */
 	uint32_t             t_spins;   /* how many times in a row the thread has spun */
@@ -66,20 +64,18 @@ struct sim_thread {
 	bool                 t_ordered; /* the last call was one of usync.h, which
 					   guarantees the order in which threads wake */
 	uint64_t             t_ran;     /* r_steps at the thread's last step, or start */
-	uint32_t             t_ticks;   /* waits since r_calm that the thread's own timer
-					   has ended */
+	uint32_t             t_ticks;   /* waits since r_calm ended by the own timer */
 	uint64_t             t_born;    /* r_steps when the thread was started */
 	uint64_t             t_ordered_uses;    /* uses that were no races */
-	uintptr_t            t_from[2]; /* when the thread's call has returned, the thread
-					   takes what others have left in these objects */
+	uintptr_t            t_from[2]; /* the thread takes what others have left in these
+					   objects, when the call has returned */
 };
 
 /*
- * A choice that was not the usual one. The usual choice among threads is the running
- * thread or, if that cannot go on, the first thread in the queue. The usual choice among
- * numbers is 0. A choice among threads is identified by the thread that made the last
- * step, and by how many steps that thread had made. A choice among numbers is identified
- * by its name, the thread that made it, and how many choices of that name the thread had
+ * A choice that was not the usual one: the running thread or, if that cannot go on, the
+ * first thread in the queue; and among numbers 0. A choice among threads is identified by
+ * the thread that made the last step, and how many steps that thread had made; a number
+ * by its name, the thread that chose, and how many choices of that name the thread had
  * made. So if some choices are removed from a list, the others keep their meaning.
  */
 struct sim_choice {
@@ -240,28 +236,20 @@ SIM_PRIVATE void sim__begin(const struct sim_conf *conf, const struct sim_strate
 /* Ends a step of the calling thread, if there is one. The thread's next step is `op'. */
 SIM_PRIVATE void sim__step(struct sim_op op);
 
-/*
- * Called in a signal handler when the calling thread spins at `place', or computes for
- * long. Other threads run meanwhile.
- */
+/* Lets other threads run, while a signal handler finds that the caller spins at `place',
+   or computes for long. */
 SIM_PRIVATE void sim__spin(uintptr_t place, bool computes);
 
 /* Returns the calling thread, or NULL if the caller is not a thread of the simulation. */
 SIM_PRIVATE struct sim_thread *sim__self(void);
 
-/*
- * Returns true once in n calls on average, where n is over 0. The strategy chooses the
- * result, and the choice is recorded under the name `what'.
- */
+/* Returns true once in n calls on average, where n is over 0: a choice named `what'. */
 SIM_PRIVATE bool sim__rarely(const char *what, uint64_t n);
 
-/*
- * Returns whether the library itself makes the call at this address. Such a call is no
- * step. The linker defines both symbols.
- */
+/* Returns whether the library itself makes the call at this address, which is no step. */
 static inline bool sim__is_own(uintptr_t place)
 {
-	extern const char __ehdr_start[] SIM_PRIVATE, _etext[] SIM_PRIVATE;
+	extern const char __ehdr_start[] SIM_PRIVATE, _etext[] SIM_PRIVATE; /* by ld(1) */
 
 	return place >= (uintptr_t)__ehdr_start && place < (uintptr_t)_etext;
 }
@@ -273,24 +261,18 @@ extern unsigned char sim__enters SIM_PRIVATE;
 SIM_PRIVATE uint64_t sim__hash(uint64_t hash, uint64_t value);
 SIM_PRIVATE void sim__note(uint64_t value);
 
-/*
- * sim__report() writes to the outcome how the run has ended. sim__end() also ends the
- * process of the run; if the run has failed, after sim__tell().
- */
+/* Writes to the outcome how the run has ended. sim__end() also calls sim__tell() if the
+   run has failed, and ends the process. */
 SIM_PRIVATE void sim__report(enum sim_end end, const char *message);
 SIM_PRIVATE void sim__end(enum sim_end end, const char *message)
 	__attribute__((noreturn));
 
-/*
- * Returns when the wait of a thread ends by itself. A time that is over, or USCHED_NEVER,
- * is that of a wait without limit.
- */
+/* Returns when the wait of a thread ends by itself. A time that is over, or USCHED_NEVER,
+   is that of a wait without limit. */
 SIM_PRIVATE int64_t sim__limit(const struct sim_thread *t);
 
-/*
- * Called when all threads wait, and nothing is under way. Ends the run if threads wait
- * without limit, and for a long time only timers have ended the waits of the others.
- */
+/* Called when all threads wait, and nothing is under way. Ends the run if threads wait
+   without limit, and for a long time only timers have ended the waits of the others. */
 SIM_PRIVATE void sim__look_for_hang(void);
 
 /* Called when a thread ends, or a host. Ends the run if all threads are of such hosts. */
@@ -329,10 +311,8 @@ static inline struct sim_thread *sim__usual(struct sim_thread *self)
 /* Returns whether the environment asks for runs of a whole program. */
 SIM_PRIVATE bool sim__is_wanted(void);
 
-/*
- * Forks a process for each run, and returns in these processes. The calling process
- * reports the results, and exits.
- */
+/* Forks a process for each run, and returns there. The caller's process reports results,
+   and exits. */
 SIM_PRIVATE void sim__serve(char **argv);
 
 /* Returns memory, filled with zeros, that all runs share. */
@@ -340,52 +320,34 @@ SIM_PRIVATE void *sim__share(size_t size);
 
 /* ---- sim/tell.c ---- */
 
-/*
- * Reports on standard error why and where the run fails. May be called in signal
- * handlers.
- */
+/* Reports on standard error why and where the run fails, also in signal handlers. */
 SIM_PRIVATE void sim__tell(const char *why);
 
-/*
- * sim__event() records an event. sim__note_fault() records a fault that strikes `host',
- * which may be NULL. sim__note_number() records a number that was chosen.
- */
+/* Record an event, a fault, which may strike a host, and a chosen number. */
 SIM_PRIVATE void sim__event(const struct sim_event *e);
 SIM_PRIVATE void sim__note_fault(const char *what, const struct sim_host *host);
 SIM_PRIVATE void sim__note_number(const char *what, uint64_t number);
 
-/*
- * Installs handlers that report the run before a signal such as SIGSEGV ends the process.
- */
+/* Makes signals such as SIGSEGV report the run before they end the process. */
 SIM_PRIVATE void sim__tell_signals(void);
 
-/*
- * Adds a line to r_trace, which must not be NULL. The line tells of a step, a fault, a
- * message that is read, or a message that is sent. A message that is sent goes to host
- * `to', and arrives at time `when'.
- */
+/* Adds a line to r_trace, which must not be NULL: of a step, a fault, a message that is
+   read, or one that is sent to host `to' and arrives at time `when'. */
 SIM_PRIVATE void sim__trace(const char *event, const struct sim_event *e,
 			    uint64_t message, const struct sim_host *to, int64_t when);
 
-/*
- * Copies the output of a run, in a process of its own. Places in a report that have lines
- * of source by addr2line(1) are written as such.
- */
+/* Copies the output of a run, in a process of its own. Writes places in a report as lines
+   of the source, by addr2line(1). */
 SIM_PRIVATE void sim__show(FILE *from, FILE *to);
 
-/*
- * Returns the lowest number for descriptors that the simulation itself opens. Descriptors
- * of the program have lower numbers, which are the same in a real run and in each job.
- */
+/* Returns the lowest number for descriptors of the simulation itself. Programs have lower
+   numbers, which are the same in a real run and in each job. */
 static inline int sim__high(void)
 {
 	return sysconf(_SC_OPEN_MAX) > 8192 ? 4000 : 700;
 }
 
-/*
- * Writes the name of a place in the code, with a word before it: nothing, if the place is
- * 0.
- */
+/* Writes the name of a place in the code, after a word; nothing, if the place is 0. */
 SIM_PRIVATE void sim__name_place(char to[SIM_PLACE], uintptr_t place);
 
 /* ---- sim/strategy.c ---- */
@@ -408,10 +370,8 @@ extern const struct sim_strategy
 SIM_PRIVATE void sim__begin_strategy(void);
 SIM_PRIVATE void sim__give_priority(struct sim_thread *t);
 
-/*
- * For sim__depth: sim__recall() chooses a run that the next run repeats in part, and
- * returns the seed of that run; sim__remember() is called after each run that passed.
- */
+/* For sim__depth: sim__recall() chooses a run that the next run repeats in part, and
+   returns the seed of that run; sim__remember() is called after each run that passed. */
 SIM_PRIVATE void     sim__begin_memory(void);
 SIM_PRIVATE uint64_t sim__recall(uint64_t seed);
 SIM_PRIVATE void     sim__remember(const struct sim_outcome *u);
@@ -446,28 +406,23 @@ SIM_PRIVATE bool sim__next_order(void);
 extern bool sim__traced SIM_PRIVATE;
 
 /*
- * Returns the key of a call: in a program compiled with -fsanitize=thread, the address of
- * the call; otherwise of the name of the call and the object. Then a seed gives the same
- * run with any compiler, even if a compiler copies a call to several addresses.
+ * Returns the key of a call: the address, if the program is traced; otherwise of the name
+ * and the object. Then a seed gives the same run even if a compiler copies a call.
  */
 static inline uintptr_t sim__key(const char *name, uintptr_t object, uintptr_t place)
 {
 	return sim__traced ? place : (uintptr_t)name + object * 31;
 }
 
-/*
- * Records a use of an object. Returns whether the use is a step: see struct sim_object.
- * If the place is 0, the object orders threads, and each use is a step.
- */
+/* Records a use of an object. Returns whether the use is a step: see struct sim_object.
+   If the place is 0, the object orders threads, and each use is a step. */
 SIM_PRIVATE bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place);
 
 /* What threads without an object of their own leave, and take. */
 enum { SIM_AT_END = 1, SIM_BY_MESSAGE };
 
-/*
- * sim__leave_in() leaves what thread `t' knows in an object. sim__settle() takes what
- * t_from says. sim__inherit() gives a new thread what its parent knows.
- */
+/* Leave what thread `t' knows in an object, take what t_from says, and give a new thread
+   what the parent knows. */
 SIM_PRIVATE void sim__leave_in(uintptr_t object, const struct sim_thread *t);
 SIM_PRIVATE void sim__settle(struct sim_thread *t);
 SIM_PRIVATE void sim__inherit(const struct sim_thread *new, struct sim_thread *parent);
@@ -486,10 +441,8 @@ SIM_PRIVATE void sim__frees(uintptr_t at, size_t size, uintptr_t place);
 /* Gives a program that was compiled with -fsanitize=thread a heap of the simulation. */
 SIM_PRIVATE void sim__begin_heap(void);
 
-/*
- * Fails the run if a range of memory is in the heap, but not in a block that the program
- * has. `does' says what the program does at `place'.
- */
+/* Fails the run if a range of memory is in the heap, but not in a block that the program
+   has. `does' says what the program does at `place'. */
 SIM_PRIVATE void sim__check_heap(uintptr_t at, size_t size, const char *does,
 				 uintptr_t place);
 
