@@ -72,11 +72,11 @@ struct sim_thread {
 };
 
 /*
- * A choice that was not the usual one: the running thread or, if that cannot go on, the
- * first thread in the queue; and among numbers 0. A choice among threads is identified by
- * the thread that made the last step, and how many steps that thread had made; a number
- * by its name, the thread that chose, and how many choices of that name the thread had
- * made. So if some choices are removed from a list, the others keep their meaning.
+ * A choice that was not the usual one: the running thread or, if that waits or yields,
+ * the first thread in the queue; and among numbers 0. A choice among threads is
+ * identified by the thread that made the last step, and how many steps that thread had
+ * made; a number by its name, the thread that chose, and how many choices of that name
+ * the thread had made. So if some choices are removed, the others keep their meaning.
  */
 struct sim_choice {
 	uint32_t c_by;                  /* number of the thread, or SIM_NAMED and a hash
@@ -303,7 +303,7 @@ static inline struct sim_thread *sim__candidate(size_t i)
 /* Returns the thread that is the usual choice. */
 static inline struct sim_thread *sim__usual(struct sim_thread *self)
 {
-	return self ? self : sim__candidate(0);
+	return self && !(self->t_op.o_how & SIM_YIELDS) ? self : sim__candidate(0);
 }
 
 /* ---- sim/serve.c ---- */

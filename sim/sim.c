@@ -34,6 +34,8 @@ enum {
 	STEP_TIME = 1000,               /* ns */
 	READ_TIME = 10,                 /* ns that a read of the clock takes, so that
 					   loops which look at the clock end */
+	ALONE     = 1000,               /* steps in a row after which a thread yields,
+					   since others might else never run */
 	SPINS     = 100,                /* the most times that a thread spins in a row */
 	LONGEST   = 24,                 /* it waits at most STEP_TIME << LONGEST, 16 s */
 	NAMES     = 1024,               /* entries of names[] */
@@ -267,12 +269,14 @@ static void begin_step(struct sim_thread *t)
 static struct sim_thread *choose(size_t n, struct sim_thread *self)
 {
 	struct sim_run *r = &sim__run;
-	struct sim_thread *usual = sim__usual(self), *chosen = usual;
+	struct sim_thread *usual, *chosen;
 
+	if (self && r->r_alone == ALONE)
+		self->t_op.o_how |= SIM_YIELDS;
 	n += self != NULL;
-	if (n > 1)
-		chosen = r->r_strategy->y_choose(n, self);
-	r->r_alone = n > 1 && chosen == r->r_running ? r->r_alone + 1 : 0;
+	usual = sim__usual(self);
+	chosen = n > 1 ? r->r_strategy->y_choose(n, self) : usual;
+	r->r_alone = n > 1 && chosen == r->r_running ? r->r_alone % ALONE + 1 : 0;
 	r->r_instead = chosen != usual ? usual : NULL;
 	if (r->r_instead)
 		note_choice(r->r_by, r->r_when, chosen->t_number);

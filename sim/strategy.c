@@ -10,9 +10,6 @@
  * little effect, but a low priority of a place holds back all threads there. A place gets
  * its priority when a thread first comes there, so no profile is needed.
  *
- * With fixed priorities a thread that spins would never let other threads run. So after
- * SPINS steps in a row a thread gets the lowest priority.
- *
  * A thread that unlocks has the priority of the operation before: what other threads can
  * do before an unlock, they can do before the next operation.
  */
@@ -21,7 +18,6 @@
 #include "run.h"
 
 enum {
-	SPINS  = 1000,                  /* a thread spins after so many steps in a row */
 	FAIR   = 5000,                  /* once in this many steps, the thread that has
 					   waited longest makes a step */
 	PLACES = 1 << 10,               /* entries of places[] */
@@ -40,7 +36,7 @@ enum {
  */
 static enum { SITE, POS, CALM } way;
 
-/* The lowest priority so far. A thread that gives way gets a still lower priority. */
+/* The lowest priority so far, in CALM. */
 static uint64_t lowest;
 
 static struct sim_entry places[PLACES + 1];     /* priorities of places */
@@ -93,13 +89,13 @@ void sim__give_priority(struct sim_thread *t)
  * Returns the priority of a place. All places that find no room share one, which is new
  * each time.
  */
-static uint64_t *priority_of(uintptr_t place)
+static uint64_t priority_of(uintptr_t place)
 {
 	struct sim_entry *e = sim__entry(places, PLACES, place);
 
 	if (e == &places[PLACES] || e->e_value == 0)
 		e->e_value = priority();
-	return &e->e_value;
+	return e->e_value;
 }
 
 /*
@@ -117,16 +113,6 @@ static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 	return a->t_second > b->t_second;
 }
 
-/* Returns whether the running thread spins. If so, its steps are counted from 0 again. */
-static bool spins(void)
-{
-	bool does = sim__run.r_alone > SPINS;
-
-	if (does)
-		sim__run.r_alone = 0;
-	return does;
-}
-
 /* Sets the priority of the running thread's next operation. */
 static void set_priority(struct sim_thread *self)
 {
@@ -135,12 +121,9 @@ static void set_priority(struct sim_thread *self)
 	if (way == POS && unlocks)
 		self->t_priority = self->t_second;
 	if (way == SITE && !unlocks && self->t_op.o_key)
-		self->t_priority = *priority_of(self->t_op.o_key);
+		self->t_priority = priority_of(self->t_op.o_key);
 	if (way == CALM && sim__below(RARELY) == 0)
 		self->t_priority = --lowest;
-	if (spins())
-		*(way == SITE ? priority_of(self->t_op.o_key) : &self->t_priority)
-			= --lowest;
 }
 
 /*
@@ -177,18 +160,6 @@ static void ran(struct sim_thread *t)
 
 const struct sim_strategy sim__mix = { .y_choose = choose_highest, .y_ran = ran };
 
-/* ---- In order ---- */
-
-static struct sim_thread *choose_usual(size_t n, struct sim_thread *self)
-{
-	(void)n;
-	if (self && (self->t_op.o_how & SIM_YIELDS || spins()))
-		return sim__candidate(0);
-	return sim__usual(self);
-}
-
-const struct sim_strategy sim__in_order = { .y_choose = choose_usual };
-
 /* ---- Replay ---- */
 
 static const struct sim_choice *replayed;
@@ -200,10 +171,10 @@ void sim__replay_these(const struct sim_choice *choices, size_t n)
 	replays = n;
 }
 
-/* Returns the choice that is identified by `by' and `when', or NULL. */
+/* Returns the choice that is identified by `by' and `when', or NULL, as in first runs. */
 static const struct sim_choice *find(uint32_t by, uint32_t when)
 {
-	for (size_t i = 0; i < replays; i++)
+	for (size_t i = 0; i < replays && !sim__run.r_learns; i++)
 		if (replayed[i].c_by == by && replayed[i].c_when == when)
 			return &replayed[i];
 	return NULL;
@@ -227,6 +198,7 @@ static struct sim_thread *choose_replayed(size_t n, struct sim_thread *self)
 }
 
 const struct sim_strategy sim__replay = { .y_choose = choose_replayed };
+const struct sim_strategy sim__in_order = { .y_choose = choose_replayed };
 
 /* ---- Depth ---- */
 
