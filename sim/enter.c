@@ -101,10 +101,8 @@ static const struct call calls[] = {
 	CALLS(ARGUMENT, SIM_WRITES, 0, "*"),
 };
 
-/*
- * System calls that are escapes if the program makes them by syscall().
- * posix/uposix_call.c lists the system calls that are simulated instead.
- */
+/* System calls that are escapes if the program makes them by syscall().
+   posix/uposix_call.c lists the system calls that are simulated instead. */
 static const long numbers[] = {
 	SYS_clone, SYS_execve, SYS_kill, SYS_tgkill, SYS_timer_create, SYS_setitimer,
 	SYS_ptrace, SYS_shmat, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_renameat2,
@@ -124,10 +122,8 @@ static const char *const names[] = {
 
 enum { NAMES = sizeof names / sizeof names[0] };
 
-/*
- * What a thread leaves for others when it makes a call, and takes from them when the call
- * has returned: sim/access.c. A call without a row leaves and takes nothing.
- */
+/* What a thread leaves for others when it makes a call, and takes from them when the call
+   has returned: sim/access.c. A call without a row leaves and takes nothing. */
 enum { LEAVES = 1, TAKES = 2, MESSAGE = 4, JOINS = 8, RELOCKS = 16 };
 
 #define OBJECTS "@(pthread|sem|mtx|cnd)_"
@@ -232,7 +228,8 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 	size_t i = offset / sizeof(void *);
 	const struct call *c = known[i].k_call;
 	struct sim_op op = { c->c_object, place, 0, names[i], c->c_kind, c->c_how };
-	struct uposix_thread *me = sim__self() ? uposix__me() : NULL;
+	struct sim_thread *self = sim__self();
+	struct uposix_thread *me = self ? uposix__me() : NULL;
 
 	if (sim__others_wait)
 		sim__may_begin_others(names[i]);
@@ -247,15 +244,14 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 	if (c->c_instead)
 		sim__escape(names[i]);
 	op.o_key = sim__key(names[i], known[i].k_is_object ? op.o_object : 0, place);
-	if (sim__self())
-		sim__self()->t_ordered = false;
-	if (sim__run.r_learns)
-		sim__uses(op.o_object, op.o_kind, 0);
+	if (!self)
+		return;
+	self->t_ordered = false;
 	sim__step(op);
 	if (me)
 		uposix__handle(me);
-	if (sim__traced && known[i].k_order && sim__self())
-		order(sim__self(), known[i].k_order, argument, second);
+	if (sim__traced && known[i].k_order)
+		order(self, known[i].k_order, argument, second);
 }
 
 /* ---- System calls by instructions ---- */
