@@ -123,10 +123,8 @@ void sim__inherit(const struct sim_thread *new, struct sim_thread *parent)
 	clocks[n][n] = 1;
 }
 
-/*
- * Returns whether a use comes before what thread t does now. A use of memory that has
- * been a block or a stack since is none, and is forgotten.
- */
+/* Returns whether a use comes before what thread t does now. A use of memory that has
+   been a block or a stack since is none, and is forgotten. */
 static bool is_ordered(struct sim_use *u, uintptr_t at, const struct sim_thread *t)
 {
 	const uint32_t n = t->t_number;
@@ -188,10 +186,8 @@ void sim__add_race(struct sim_races *all, struct sim_race race)
 	all->s_count++;
 }
 
-/*
- * Returns whether an object is of a block that threads have made in this run since they
- * last used the object. In another run the block may be another thread's.
- */
+/* Returns whether an object is of a block that threads have made in this run since they
+   last used the object. In another run the block may be another thread's. */
 static bool is_new(const struct sim_object *o)
 {
 	const uint32_t born = sim__born(o->b_object << GRAIN);
@@ -202,10 +198,8 @@ static bool is_new(const struct sim_object *o)
 
 /* ---- Objects ---- */
 
-/*
- * Returns whether an ordered access is a step, which the seed and the number of such
- * accesses of the thread decide. So choices that are left out change little of this.
- */
+/* Returns whether an ordered access is a step, which the seed and the number of such
+   accesses of the thread decide. So choices that are left out change little of this. */
 static bool is_drawn(struct sim_thread *t)
 {
 	const uint64_t n = (uint64_t)t->t_number << 40 | t->t_ordered_uses++;
@@ -214,10 +208,8 @@ static bool is_drawn(struct sim_thread *t)
 		|| sim__hash(sim__run.r_conf.c_seed, n) % ODDS == 0;
 }
 
-/*
- * In the first runs no use is a step. If a thread uses what another thread alone had
- * written to in these runs, and has not used in this run yet, there is no order.
- */
+/* In the first runs no use is a step. If a thread uses what another thread alone had
+   written to in these runs, and has not used in this run yet, there is no order. */
 bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 {
 	struct sim_run *r = &sim__run;
@@ -278,10 +270,8 @@ void sim__learned(struct sim_profile *first)
 
 /* ---- Thread-local variables ---- */
 
-/*
- * Where the native thread has thread-local variables, such as errno. A thread of the
- * simulation sees only values of that thread there, so no access is shared.
- */
+/* Where the native thread has thread-local variables, such as errno. A thread of the
+   simulation sees only values of that thread there, so no access is shared. */
 static uintptr_t local_from, local_to;
 
 static int note_local(struct dl_phdr_info *info, size_t size, void *unused)
@@ -305,16 +295,12 @@ static int note_local(struct dl_phdr_info *info, size_t size, void *unused)
 
 #define HERE ((uintptr_t)__builtin_return_address(0))
 
-/* The prototypes are there because of -Wmissing-prototypes. */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 #define CALL(type, name, ...)						\
-	__attribute__((visibility("default")))				\
-	type __tsan_##name(__VA_ARGS__);				\
-	type __tsan_##name(__VA_ARGS__)
+	__attribute__((visibility("default"))) type __tsan_##name(__VA_ARGS__)
 
-/*
- * An access to a range of memory is at most one step. The accesses of MOST bytes are
- * recorded. Whether the memory was freed is looked at after the step.
- */
+/* An access to a range of memory is at most one step. The accesses of MOST bytes are
+   recorded. Whether the memory was freed is looked at after the step. */
 static void access_memory(uintptr_t at, size_t size, enum sim_kind kind,
 			  const char *does, uintptr_t place)
 {
@@ -401,10 +387,8 @@ CALL(void, write_range, void *at, size_t size)
 	WRITES(at, size);
 }
 
-/*
- * Functions of libc. gcc leaves calls of them as they are, and the program's memcpy() is
- * uposix_memcpy(); clang calls __tsan_memcpy().
- */
+/* Functions of libc. gcc leaves calls of them as they are, and the program's memcpy() is
+   uposix_memcpy(); clang calls __tsan_memcpy(). */
 #define LIBC(type, name, arguments, accesses, result)			\
 	type uposix_##name arguments					\
 	{								\
@@ -414,10 +398,8 @@ CALL(void, write_range, void *at, size_t size)
 
 #define STRING(at)       READS(at, strlen(at) + 1)
 
-/*
- * Returns how many bytes of two strings, but at most n, a function looks at that compares
- * them, or that copies `s', which is `t' then.
- */
+/* Returns how many bytes of two strings, but at most n, a function looks at that compares
+   them, or that copies `s', which is `t' then. */
 static size_t part(const char *s, const char *t, size_t n)
 {
 	size_t i = 0;
@@ -496,10 +478,8 @@ static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t
 	OPERATION(bits, uint##bits##_t, name, SIM_WRITES,		\
 		  return operation(at, value, SEQ), uint##bits##_t value, ORDER order)
 
-/*
- * The variants "strong" and "weak" return whether the old value was the expected value;
- * "val" returns the old value.
- */
+/* The variants "strong" and "weak" return whether the old value was the expected value;
+   "val" returns the old value. */
 #define EXCHANGE(bits, type, variant, body, expected)			\
 	OPERATION(bits, type, compare_exchange_##variant, SIM_WRITES, body, expected,	\
 		  uint##bits##_t value, ORDER order, ORDER otherwise)

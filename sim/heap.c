@@ -177,10 +177,8 @@ static void *make(size_t size, size_t align, bool clears, uintptr_t place)
 	return (char *)b + offset;
 }
 
-/*
- * Frees a block. Programs see that memory is freed only by its next use, so this is a
- * write to all of the block.
- */
+/* Frees a block. Programs see that memory is freed only by its next use, so this is a
+   write to all of the block. */
 static void release(struct block *b, uintptr_t at, uintptr_t place)
 {
 	const size_t class = ((uintptr_t)b - heap) >> REGION;

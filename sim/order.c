@@ -20,10 +20,8 @@ enum {
 					   set of threads, bit n is thread n. */
 };
 
-/*
- * A choice on the path: which thread makes the next step, or which number sim__ordered()
- * returns.
- */
+/* A choice on the path: which thread makes the next step, or which number sim__ordered()
+   returns. */
 struct node {
 	uint64_t n_left;                /* set of the threads that can be chosen, and that
 					   no run has chosen */
@@ -60,10 +58,8 @@ static void choose_left(struct node *n)
 	n->n_left &= n->n_left - 1;
 }
 
-/*
- * Returns the next node of the path. At the end of the path, adds a node: a choice among
- * the threads in `can', or, if `can' is empty, of a number below `numbers'.
- */
+/* Returns the next node of the path. At the end of the path, adds a node: a choice among
+   the threads in `can', or, if `can' is empty, of a number below `numbers'. */
 static struct node *next_node(uint64_t can, uint32_t numbers)
 {
 	struct node *n = &order->o_nodes[depth];

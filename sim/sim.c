@@ -116,10 +116,8 @@ void sim__report(enum sim_end end, const char *message)
 	memccpy(u->u_message, message, '\0', SIM_MESSAGE - 1);
 }
 
-/*
- * Streams are flushed, but handlers of atexit() are not called, since other threads are
- * still live.
- */
+/* Streams are flushed, but handlers of atexit() are not called, since other threads are
+   still live. */
 void sim__end(enum sim_end end, const char *message)
 {
 	fflush(NULL);
@@ -262,10 +260,8 @@ static void begin_step(struct sim_thread *t)
 		sim__end(SIM_ENDLESS, "it has not ended in the steps that it may make");
 }
 
-/*
- * Chooses the thread of the next step: one of the n ready threads, or `self'. If the
- * running thread can go on, `self' is the running thread; otherwise `self' is NULL.
- */
+/* Chooses the thread of the next step: one of the n ready threads, or `self'. If the
+   running thread can go on, `self' is the running thread; otherwise `self' is NULL. */
 static struct sim_thread *choose(size_t n, struct sim_thread *self)
 {
 	struct sim_run *r = &sim__run;
@@ -299,10 +295,8 @@ static void swap(struct uproc *p, size_t i, size_t j)
 	p->p_queue[j & p->p_mask] = t;
 }
 
-/*
- * Drops threads of crashed hosts from the queue, since such threads may have been woken.
- * Moves the threads that may run to the front, and returns their number.
- */
+/* Drops threads of crashed hosts from the queue, since such threads may have been woken.
+   Moves the threads that may run to the front, and returns their number. */
 static size_t ready(void)
 {
 	struct uproc *p = sim__run.r_proc;
@@ -336,10 +330,8 @@ struct sim_thread *sim__self(void)
 	return p && p == sim__run.r_proc ? sim__of(uproc_thread(ustack_self())) : NULL;
 }
 
-/*
- * Calls the dispatcher's s_yield(), since ustack_yield() fails if the thread is
- * cancelled.
- */
+/* Calls the dispatcher's s_yield(), since ustack_yield() fails if the thread is
+   cancelled. */
 void sim__step(struct sim_op op)
 {
 	struct sim_run *r = &sim__run;
@@ -484,10 +476,8 @@ void sim__called(const void *object, const char *call, const void *place)
 	self->t_from[0] = (uintptr_t)object;
 }
 
-/*
- * If r_next is set, sim__step() yields at the end of a step; otherwise the program has
- * called ustack_yield().
- */
+/* If r_next is set, sim__step() yields at the end of a step; otherwise the program has
+   called ustack_yield(). */
 void sim__yields(const void *place)
 {
 	struct sim_thread *self = sim__self();
@@ -526,10 +516,8 @@ void sim__sleeps(int64_t until)
 			sim__pass(until);       /* SIGALRM ends the sleep */
 }
 
-/*
- * Chooses among n threads that a call may wake. Calls of usync.h wake the first thread,
- * as usync.h guarantees.
- */
+/* Chooses among n threads that a call may wake. Calls of usync.h wake the first thread,
+   as usync.h guarantees. */
 size_t sim__woken(size_t n)
 {
 	const struct sim_thread *self = sim__self();
@@ -612,10 +600,8 @@ void sim__conform(struct uprocs_conf *conf, const struct uproc_policy **p)
 		sim_begin(&(struct sim_conf){ 0 });
 }
 
-/*
- * With c_embed, other threads run only when this thread waits, so this thread takes the
- * processor.
- */
+/* With c_embed, other threads run only when this thread waits, so this thread takes the
+   processor. */
 bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 {
 	struct sim_run *r = &sim__run;
@@ -632,10 +618,8 @@ bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 	return true;
 }
 
-/*
- * Waits for the end of all threads that belong to the scheduler. These are the plain
- * threads other than the caller.
- */
+/* Waits for the end of all threads that belong to the scheduler. These are the plain
+   threads other than the caller. */
 int sim__leaves(int64_t deadline)
 {
 	const bool plain = sim__self()->t_plain;
@@ -658,22 +642,19 @@ void sim__posix_starts(void)
 void sim__started(struct uproc_thread *t)
 {
 	struct sim_run *r = &sim__run;
-	struct sim_thread *self = sim__self(), *new = calloc(1, sizeof *new);
+	struct sim_thread *self = sim__self(), *new = sim__memory(sizeof *new);
 
-	if (!new)
-		sim_fail("no memory for a thread");
 	note_progress();
-	new->t_thread = t;
-	new->t_number = r->r_started++;
-	new->t_host = self ? self->t_host : NULL;
+	*new = (struct sim_thread){
+		.t_thread = t, .t_number = r->r_started++, .t_plain = !r->r_posix,
+		.t_host = sim__host(), .t_born = r->r_steps, .t_ran = r->r_steps,
+	};
 	LIST_INSERT_HEAD(&r->r_threads, new, t_of_run);
 	uproc_rest(t)->re_sim = new;
-	new->t_plain = !r->r_posix;
 	r->r_posix = false;
 	usync_group_add(&r->r_plain, new->t_plain);
 	r->r_live++;
 	r->r_proc = uproc_at(uproc_of(&t->th_stack)->p_procs, 0);
-	new->t_born = new->t_ran = r->r_steps;
 	sim__inherit(new, self);
 	sim__give_priority(new);
 }

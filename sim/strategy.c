@@ -43,10 +43,8 @@ static struct sim_entry places[PLACES + 1];     /* priorities of places */
 
 static uint64_t own_seed;               /* of the choices after a part that is repeated */
 
-/*
- * Tables are full by the number of keys, so what is found does not depend on where the
- * system has put the program. Keys that are neighbours are on one page of memory.
- */
+/* Tables are full by the number of keys, so what is found does not depend on where the
+   system has put the program. Keys that are neighbours are on one page of memory. */
 struct sim_entry *sim__entry(struct sim_entry *table, size_t size, uint64_t key)
 {
 	size_t i = (key >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 40 << 4 | (key & 15);
@@ -85,10 +83,8 @@ void sim__give_priority(struct sim_thread *t)
 	t->t_priority = priority();
 }
 
-/*
- * Returns the priority of a place. All places that find no room share one, which is new
- * each time.
- */
+/* Returns the priority of a place. All places that find no room share one, which is new
+   each time. */
 static uint64_t priority_of(uintptr_t place)
 {
 	struct sim_entry *e = sim__entry(places, PLACES, place);
@@ -98,10 +94,8 @@ static uint64_t priority_of(uintptr_t place)
 	return e->e_value;
 }
 
-/*
- * Returns whether `a' has a higher priority than `b'. A thread that yields makes a step
- * only if all threads that can run yield.
- */
+/* Returns whether `a' has a higher priority than `b'. A thread that yields makes a step
+   only if all threads that can run yield. */
 static bool is_before(const struct sim_thread *a, const struct sim_thread *b)
 {
 	unsigned yields = a->t_op.o_how & SIM_YIELDS;
@@ -126,10 +120,8 @@ static void set_priority(struct sim_thread *self)
 		self->t_priority = --lowest;
 }
 
-/*
- * Threads that poll may wait for a thread of low priority. Without some steps of the
- * thread that has waited longest, they could hold that thread back for ever.
- */
+/* Threads that poll may wait for a thread of low priority. Without some steps of the
+   thread that has waited longest, they could hold that thread back for ever. */
 static struct sim_thread *choose_highest(size_t n, struct sim_thread *self)
 {
 	const bool is_fair = sim__run.r_steps % FAIR == FAIR - 1;
