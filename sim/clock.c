@@ -204,10 +204,7 @@ int uposix_getentropy(void *to, size_t size)
 /* Only newer versions of glibc have the functions arc4random...(). */
 REPLACE(void, arc4random_buf, (void *to, size_t size))
 {
-	if (!sim__self())
-		real_arc4random_buf(to, size);
-	else
-		sim__fill(to, size);
+	sim__self() ? sim__fill(to, size) : real_arc4random_buf(to, size);
 }
 
 REPLACE(uint32_t, arc4random, (void))

@@ -8,10 +8,7 @@
  * hosts may use these objects. The wait of such a thread is withdrawn. Then other threads
  * get the lock or value that the thread waited for.
  */
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "../posix/uposix_set.h"
 #include "../src/wait/wait.h"
@@ -34,13 +31,6 @@ void sim__hook(const char *name, void (*with)(void), void *real)
 	memcpy(&now, &with, sizeof now);
 	before = uposix__replace(name, now);
 	memcpy(real, &before, sizeof before);
-}
-
-struct sim_host *sim__host(void)
-{
-	const struct sim_thread *self = sim__self();
-
-	return self ? self->t_host : NULL;
 }
 
 struct sim_host *sim__find_host(const char *name)
@@ -138,8 +128,7 @@ int sim_host_restart(struct sim_host *host)
 	host->h_process = NULL;
 	sim__note_fault("restart", host);
 	rc = sim__start_on(host, run_host, host);
-	if (rc)
-		host->h_up = false;
+	host->h_up = rc == 0;
 	return rc;
 }
 

@@ -66,7 +66,10 @@ static inline bool sim__strikes(const char *what, unsigned n)
 }
 
 /* Returns the host of the calling thread, or NULL if the caller is on no host. */
-SIM_PRIVATE struct sim_host *sim__host(void);
+static inline struct sim_host *sim__host(void)
+{
+	return sim__self() ? sim__self()->t_host : NULL;
+}
 
 /* What a host has, threads on no host have in sim__nowhere. */
 extern struct sim_host sim__nowhere SIM_PRIVATE;

@@ -193,8 +193,6 @@ static void end_as(struct sim_open *o, enum sim_state state, int error)
 /* Called when a reset arrives at `o', or the answer that a packet was not received. */
 LATER(come_reset)
 {
-	if (has_crashed(o->f_host))
-		return;
 	if (o->f_state == SIM_CONNECTED && o->f_kind == SOCK_DGRAM)
 		end_as(o, SIM_CONNECTED, ECONNREFUSED);
 	else if (o->f_state == SIM_CONNECTED)

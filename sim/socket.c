@@ -8,8 +8,6 @@
 #undef _FORTIFY_SOURCE
 #include "world.h"
 
-#include <sys/sendfile.h>
-
 enum { FILE_PART = 4096 };              /* bytes that sendfile() moves at a time */
 
 /* ---- New pipes and sockets ---- */

@@ -98,8 +98,7 @@ static inline ssize_t sim__answer(ssize_t n)
 #define CALL(...) CALL_IF(o, __VA_ARGS__)
 #define SOCKET_CALL(...) CALL_IF(o && o->f_family, __VA_ARGS__)
 
-/* The address of a socket: a path, or an IP address as a text. ::ffff:10.0.0.1 has the
-   text "10.0.0.1". */
+/* The address of a socket: a path, or an IP address: "10.0.0.1" for ::ffff:10.0.0.1. */
 struct sim_address {
 	sa_family_t a_family;           /* AF_UNIX; AF_INET, also for IPv6; 0: none */
 	in_port_t   a_port;             /* in network order */
@@ -143,12 +142,10 @@ struct sim_open;
 /* The functions of a type of descriptors. They return negative errors. If t_read or
    t_write is NULL, the call fails. t_close() may be NULL. */
 struct sim_type {
-	/* Returns which events are true, such as EPOLLIN. */
-	uint32_t (*t_ready)(const struct sim_open *o);
+	uint32_t (*t_ready)(const struct sim_open *o);  /* returns EPOLLIN and others */
 	ssize_t  (*t_read)(struct sim_open *o, struct msghdr *m, int flags);
 	ssize_t  (*t_write)(struct sim_open *o, const struct msghdr *m, int flags);
-	/* Called when the last number of `o' has been closed. */
-	void     (*t_close)(struct sim_open *o);
+	void     (*t_close)(struct sim_open *o);        /* the last number is closed */
 };
 
 enum sim_state { SIM_NEW, SIM_LISTENS, SIM_CONNECTING, SIM_CONNECTED, SIM_DEAD };
@@ -249,12 +246,10 @@ SIM_PRIVATE void sim__catch_up(void);
 
 /* ---- sim/fd.c ---- */
 
-/* Copies a descriptor to a number above all those of the program, also above a limit that
-   the program has set. Returns what fcntl() returns. */
+/* As fcntl() with F_DUPFD_CLOEXEC, to a number above all those of the program. */
 SIM_PRIVATE int sim__own(int fd);
 
-/* Calls sim__catch_up(), and returns the open file of a number, or NULL if the number is
-   not of the world. */
+/* Calls sim__catch_up(). Returns the open file of a number; NULL: not of the world. */
 SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 
 /* Returns the file in memory of a number, or NULL: sim/file.c. */
@@ -294,8 +289,7 @@ SIM_PRIVATE int sim__take_address(const struct sim_open *o, const void *from,
 SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_address *a,
 				  void *to, socklen_t *size);
 
-/* Returns the host that `o' reaches at an address, or NULL. At a loopback address `o'
-   reaches its own host. */
+/* Returns the host that `o' reaches at an address, or NULL. Loopback is the own host. */
 SIM_PRIVATE struct sim_host *sim__host_at(const struct sim_open *o,
 					  const struct sim_address *to);
 
