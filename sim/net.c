@@ -351,7 +351,6 @@ LATER(begin)
 	} else if (rc) {
 		sim__later(sim__run.r_now + latency(o, host), come_reset, o, NULL);
 	} else {
-		o->f_silent = 0;
 		o->f_state = SIM_CONNECTING;    /* until SIM_BEGINS arrives */
 		send_mark(o->f_peer, SIM_BEGINS);
 	}

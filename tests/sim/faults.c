@@ -7,6 +7,7 @@
 #include "check.h"
 
 #include <signal.h>
+#include <stdbool.h>
 
 #include "../../sim/sim.h"
 
@@ -119,16 +120,87 @@ static void plan(int64_t when, enum sim_fault_kind kind, struct sim_host *other,
 	CHECK(sim_at(when, &(struct sim_fault){ kind, server, other, ns }) == 0);
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * SECOND + t.tv_nsec;
+}
+
+static int connected(int type, int port)
+{
+	struct sockaddr_in a = address("10.0.0.1", port);
+	int fd = socket(AF_INET, type, 0);
+
+	CHECK(connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
+	return fd;
+}
+
+/* Returns how many answers a packet has, or -1 if the packet cannot be sent. */
+static int answers_with(struct sim_faults faults)
+{
+	struct timeval limit = { 1, 0 };
+	int fd = connected(SOCK_DGRAM, 53), answers = 0;
+	uint32_t x = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	sim_faults(&faults);
+	if (write(fd, &x, sizeof x) != sizeof x)
+		answers = -1;
+	while (read(fd, &x, sizeof x) == sizeof x)
+		answers++;
+	sim_faults(&(struct sim_faults){ 0 });
+	close(fd);
+	return answers;
+}
+
+/* If each packet comes twice, a request has four answers. The first run has no faults. */
+static void try_packets(void)
+{
+	bool faults = answers_with((struct sim_faults){ .f_no_buffer = 1 }) < 0;
+
+	CHECK(answers_with((struct sim_faults){ .f_duplicate = 1 }) == (faults ? 4 : 1));
+	CHECK(answers_with((struct sim_faults){ .f_loss = 1 }) == (faults ? 0 : 1));
+}
+
+/* Requests to connect, and data, pass when a cut has ended, or time out as on Linux. */
+static void try_cuts(void)
+{
+	struct sockaddr_in a = address("10.0.0.1", 80);
+	int fd, waiting;
+	uint32_t x = 1;
+	int64_t from = now_ns();
+
+	plan(from, SIM_PARTITION, NULL, 5 * SECOND);
+	usleep(1000);
+	fd = connected(SOCK_STREAM, 80);
+	CHECK(now_ns() - from > 6 * SECOND && now_ns() - from < 8 * SECOND);
+	from = now_ns();
+	plan(from, SIM_PARTITION, NULL, 5 * SECOND);
+	usleep(1000);
+	CHECK(write(fd, &x, sizeof x) == sizeof x);
+	CHECK(recv(fd, &x, sizeof x, MSG_WAITALL) == sizeof x);
+	CHECK(now_ns() - from > 6 * SECOND && now_ns() - from < 7 * SECOND);
+	plan(now_ns(), SIM_PARTITION, NULL, 0);
+	usleep(1000);
+	waiting = socket(AF_INET, SOCK_STREAM, 0);
+	from = now_ns();
+	CHECK(connect(waiting, (struct sockaddr *)&a, sizeof a) < 0 && errno == ETIMEDOUT);
+	CHECK(now_ns() - from > 127 * SECOND && now_ns() - from < 128 * SECOND);
+	from = now_ns();
+	CHECK(write(fd, &x, sizeof x) == sizeof x && read(fd, &x, sizeof x) < 0);
+	CHECK(errno == ETIMEDOUT);
+	CHECK(now_ns() - from > 924 * SECOND && now_ns() - from < 925 * SECOND);
+}
+
 int main(void)
 {
 	static const char *const addresses[] = { "10.0.0.2", "10.0.0.3", "10.0.0.4",
 						 "10.0.0.5", "10.0.0.6" };
-	struct timespec t;
-	int64_t now;
+	int64_t now = now_ns();
 
 	signal(SIGPIPE, SIG_IGN);
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	now = t.tv_sec * SECOND + t.tv_nsec;
 	sim_faults(&(struct sim_faults){ .f_loss = 10, .f_duplicate = 10, .f_reset = 50,
 		.f_partition = 200, .f_slow = 20, .f_no_answer = 50, .f_no_buffer = 50,
 		.f_short = 5, .f_open = 50 });
@@ -142,6 +214,10 @@ int main(void)
 	plan(now + 4 * SECOND, SIM_RESET, NULL, 0);
 	while (__atomic_load_n(&answered, __ATOMIC_RELAXED) < CALLERS)
 		sleep(1);
+	sleep(60);                              /* until all faults have ended */
+	sim_faults(&(struct sim_faults){ 0 });
+	try_packets();
+	try_cuts();
 	puts("faults: passed");
 	return 0;
 }
