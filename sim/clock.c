@@ -174,11 +174,8 @@ void sim__begin_world(uint64_t seed)
 	state = (seed + 1) * UINT64_C(0xd1342543de82ef95);
 }
 
-/*
- * Uses a generator of its own, so that the program gets the same random numbers even if
- * the strategy makes other choices. The generator (MMIX, Knuth) makes one byte at a time,
- * so that the byte order of the machine does not matter.
- */
+/* A generator of its own (MMIX, Knuth), so that choices of the strategy change nothing.
+   Makes a byte at a time, so that the byte order of the machine does not matter. */
 void sim__fill(void *to, size_t size)
 {
 	for (size_t i = 0; i < size; i++) {

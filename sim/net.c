@@ -351,6 +351,7 @@ LATER(begin)
 	} else if (rc) {
 		sim__later(sim__run.r_now + latency(o, host), come_reset, o, NULL);
 	} else {
+		o->f_silent = 0;
 		o->f_state = SIM_CONNECTING;    /* until SIM_BEGINS arrives */
 		send_mark(o->f_peer, SIM_BEGINS);
 	}
@@ -620,7 +621,7 @@ static ssize_t broken(int error, int flags)
 LATER(end_squeeze)
 {
 	o->f_squeezed = false;
-	if (o->f_numbers > 0 && o->f_type->t_ready(o) & EPOLLOUT)
+	if (o->f_type->t_ready(o) & EPOLLOUT)
 		sim__changed(o, SIM_OUT);
 }
 

@@ -77,10 +77,9 @@ static inline ssize_t sim__answer(ssize_t n)
 	}
 
 /*
- * CALL begins the definition of a call on a descriptor of the world. In its body, `o' is
- * the open file of the descriptor; the body returns the result of the call, or a negative
- * error. Calls on other descriptors go to libc. `params' and `args' do not contain fd.
- * SOCKET_CALL is for calls on sockets.
+ * CALL, or SOCKET_CALL for sockets, begins the definition of a call on a descriptor of
+ * the world, with the open file `o'. The body returns the result or a negative error.
+ * Calls on other descriptors go to libc. `params' and `args' do not contain fd.
  */
 #define CALL_IF(is, type, name, params, args)					\
 	static ssize_t world_##name(struct sim_open *o, int fd, UNPACK params);	\

@@ -168,7 +168,7 @@ static void try_packets(void)
 static void try_cuts(void)
 {
 	struct sockaddr_in a = address("10.0.0.1", 80);
-	int fd, waiting;
+	int fd, other;
 	uint32_t x = 1;
 	int64_t from = now_ns();
 
@@ -184,9 +184,9 @@ static void try_cuts(void)
 	CHECK(now_ns() - from > 6 * SECOND && now_ns() - from < 7 * SECOND);
 	plan(now_ns(), SIM_PARTITION, NULL, 0);
 	usleep(1000);
-	waiting = socket(AF_INET, SOCK_STREAM, 0);
+	other = socket(AF_INET, SOCK_STREAM, 0);
 	from = now_ns();
-	CHECK(connect(waiting, (struct sockaddr *)&a, sizeof a) < 0 && errno == ETIMEDOUT);
+	CHECK(connect(other, (struct sockaddr *)&a, sizeof a) < 0 && errno == ETIMEDOUT);
 	CHECK(now_ns() - from > 127 * SECOND && now_ns() - from < 128 * SECOND);
 	from = now_ns();
 	CHECK(write(fd, &x, sizeof x) == sizeof x && read(fd, &x, sizeof x) < 0);
