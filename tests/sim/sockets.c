@@ -486,6 +486,68 @@ static void test_passed(int kind)
 	CHECK(close(got[0]) == 0 && close(got[1]) == 0 && close(pipes[0]) == 0);
 }
 
+/* ---- IPv6, which is one network with IPv4 ---- */
+
+static struct sockaddr_in6 address6(const char *host, int port)
+{
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6,
+				  .sin6_port = htons((in_port_t)port) };
+
+	CHECK(inet_pton(AF_INET6, host, &a.sin6_addr) == 1);
+	return a;
+}
+
+/* Returns a listener with this address, or -1. */
+static int listener_at6(const char *host, int port, int only6)
+{
+	struct sockaddr_in6 a = address6(host, port);
+	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+
+	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only6, sizeof only6);
+	if (bind(fd, (struct sockaddr *)&a, sizeof a) == 0 && listen(fd, 1) == 0)
+		return fd;
+	CHECK(errno == EADDRINUSE && close(fd) == 0);
+	return -1;
+}
+
+/* Connects to an address, and returns the error, or else what the listener gets. */
+static int reached6(int listener, const char *host, int port)
+{
+	struct sockaddr_in6 a = address6(host, port);
+	int fd = socket(AF_INET6, SOCK_STREAM, 0), error = 0;
+
+	if (connect(fd, (struct sockaddr *)&a, sizeof a) < 0)
+		error = errno;
+	else
+		close(accept(listener, NULL, NULL));
+	close(fd);
+	return error;
+}
+
+static void test_six(void)
+{
+	int both = listener_at6("::", 7006, 0), four, six, fd;
+	struct sockaddr_in6 mapped = address6("::ffff:127.0.0.1", 0), from;
+	socklen_t size = sizeof from;
+
+	CHECK(listener_at6("::1", 7006, 1) < 0 && listener_at6("::", 7006, 1) < 0);
+	CHECK(reached6(both, "::1", 7006) == 0);
+	CHECK(reached6(both, "::ffff:127.0.0.1", 7006) == 0);
+	CHECK(reached6(both, "::", 7006) == 0);
+	fd = connected_to("127.0.0.1", 7006);
+	close(accept(both, (struct sockaddr *)&from, &size));
+	CHECK(size == sizeof from && from.sin6_family == AF_INET6 && from.sin6_port != 0);
+	CHECK(memcmp(&from.sin6_addr, &mapped.sin6_addr, sizeof from.sin6_addr) == 0);
+	CHECK(close(fd) == 0 && close(both) == 0);
+	four = listener_at("0.0.0.0", 7006);
+	six = listener_at6("::", 7006, 1);
+	CHECK(four >= 0 && six >= 0 && listener_at6("::", 7006, 0) < 0);
+	CHECK(reached6(four, "::ffff:127.0.0.1", 7006) == 0);
+	CHECK(reached6(six, "::1", 7006) == 0);
+	CHECK(close(six) == 0 && reached6(four, "::1", 7006) == ECONNREFUSED);
+	CHECK(close(four) == 0);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
@@ -500,6 +562,7 @@ int main(void)
 	test_several();
 	test_options();
 	test_names();
+	test_six();
 	test_passed(SOCK_STREAM);
 	test_passed(SOCK_DGRAM);
 	puts("sockets: passed");
