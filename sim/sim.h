@@ -77,17 +77,15 @@ enum sim_kind {
 };
 
 /*
- * Ends a step, because the calling thread is about to do `kind' to `object'. An object is
- * an address, or another number that means the same to all threads; 0 stands for all
- * objects. Other threads may run first. Does nothing if the caller is not a thread of a
- * simulation.
+ * Ends a step, because the calling thread of a simulation is about to do `kind' to
+ * `object': an address, or another number that means the same to all threads; 0 stands
+ * for all objects. Other threads may run first. Other callers: does nothing.
  */
 void sim_point(uintptr_t object, enum sim_kind kind);
 
 /*
- * Makes the run call check(arg) after each step; check() may not block. If check()
- * returns a text, the run fails, and the text says why; if check() returns NULL, the run
- * goes on. There can be several checks.
+ * Makes the run call check(arg) after each step; check() may not block. If the result is
+ * a text, not NULL, the run fails, and the text says why. There can be several checks.
  * 0; -ENOMEM.
  */
 int sim_always(const char *(*check)(void *), void *arg);
@@ -121,9 +119,9 @@ uint64_t sim_steps(void);
 struct sim_host;
 
 /*
- * Creates a host, on which func(arg) is called in a thread. The host exists until the run
- * ends, even if `func' returns. `address' is the host's address in the network, or NULL.
- * `name' and `address' are not copied, and must not change until the run ends.
+ * Creates a host, which calls func(arg) in a thread, and exists until the run ends.
+ * `address' is the host's address in the network, or NULL. `name' and `address' are not
+ * copied, and must not change until the run ends.
  * 0; -ENOMEM; -EPERM: the caller is not a thread of POSIX in a simulation.
  * Does not switch.
  */
@@ -131,9 +129,8 @@ int sim_host_start(const char *name, const char *address, void (*func)(void *arg
 		   void *arg, struct sim_host **host);
 
 /*
- * Crashes a host. Memory that threads of the host have allocated is not freed, and their
- * locks are not unlocked. If a thread of that host makes the call, the call does not
- * return.
+ * Crashes a host. Memory of the host's threads is not freed, and their locks are not
+ * unlocked. A thread of that host does not return from the call.
  * 0; -EALREADY: the host is down.
  */
 int sim_host_crash(struct sim_host *host);

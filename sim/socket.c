@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * socket.c: calls that create and connect pipes and sockets, socket options, and reads
- * and writes of all descriptors of the world. An option that the world does not know is
- * set on the kernel's socket with the same number. pipe() and accept() are not here: for
- * them the library calls pipe2() and accept4().
+ * and writes of all descriptors of the world. Other options are those of the kernel's
+ * socket with the same number. pipe() and accept() are pipe2() and accept4() here.
  */
 #undef _FORTIFY_SOURCE
 #include "world.h"
@@ -142,7 +141,7 @@ SOCKET_CALL(int, listen, (int backlog), (backlog))
 	if (rc)
 		return rc;
 	o->f_state = SIM_LISTENS;
-	o->f_backlog = backlog < 0 || backlog > SOMAXCONN ? SOMAXCONN : (unsigned)backlog;
+	o->f_backlog = MIN((unsigned)backlog, SOMAXCONN);
 	return 0;
 }
 
