@@ -205,13 +205,6 @@ int sim__enter_name(struct sim_open *o, const struct sim_address *a)
 	return 0;
 }
 
-void sim__leave_name(struct sim_open *o)
-{
-	if (o->f_bound)
-		LIST_REMOVE(o, f_of_name);
-	o->f_bound = false;
-}
-
 bool sim__is_served(void)
 {
 	const struct sim_open *o;

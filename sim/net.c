@@ -391,7 +391,8 @@ static void close_net(struct sim_open *o)
 		&& (!STAILQ_EMPTY(&o->f_here) || o->f_abrupt);
 	bool near = peer && !sim__is_far(o) && peer->f_state == SIM_CONNECTED;
 
-	sim__leave_name(o);
+	if (o->f_bound)
+		LIST_REMOVE(o, f_of_name);
 	while ((s = STAILQ_FIRST(&o->f_waiting))) {
 		STAILQ_REMOVE_HEAD(&o->f_waiting, f_of_listener);
 		s->f_abrupt = true;

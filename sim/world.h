@@ -277,14 +277,12 @@ SIM_PRIVATE void sim__changed(struct sim_open *o, uint32_t events);
 
 /* ---- sim/name.c ---- */
 
-/*
- * sim__take_address() converts the argument of a system call to an address. If `to_send'
- * is true, the wildcard address means the sender's own host. Returns 0, -EINVAL or
- * -EAFNOSUPPORT. sim__give_address() converts an address for the caller of a system call,
- * to the family of `o', and returns 0.
- */
+/* Converts an address that the program gives; if `to_send', the wildcard address becomes
+   the own host's. Returns 0, -EINVAL or -EAFNOSUPPORT. */
 SIM_PRIVATE int sim__take_address(const struct sim_open *o, const void *from,
 				  socklen_t size, bool to_send, struct sim_address *a);
+
+/* Converts an address for the program, in the family of `o'. Returns 0. */
 SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_address *a,
 				  void *to, socklen_t *size);
 
@@ -292,8 +290,7 @@ SIM_PRIVATE int sim__give_address(const struct sim_open *o, const struct sim_add
 SIM_PRIVATE struct sim_host *sim__host_at(const struct sim_open *o,
 					  const struct sim_address *to);
 
-/* Returns the socket that gets a packet or connection from `o' to address `to', or NULL.
-   `from' is the address of `o'. */
+/* Returns the socket that gets what `o', with address `from', sends to `to', or NULL. */
 SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 					    const struct sim_address *to,
 					    const struct sim_address *from);
@@ -301,7 +298,6 @@ SIM_PRIVATE struct sim_open *sim__socket_at(const struct sim_open *o,
 /* Binds a socket to an address; NULL means the wildcard address and port 0. Port 0 is
    replaced by a free port. Returns 0 or -EADDRINUSE. */
 SIM_PRIVATE int sim__enter_name(struct sim_open *o, const struct sim_address *a);
-SIM_PRIVATE void sim__leave_name(struct sim_open *o);
 
 /* Binds `o', unless `o' is bound. *own is the address from which `o' sends to `to'. */
 SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to,
