@@ -101,7 +101,8 @@ int sim__enter_number(int fd, struct sim_open *o)
 		sim_fail("a descriptor has the number %d", fd);
 	slots = fd < slots ? slots : fd + 1;
 	table[fd] = o;
-	o->f_numbers++;
+	if (o)
+		o->f_numbers++;
 	return fd;
 }
 
@@ -167,23 +168,15 @@ int sim__number(struct sim_open *o, int fd)
 		error = o->f_family ? ENOBUFS : ENOMEM;
 	if (error == 0)
 		return sim__enter_number(fd, o);
-	if (fd >= 0)
-		real_close(fd);
+	real_close(fd);
 	sim__drop(o);
-	errno = error;
-	return -1;
+	return (int)sim__answer(-error);
 }
 
 int sim__copied(int fd, int copy)
 {
-	struct sim_open *o = entry(fd);
-
-	if (copy >= 0 && entry(copy) != o) {
-		take(copy);
-		if (o)
-			sim__enter_number(copy, o);
-	}
-	return copy;
+	return copy < 0 || entry(copy) == entry(fd) ? copy
+		: sim__enter_number(copy, entry(fd));
 }
 
 /* Returns how many bytes a queue has. If `o' has packets, only the first counts. */
@@ -309,10 +302,8 @@ CALL(int, epoll_wait, (struct epoll_event *events, int max, UNUSED int ms),
 
 /* ---- poll, without waiting ---- */
 
-/*
- * Returns the events of a descriptor. Outside of the world, an open descriptor is always
- * ready, since the simulation does not follow its state.
- */
+/* Returns the events of a descriptor. Outside of the world, an open descriptor is always
+   ready, since the simulation does not follow its state. */
 static short poll_one(const struct pollfd *one)
 {
 	const struct sim_open *o = sim__of_fd(one->fd);

@@ -34,10 +34,8 @@
 #include "world.h"
 
 enum {
-	BLOCK = 512,                    /* bytes: a disk writes a block as a whole or
-					   not at all */
-	BITS  = 16,                     /* a random number of this many bits decides which
-					   changes of names a crash keeps */
+	BLOCK = 512,                    /* bytes; a disk writes all of a block, or none */
+	BITS  = 16,                     /* bits that choose which changes a crash keeps */
 };
 
 /* A file or directory. */
@@ -76,8 +74,9 @@ static struct file top = {              /* directory of the roots of all hosts *
 };
 static struct file other = { .f_path = "" };    /* any other open file */
 
-/* Defines a function of the program that is a call of another function. */
+/* Define functions of the program that call another function, or do one thing. */
 #define CALLS(type, name, params, call) type uposix_##name params { return call; }
+#define DOES(name, params, action) void uposix_##name params { action; }
 
 int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t size);
 
@@ -116,10 +115,8 @@ static size_t size_of(const struct file *f)
 	return (size_t)(f->f_fd < 0 ? f->f_stat.st_size : lseek(f->f_fd, 0, SEEK_END));
 }
 
-/*
- * Sets *at, a reference, to a file or NULL. The file to which *at referred before is
- * freed if there are no other references.
- */
+/* Sets *at, a reference, to a file or NULL. The file to which *at referred before is
+   freed if there are no other references. */
 static void refer(struct file **at, struct file *f)
 {
 	struct file *before = *at;
@@ -178,11 +175,8 @@ static void write_back(struct file *f, bool crash)
 		sim_fail("no memory for what is in a file");
 }
 
-/*
- * Gives a file its memory, a memfd, whose number is higher than the numbers of the
- * program's descriptors. If the file is real, the memory is a copy. Returns 0, or -1 with
- * errno: the real file cannot be read, or there is no descriptor.
- */
+/* Gives a file its memory, a memfd above the program's descriptors; of a real file, a
+   copy. Returns 0, or -1 with errno: the real file cannot be read, or the memory made. */
 static int load(struct file *f)
 {
 	int low, from = -1;
@@ -281,10 +275,8 @@ static struct file *root(void)
 	return name_in(&top, "", 0)->n_file;
 }
 
-/*
- * Returns the name at the end of a path that begins at directory `f'. ".." in `top_dir'
- * is `top_dir'. Returns NULL with errno if there is no directory for the name.
- */
+/* Returns the name at the end of a path that begins at directory `f'. ".." in `top_dir'
+   is `top_dir'. Returns NULL with errno if there is no directory for the name. */
 static struct sim_name *walk(struct file *f, const char *path, const struct file *top_dir)
 {
 	struct sim_name *n = f->f_name;
@@ -309,10 +301,8 @@ static struct sim_name *walk(struct file *f, const char *path, const struct file
 	return n;
 }
 
-/*
- * Returns the directory at which a path begins: "/", or an open directory, or, for
- * AT_FDCWD, the current directory. Returns NULL with errno if there is none.
- */
+/* Returns the directory at which a path begins: "/", or an open directory, or, for
+   AT_FDCWD, the current directory. Returns NULL with errno if there is none. */
 static struct file *base(int dir, bool at_root)
 {
 	struct file *f = at_root ? root() : dir == AT_FDCWD ? sim__here()->h_dir
@@ -347,21 +337,17 @@ static struct sim_name *look_up(int dir, const char *path, bool in_root)
 	return n;
 }
 
-/*
- * Returns the file at a path, or NULL with errno. With AT_EMPTY_PATH and an empty path,
- * `dir' is a descriptor of the file.
- */
+/* Returns the file at a path, or NULL with errno. With AT_EMPTY_PATH and an empty path,
+   `dir' is a descriptor of the file. */
 static struct file *file_at(int dir, const char *path, int flags)
 {
+	struct file *f = sim__file_of(dir);
 	const struct sim_name *n;
-	struct file *f;
 
-	if (!(flags & AT_EMPTY_PATH) || *path) {
-		n = look_up(dir, path, false);
-		return n ? n->n_file : NULL;
-	}
-	f = sim__file_of(dir);
-	return f ? f : fcntl(dir, F_GETFD) >= 0 ? &other : NULL;
+	if (flags & AT_EMPTY_PATH && !*path)
+		return f ? f : fcntl(dir, F_GETFD) >= 0 ? &other : NULL;
+	n = look_up(dir, path, false);
+	return n ? n->n_file : NULL;
 }
 
 char *uposix_getcwd(char *to, size_t size)
@@ -398,10 +384,8 @@ CALLS(int, fchdir, (int fd), enter_directory(base(fd, false)))
 
 /* ---- Changes, syncs and crashes ---- */
 
-/*
- * Makes the change of a name permanent, or undoes the change. A directory that has moved
- * is never at both places, or at none.
- */
+/* Makes the change of a name permanent, or undoes the change. A directory that has moved
+   is never at both places, or at none. */
 static void settle(struct sim_name *n, bool lasts)
 {
 	unsigned moved = is_dir(n->n_file) || is_dir(n->n_synced) ? n->n_change : 0;
@@ -414,11 +398,8 @@ static void settle(struct sim_name *n, bool lasts)
 			settle(n, lasts);
 }
 
-/*
- * Gives a name another file, or NULL, as one change with that of another name, or `n'
- * itself. If the name is on no host, the change is permanent at once, since only hosts
- * crash. Returns 0.
- */
+/* Gives a name another file, or NULL, in one change with another name, or `n' itself. On
+   no host a change is permanent at once, since only hosts crash. Returns 0. */
 static int change(struct sim_name *n, struct file *f, const struct sim_name *with)
 {
 	n->n_change = with->n_change ? with->n_change : n->n_change ? n->n_change
@@ -495,11 +476,8 @@ static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 	return fcntl(fd, F_GETFL) & O_DSYNC && sync_file(f) ? -1 : n;
 }
 
-/*
- * Writes the buffers at offset `at'. If `at' is -1, writes at the offset of the
- * descriptor. By chance, writes only a part of the first buffer. Returns what writev()
- * returns.
- */
+/* Writes the buffers at offset `at', or, if that is -1, at the offset of `fd'; by chance
+   only a part of the first buffer. Returns what writev() returns. */
 static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, off_t at)
 {
 	struct iovec part = n > 0 ? *pieces : (struct iovec){ 0 };
@@ -517,10 +495,8 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 	return changed(f, fd, done, at < 0 ? lseek(fd, 0, SEEK_CUR) : at + done);
 }
 
-/*
- * Defines in_NAME(), which is called in place of libc's NAME(). If `fd' has a file,
- * returns `result', which may use this file as `f'. Otherwise calls libc.
- */
+/* Defines in_NAME(), which is called in place of libc's NAME(). If `fd' has a file,
+   returns `result', which may use this file as `f'. Otherwise calls libc. */
 #define FILE_CALL(type, name, params, args, result)			\
 	REPLACE(type, name, params)					\
 	{								\
@@ -642,16 +618,13 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 		return NONE(EINVAL);
 	}
 	flags |= strchr(mode, '+') ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
-	flags |= strchr(mode, 'x') ? O_EXCL : 0;
-	flags |= strchr(mode, 'e') ? O_CLOEXEC : 0;
+	flags |= (strchr(mode, 'x') ? O_EXCL : 0) | (strchr(mode, 'e') ? O_CLOEXEC : 0);
 	fd = uposix_open(path, flags, 0666);
 	return fd < 0 ? NULL : uposix_fdopen(fd, mode);
 }
 
-/*
- * Replaces the six X at the end of the path by random digits, and makes a file with these
- * flags; or, if the flags are O_DIRECTORY, a directory. Returns a descriptor or 0.
- */
+/* Replaces the six X at the end of a path by random digits, and makes a file, or, if the
+   flags are O_DIRECTORY, a directory. Returns a descriptor or 0. */
 static int make_temporary(char *path, int flags)
 {
 	size_t n = strlen(path);
@@ -673,10 +646,8 @@ CALLS(int, mkostemp, (char *path, int flags), make_temporary(path, flags))
 CALLS(int, mkstemp, (char *path), make_temporary(path, 0))
 CALLS(char *, mkdtemp, (char *path), make_temporary(path, O_DIRECTORY) ? NULL : path)
 
-/*
- * Ignores AT_SYMLINK_NOFOLLOW: if the real path is a symbolic link, the name has a copy
- * of the link's target.
- */
+/* Ignores AT_SYMLINK_NOFOLLOW: if the real path is a symbolic link, the name has a copy
+   of the link's target. */
 int uposix_fstatat(int dir, const char *restrict path, struct stat *restrict s, int flags)
 {
 	const struct file *f = file_at(dir, path, flags);
@@ -701,9 +672,8 @@ CALLS(int, fstat, (int fd, struct stat *s), uposix_fstatat(fd, "", s, AT_EMPTY_P
 int uposix_statx(int dir, const char *restrict path, int flags, UNUSED unsigned mask,
 		 struct statx *restrict x)
 {
-	const char *volatile name = path;       /* Rust's library looks by NULL whether
-						   there is this call; to gcc a path is
-						   never NULL */
+	const char *volatile name = path;       /* gcc takes `path' never to be NULL, by
+						   which Rust's library looks */
 	struct stat s;
 
 	if (!name)
@@ -866,8 +836,7 @@ CALLS(int, utime, (const char *path, const struct utimbuf *to),
 
 /* What opendir() returns: <dirent.h> does not define DIR. */
 struct __dirstream {
-	int            d_fd;            /* the first member, as in libc: dirfd() is
-					   libc's */
+	int            d_fd;            /* the first member, as for libc's dirfd() */
 	struct file   *d_file;
 	long           d_at;            /* index of the entry that is read next: 0 is ".",
 					   1 "..", and i + 2 entry i of f_names */
@@ -935,16 +904,8 @@ REPLACE(int, readdir_r, (DIR *dir, struct dirent *e, struct dirent **found))
 }
 
 CALLS(long, telldir, (DIR *dir), dir->d_at)
-
-void uposix_seekdir(DIR *dir, long at)
-{
-	dir->d_at = at;
-}
-
-void uposix_rewinddir(DIR *dir)
-{
-	dir->d_at = 0;
-}
+DOES(seekdir, (DIR *dir, long at), dir->d_at = at)
+DOES(rewinddir, (DIR *dir), dir->d_at = 0)
 
 /* This library calls closedir(), too. */
 REPLACE(int, closedir, (DIR *dir))
@@ -970,8 +931,7 @@ int uposix_scandir(const char *path, struct dirent ***found,
 	while ((e = uposix_readdir(dir))) {
 		if (wanted && !wanted(e))
 			continue;
-		all = realloc(all, (n + 1) * sizeof *all);
-		if (!all)
+		if (!(all = realloc(all, (n + 1) * sizeof *all)))
 			sim_fail("no memory for a directory");
 		all[n++] = memcpy(sim__memory(sizeof *e), e, sizeof *e);
 	}

@@ -12,10 +12,8 @@
 
 /* ---- Counters and timers ---- */
 
-/*
- * Returns what a read would return: the counter of an eventfd, or how often a timer has
- * expired.
- */
+/* Returns what a read would return: the counter of an eventfd, or how often a timer has
+   expired. */
 static uint64_t count_of(const struct sim_open *o)
 {
 	int64_t late = sim__run.r_now - o->f_when;
@@ -174,10 +172,8 @@ CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 
 static LIST_HEAD(, sim_open) of_signals;        /* all signalfds */
 
-/*
- * Returns the process of a host, or of all threads without a host, as an open file that
- * has no number. f_count is the set of pending signals, and f_when the next SIGALRM.
- */
+/* Returns the process of a host, or of all threads without a host, as an open file that
+   has no number. f_count is the set of pending signals, and f_when the next SIGALRM. */
 static struct sim_open *process_of(struct sim_host *host)
 {
 	struct sim_open **process = &sim__state_of(host)->h_process;
@@ -239,10 +235,8 @@ uint64_t sim__signals(uint64_t set, bool take)
 	return found;
 }
 
-/*
- * Returns a thread on a host that does not block the signal, or NULL if there is none.
- * Chance decides between several such threads.
- */
+/* Returns a thread on a host that does not block the signal, or NULL if there is none.
+   Chance decides between several such threads. */
 static struct uposix_thread *taker(const struct sim_host *host, uint64_t bit)
 {
 	enum { MOST = 512 };            /* others do not get signals of the process */
@@ -259,10 +253,8 @@ static struct uposix_thread *taker(const struct sim_host *host, uint64_t bit)
 	return n > 0 ? takers[sim__choose("the thread for a signal", n)] : NULL;
 }
 
-/*
- * Gives a signal to a signalfd or a thread of a process; otherwise the signal stays
- * pending. Returns the thread, or NULL. The caller wakes the thread for its handler.
- */
+/* Gives a signal to a signalfd or a thread of a process; otherwise the signal stays
+   pending. Returns the thread, or NULL. The caller wakes the thread for its handler. */
 static struct uposix_thread *give_signal(struct sim_open *process, int sig)
 {
 	struct uposix_thread *p;
@@ -279,10 +271,8 @@ static struct uposix_thread *give_signal(struct sim_open *process, int sig)
 	return p;
 }
 
-/*
- * Sends a signal to the caller's process: each host is a process. The library itself
- * uses the number of the real process, if a signal is to end that.
- */
+/* Sends a signal to the caller's process: each host is a process. The library itself
+   uses the number of the real process, if a signal is to end that. */
 REPLACE(int, kill, (pid_t pid, int sig))
 {
 	struct uposix_thread *p;

@@ -262,7 +262,7 @@ SIM_PRIVATE void sim__end_open(struct sim_open *o);
    is -1, or by a fault, closes `fd', drops `o', and returns -1 with errno. */
 SIM_PRIVATE int sim__number(struct sim_open *o, int fd);
 
-/* Makes `fd' a number of `o', in place of an older entry. Returns `fd'. */
+/* Makes `fd' a number of `o', or of no file, whatever it was before. Returns `fd'. */
 SIM_PRIVATE int sim__enter_number(int fd, struct sim_open *o);
 
 /* Closes all descriptors of a host. */
