@@ -19,7 +19,6 @@
  * not counted while one thread is left and has joined the others.
  */
 #include <link.h>
-#include <string.h>
 
 #include "host.h"
 

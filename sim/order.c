@@ -10,25 +10,20 @@
  * operation that conflicts with the sleeper's next operation. If all threads that can run
  * are asleep, the rest of the run is known, and the run ends as redundant.
  */
-#include <string.h>
-
 #include "run.h"
 
 enum {
-	DEPTH   = 1 << 16,              /* the maximum number of choices in a run */
-	THREADS = 64,                   /* the maximum number of threads in a run. In a
-					   set of threads, bit n is thread n. */
+	DEPTH   = 1 << 16,              /* the most choices of a run */
+	THREADS = 64,                   /* the most threads; bit n of a set is thread n */
 };
 
 /* A choice on the path: which thread makes the next step, or which number sim__ordered()
    returns. */
 struct node {
-	uint64_t n_left;                /* set of the threads that can be chosen, and that
-					   no run has chosen */
-	uint64_t n_done;                /* set of the threads that earlier runs chose */
+	uint64_t n_left;                /* threads that a later run can choose, as a set */
+	uint64_t n_done;                /* threads that earlier runs chose, as a set */
 	uint32_t n_chosen;              /* number of the thread, or the chosen number */
-	uint32_t n_numbers;             /* 0: a thread is chosen; otherwise a number below
-					   this is chosen */
+	uint32_t n_numbers;             /* numbers are below this; 0: for a thread */
 };
 
 /* Zeros are an empty path. */

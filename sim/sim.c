@@ -8,16 +8,10 @@
 #include "sim.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "../src/proc/proc.h"
-#include "host.h"
 #include "world.h"
 #include "../src/wait/wait.h"
-#include "../usync.h"
 #include "../uwait.h"
 
 #define EPOCH   INT64_C(1767225600000000000)    /* ns: CLOCK_REALTIME when a run begins,
@@ -682,16 +676,12 @@ void sim__ended(struct uproc_thread *t)
 
 int64_t sim__time(clockid_t clock)
 {
-	int64_t now;
-
 	/* A native thread, such as one that jemalloc starts, may not move the clock. */
 	if (sim__self())
 		sim__run.r_now += READ_TIME;
-	now = sim__run.r_now;
-
 	if (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE)
-		return now;
-	return now + EPOCH + sim__run.r_jump + sim__here()->h_jump;
+		return sim__run.r_now;
+	return sim__run.r_now + EPOCH + sim__run.r_jump + sim__here()->h_jump;
 }
 
 /* ---- The begin ---- */
@@ -707,10 +697,8 @@ void sim__begin(const struct sim_conf *conf, const struct sim_strategy *y)
 		.r_outcome = r->r_outcome, .r_profile = r->r_profile,
 		.r_learns = r->r_learns, .r_trace = r->r_trace,
 	};
-	if (conf->c_steps == 0)
-		r->r_conf.c_steps = STEPS;
-	if (conf->c_hang_ns == 0)
-		r->r_conf.c_hang_ns = TIME * SECOND;
+	r->r_conf.c_steps = conf->c_steps ? conf->c_steps : STEPS;
+	r->r_conf.c_hang_ns = conf->c_hang_ns ? conf->c_hang_ns : TIME * SECOND;
 	memset(names, 0, sizeof names);
 	n_checks = 0;
 	sim__begin_world(conf->c_seed);
