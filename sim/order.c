@@ -20,8 +20,8 @@ enum {
 /* A choice on the path: which thread makes the next step, or which number sim__ordered()
    returns. */
 struct node {
-	uint64_t n_left;                /* threads that a later run can choose, as a set */
-	uint64_t n_done;                /* threads that earlier runs chose, as a set */
+	uint64_t n_left;                /* threads that later runs can choose, a set */
+	uint64_t n_done;                /* threads that earlier runs chose, a set */
 	uint32_t n_chosen;              /* number of the thread, or the chosen number */
 	uint32_t n_numbers;             /* numbers are below this; 0: for a thread */
 };
@@ -119,9 +119,7 @@ static void ran_all(struct sim_thread *t)
 			sleeps &= ~bit(o->t_number);
 }
 
-const struct sim_strategy sim__all = {
-	.y_choose = choose_all, .y_ran = ran_all,
-};
+const struct sim_strategy sim__all = { .y_choose = choose_all, .y_ran = ran_all };
 
 uint64_t sim__ordered(uint64_t n)
 {

@@ -44,8 +44,7 @@ struct sim_op {
 
 enum {
 	SIM_YIELDS = 1,                 /* the operation lets other threads go first */
-	SIM_LOCKS  = 2,                 /* the operation locks a mutex, which begins with
-					   a pointer to its owner */
+	SIM_LOCKS  = 2,                 /* o_object is a mutex: a pointer to the owner */
 	SIM_UNLOCKS = 4,
 };
 
@@ -61,14 +60,12 @@ struct sim_thread {
 	struct sim_host     *t_host;    /* or NULL */
 	bool                 t_dead;    /* the host has crashed: the thread never runs */
 	bool                 t_plain;   /* no call of POSIX has started the thread */
-	bool                 t_ordered; /* the last call was one of usync.h, which
-					   guarantees the order in which threads wake */
+	bool                 t_ordered; /* the last call was of usync.h: sim__woken() */
 	uint64_t             t_ran;     /* r_steps at the thread's last step, or start */
 	uint32_t             t_ticks;   /* waits since r_calm ended by the own timer */
 	uint64_t             t_born;    /* r_steps when the thread was started */
 	uint64_t             t_ordered_uses;    /* uses that were no races */
-	uintptr_t            t_from[2]; /* the thread takes what others have left in these
-					   objects, when the call has returned */
+	uintptr_t            t_from[2]; /* objects to take from, after the call, or 0 */
 };
 
 /*
@@ -166,14 +163,12 @@ struct sim_profile {
 	bool              p_calls;      /* instructions outside libc made system calls */
 };
 
-/* An event is a step or a fault. */
+/* An event is a step, a fault, or a chosen number. */
 struct sim_event {
 	struct sim_op e_op;
 	uint64_t      e_step;
-	const struct sim_host *e_host;  /* host of the thread, or which the fault strikes;
-					   or NULL */
-	uint32_t      e_number;         /* number of the thread, or SIM_NAMED for a fault
-					   or a chosen number */
+	const struct sim_host *e_host;  /* of the thread, or which a fault strikes */
+	uint32_t      e_number;         /* number of the thread, or SIM_NAMED */
 	bool          e_chosen;
 };
 
@@ -184,10 +179,8 @@ struct sim_run {
 	const struct sim_strategy *r_strategy;  /* or NULL before the first run */
 	uint64_t                   r_random;
 	int64_t                    r_now;       /* CLOCK_MONOTONIC, in ns */
-	int64_t                    r_calm;      /* time of the last progress, as
-						   sim__look_for_hang() has it */
-	uint64_t                   r_jumped;    /* r_steps when all threads waited last,
-						   and the clock has jumped */
+	int64_t                    r_calm;      /* time of the last progress, for hangs */
+	uint64_t                   r_jumped;    /* r_steps when the clock jumped last */
 	int64_t                    r_jump;      /* ns by which CLOCK_REALTIME is ahead */
 	uint64_t                   r_steps;
 	uint64_t                   r_hash;
@@ -200,22 +193,18 @@ struct sim_run {
 	uint32_t                   r_by;        /* number of that thread */
 	uint32_t                   r_when;      /* number of steps of that thread */
 	struct sim_thread         *r_next;      /* thread that was chosen for a step */
-	size_t                     r_ready;     /* number of threads that may run; they
-						   are first in the queue */
+	size_t                     r_ready;     /* threads that may run, in front */
 	bool                       r_single;    /* there may be a host with h_single */
 	struct uproc              *r_proc;      /* the scheduler's only processor */
-	uint64_t                   r_alone;     /* steps of r_running in a row while other
-						   threads were ready */
-	int64_t                    r_due;       /* time of the next look for events; 0: a
-						   descriptor is ready */
+	uint64_t                   r_alone;     /* steps in a row by choice */
+	int64_t                    r_due;       /* next look; 0: a descriptor is ready */
 	struct sim_outcome        *r_outcome;   /* NULL: no process waits for this run */
 	struct sim_profile        *r_profile;   /* the profile of the program */
 	bool                       r_learns;    /* this run makes the profile */
 	bool                       r_posix;     /* the next thread will not be t_plain */
 	bool                       r_hasty;     /* some sleeps are short: sim__sleeps() */
 	bool                       r_near;      /* latencies are short: sim__latency() */
-	const struct sim_thread   *r_instead;   /* the usual thread, if the last choice
-						   among threads was another one */
+	const struct sim_thread   *r_instead;   /* the usual thread, if not chosen last */
 	uint64_t                   r_events;    /* number of steps and faults */
 	uint64_t                   r_marked;    /* number of choices and faults */
 	struct text               *r_trace;     /* trace of all events, or NULL */
