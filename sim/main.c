@@ -246,7 +246,7 @@ static const char *make_library(char *image, size_t size)
 static const char *copy_program(const char *path, char name[NAME], uintptr_t *entry)
 {
 	int from = open(path, O_RDONLY | O_CLOEXEC), low = memfd_create("program", 0);
-	int to = fcntl(low, F_DUPFD_CLOEXEC, sim__high());
+	int to = sim__own(low);
 	const char *wrong = "the file cannot be read, or not be copied";
 	struct stat s = { .st_size = 0 };
 	char *image = MAP_FAILED;
@@ -408,6 +408,6 @@ int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
 		longjmp(loaded, 1);
 	}
 	programs[0].p_main = run;
-	return start(sim__is_wanted() ? simulate : run, argc, argv, init, fini, end,
-		     stack);
+	return start(outside_setting("USCHED_SIM") ? simulate : run, argc, argv, init,
+		     fini, end, stack);
 }

@@ -34,7 +34,7 @@ static struct {
 static uint32_t depth;                  /* number of nodes that this run has passed */
 static uint64_t sleeps;                 /* set of the threads that are asleep */
 
-void sim__begin_orders(void)
+static void prepare_all(void)
 {
 	order = sim__share(sizeof *order);
 }
@@ -119,8 +119,6 @@ static void ran_all(struct sim_thread *t)
 			sleeps &= ~bit(o->t_number);
 }
 
-const struct sim_strategy sim__all = { .y_choose = choose_all, .y_ran = ran_all };
-
 uint64_t sim__ordered(uint64_t n)
 {
 	uint32_t most = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -128,8 +126,9 @@ uint64_t sim__ordered(uint64_t n)
 	return next_node(0, most)->n_chosen;
 }
 
-bool sim__next_order(void)
+static bool passed_all(const struct sim_outcome *unused)
 {
+	(void)unused;
 	for (; order->o_length > 0; order->o_length--) {
 		struct node *n = &order->o_nodes[order->o_length - 1];
 
@@ -143,3 +142,8 @@ bool sim__next_order(void)
 	}
 	return false;
 }
+
+const struct sim_strategy sim__all = {
+	.y_choose = choose_all, .y_ran = ran_all,
+	.y_prepare = prepare_all, .y_passed = passed_all,
+};

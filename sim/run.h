@@ -1,19 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * run.h: what the files of a simulation share. Private.
- *
- *	sim.c              the scheduler: threads, steps, the clock, the hash
- *	sim/strategy.c     which thread makes the next step
- *	sim/order.c        all orders of a small program: the strategy "all"
- *	sim/serve.c        runs of a whole program, each in a process of its own
- *	sim/enter.c        calls of POSIX as operations
- *	sim/main.c         main() as a thread, and several programs in a run
- *	sim/world.h        the simulated world, and a list of its files
- *	sim/tell.c         the report of a run that fails
- *	sim/access.c       accesses to memory as operations
- *	sim/heap.c         freed memory, and memory beside blocks
- *
- * A process has one run, on one native thread, so nothing is locked.
+ * run.h: what the files of a simulation share; doc/map.md lists them. Private. A process
+ * has one run, on one native thread, so nothing is locked.
  */
 #ifndef USCHED_SIM_RUN_H
 #define USCHED_SIM_RUN_H
@@ -297,9 +285,6 @@ static inline struct sim_thread *sim__usual(struct sim_thread *self)
 
 /* ---- sim/serve.c ---- */
 
-/* Returns whether the environment asks for runs of a whole program. */
-SIM_PRIVATE bool sim__is_wanted(void);
-
 /* Forks a process for each run, and returns there. The caller's process reports results,
    and exits. */
 SIM_PRIVATE void sim__serve(char **argv);
@@ -333,7 +318,9 @@ SIM_PRIVATE void sim__show(FILE *from, FILE *to);
    numbers, which are the same in a real run and in each job. */
 static inline int sim__high(void)
 {
-	return sysconf(_SC_OPEN_MAX) > 8192 ? 4000 : 700;
+	const long limit = sysconf(_SC_OPEN_MAX);
+
+	return limit > 8192 ? 4000 : limit > 1000 ? 700 : (int)limit / 2;
 }
 
 /* Writes the name of a place in the code, after a word; nothing, if the place is 0. */
@@ -349,7 +336,12 @@ SIM_PRIVATE void sim__name_place(char to[SIM_PLACE], uintptr_t place);
  */
 struct sim_strategy {
 	struct sim_thread *(*y_choose)(size_t n, struct sim_thread *self);
-	void   (*y_ran)(struct sim_thread *t);
+	void     (*y_ran)(struct sim_thread *t);
+
+	/* If runs depend on earlier ones, the parent of all runs calls: */
+	void     (*y_prepare)(void);
+	uint64_t (*y_recall)(uint64_t seed);            /* returns the seed of a run */
+	bool     (*y_passed)(const struct sim_outcome *u);      /* false: that is all */
 };
 
 extern const struct sim_strategy
@@ -358,12 +350,6 @@ extern const struct sim_strategy
 /* Called when a run begins, and when a thread begins. */
 SIM_PRIVATE void sim__begin_strategy(void);
 SIM_PRIVATE void sim__give_priority(struct sim_thread *t);
-
-/* For sim__depth: sim__recall() chooses a run that the next run repeats in part, and
-   returns the seed of that run; sim__remember() is called after each run that passed. */
-SIM_PRIVATE void     sim__begin_memory(void);
-SIM_PRIVATE uint64_t sim__recall(uint64_t seed);
-SIM_PRIVATE void     sim__remember(const struct sim_outcome *u);
 
 /* Returns whether choices are those of an earlier run. */
 SIM_PRIVATE bool sim__repeats(void);
@@ -380,14 +366,8 @@ SIM_PRIVATE struct sim_entry *sim__entry(struct sim_entry *table, size_t size,
 
 /* ---- sim/order.c ---- */
 
-/* Prepares sim__all, whose runs share the path of the last run. */
-SIM_PRIVATE void sim__begin_orders(void);
-
 /* Returns a number below n, for a choice of the program. The runs try each number. */
 SIM_PRIVATE uint64_t sim__ordered(uint64_t n);
-
-/* Prepares the next run. Returns false if all orders have been tried. */
-SIM_PRIVATE bool sim__next_order(void);
 
 /* ---- sim/access.c ---- */
 

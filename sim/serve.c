@@ -11,21 +11,12 @@
  * output into files in memory. When the run has ended, its output is added to its hash.
  */
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "../arch/arch.h"
 #include "../posix/uposix_set.h"
@@ -34,76 +25,55 @@
 #include "world.h"
 
 enum {
-	JOBS  = 256,                    /* the most runs at a time */
-	TICK  = 10,                     /* ms of CPU time between two calls of tick() */
-	STALL = 5000 / TICK,            /* a thread spins after this many ticks without a
-					   step, whatever its states were */
+	JOBS   = 256,                   /* the most runs at a time */
+	TICK   = 10,                    /* ms of CPU time between two calls of tick() */
+	STALL  = 5000 / TICK,           /* a thread spins after so many ticks in a step */
 	STATES = 16,                    /* states of a thread that are compared */
-	STATE = 6144,                   /* bytes of the stack in a state: what the kernel
+	STATE  = 6144,                  /* bytes of the stack in a state: what the kernel
 					   saves for a signal, and some variables */
-	HANG  = 30,                     /* a run fails after this many seconds without a
-					   step */
-	ODDS  = 100,                    /* odds of a fault that has none in --faults */
-	BLOCK = 1 << 16,                /* bytes of output that are read at a time */
-	SHRINK = 60,                    /* seconds that shrinking may take */
+	HANG   = 30,                    /* s without a step, after which a run fails */
+	ODDS   = 100,                   /* odds of a fault that has none in --faults */
+	BLOCK  = 1 << 16,               /* bytes of output that are read at a time */
+	SHRINK = 60,                    /* s that shrinking may take */
 	LEARNS = 4,                     /* first runs, if accesses to memory are steps */
-	TRIES = 32,                     /* vain tries to leave something out, for each
+	TRIES  = 32,                    /* vain tries to leave something out, for each
 					   choice that is left */
 	ROUNDS = 10,                    /* rounds of shrinking after the best one */
-	TRACE = 1 << 30,                /* bytes of a trace, for ten million events; later
+	LINE   = 64,                    /* the most bytes of a choice in a file */
+	TRACE  = 1 << 30,               /* bytes of a trace, for ten million events; later
 					   events are left out */
 };
 
 /* A run, one at a time. */
 struct job {
-	pid_t               j_process;          /* process of the run; 0: it has ended */
+	pid_t               j_process;          /* 0: the run has ended */
 	uint64_t            j_seed;
-	bool                j_again;            /* this is the second run of a seed, and
-						   should have the hash j_hash */
-	uint64_t            j_hash;
+	bool                j_again;            /* the second run of a seed, */
+	uint64_t            j_hash;             /* which should have this hash */
 	int                 j_output[2];
 	struct sim_outcome *j_outcome;
 	const char         *j_wrong;            /* what is wrong with the run, or NULL */
 };
 
 static struct {
-	uint64_t    c_seeds[2];         /* the first and the last */
-	uint64_t    c_jobs;
-	uint64_t    c_steps;
-	uint64_t    c_time;             /* s */
-	uint64_t    c_twice;
-	uint64_t    c_leaks;            /* 1: a run fails if it leaves threads or open
-					   descriptors */
+	uint64_t c_seeds[2];            /* the first and the last */
+	uint64_t c_jobs, c_steps, c_time, c_twice, c_leaks;
 	const struct sim_strategy *c_strategy;
-	const char *c_shrink;           /* file to write; or NULL */
-	const char *c_replay;           /* file to read; or NULL */
-	const char *c_trace;            /* file to write; or NULL */
 } conf = { .c_seeds = { 1, 1000 }, .c_jobs = 1 };
 
-static struct text *trace;              /* header of the trace, or NULL; the trace follows
-					   the header in memory */
-static struct sim_profile *first;       /* of the first runs; NULL after them */
 static struct job jobs[1 + JOBS];       /* jobs[0] is for first runs, and to shrink */
 static struct sim_races races;          /* of all runs */
 static uint64_t passed, redundant, steps, all_hashes;   /* sums over all runs */
 static char **program;                  /* argv */
 static jmp_buf run_begins;              /* a point in sim__serve(), where each run begins
 					   with the same depth of the stack */
-static unsigned at_begin;               /* number of open descriptors when the run
-					   began */
+static unsigned at_begin;               /* open descriptors when the run began */
 
-bool sim__is_wanted(void)
-{
-	return outside_setting("USCHED_SIM") != NULL;
-}
-
-/*
- * Copies a text, or else a file, in another process, since this one may allocate nothing.
- * If there can be no other process, there are no more runs either.
- */
+/* Copies a text, or else a file, in another process, since this one may allocate
+   nothing. Without another process there are no more runs either. */
 static void show(const char *text, int from, FILE *to)
 {
-	pid_t shows = _Fork();
+	const pid_t shows = _Fork();
 
 	if (shows <= 0)
 		sim__show(text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r")
@@ -113,9 +83,7 @@ static void show(const char *text, int from, FILE *to)
 	while (waitpid(shows, NULL, 0) < 0 && errno == EINTR) { }
 }
 
-static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 {
 	char line[2 * SIM_MESSAGE] = "usched-run: ";
 	const size_t start = strlen(line);
@@ -128,32 +96,30 @@ static void say(const char *format, ...)
 	show(strcat(line, "\n"), -1, stderr);
 }
 
-static void stop(const char *what)
-{
-	say("%s", what);
-	_exit(2);
-}
+#define STOP(...) do {								\
+	say(__VA_ARGS__);							\
+	_exit(2);								\
+} while (0)
 
 /* ---- Options ---- */
 
-/* Returns the value of an option, or NULL. The name of its variable has capitals. */
+/* Returns the value of an option, or NULL: of USCHED_SIM, or USCHED_SIM_OPTION. */
 static const char *value_of(const char *option)
 {
-	char variable[32] = "USCHED_SIM";
+	char variable[32] = "USCHED_SIM_";
 	const char *value;
 
-	if (strcmp(option, "seeds") != 0)
-		snprintf(variable, sizeof variable, "USCHED_SIM_%s", option);
-	for (char *at = variable; *at; at++)
-		*at = (char)toupper(*at);
+	for (size_t i = 0; option[i]; i++)
+		variable[strlen("USCHED_SIM_") + i] = (char)toupper(option[i]);
+	if (strcmp(option, "seeds") == 0)
+		variable[strlen("USCHED_SIM")] = '\0';
 	value = outside_setting(variable);
 	return value && *value ? value : NULL;
 }
 
 static void refuse(const char *option, const char *give)
 {
-	say("--%s: '%s': give %s", option, value_of(option), give);
-	_exit(2);
+	STOP("--%s: '%s': give %s", option, value_of(option), give);
 }
 
 /*
@@ -225,15 +191,9 @@ static void read_faults(void)
 	}
 }
 
-/* In sim_faults() 0 stands for the default, so 0 us become 1 ns. */
-static int64_t latency(uint64_t us)
-{
-	return us ? (int64_t)us * MICROSECOND : 1;
-}
-
 /* ---- In the process of a run ---- */
 
-/* Returns the number of the program's open descriptors. */
+/* Returns how many descriptors the program has. */
 static unsigned descriptors(void)
 {
 	unsigned n = 0;
@@ -243,23 +203,15 @@ static unsigned descriptors(void)
 	return n;
 }
 
-/* Called at the end of main(): fails the run if live threads or descriptors remain. */
-static void look_for_leaks(void)
+/* Fails the run if there are more things at the end of main() than there should be. */
+static void look_for_leaks(const char *what, unsigned more)
 {
-	const struct sim_run *r = &sim__run;
-	const unsigned left[] = { r->r_live - r->r_dead - 1, descriptors() - at_begin };
-
-	for (int i = 0; i < 2; i++)
-		if (left[i] > 0)
-			sim_fail("%u %s%s left at the end", left[i],
-				 i == 0 ? "thread" : "descriptor",
-				 left[i] == 1 ? " is" : "s are");
+	if (more > 0)
+		sim_fail("%u %s%s left at the end", more, what,
+			 more == 1 ? " is" : "s are");
 }
 
-/*
- * Called when the process of a run exits. Writes the outcome, unless that was done
- * before.
- */
+/* Called when the process of a run exits. Writes the outcome, unless that is done. */
 static void end_process(int status, void *unused)
 {
 	struct sim_outcome *u = sim__run.r_outcome;
@@ -267,10 +219,12 @@ static void end_process(int status, void *unused)
 	(void)unused;
 	if (!u || u->u_end != SIM_GOES_ON)
 		return;
-	if (status)
+	if (status) {
 		sim__tell("the exit status is not 0");
-	else if (conf.c_leaks)
-		look_for_leaks();
+	} else if (conf.c_leaks) {
+		look_for_leaks("thread", sim__run.r_live - sim__run.r_dead - 1);
+		look_for_leaks("descriptor", descriptors() - at_begin);
+	}
 	sim__report(SIM_PASSED, "");
 }
 
@@ -313,11 +267,10 @@ static uint64_t state_of(const void *context)
 }
 
 /*
- * Handles the signal of the timer of CPU time. If a thread makes no step, looks whether
- * it spins: it does if its state is one that it had before. A thread that computes has
- * other states, and is not interrupted, since its run has to be the same on a slow
- * processor. So that no lock of libc is held, the thread is interrupted in code of the
- * program only.
+ * Handles the signal of the timer of CPU time. A thread that makes no step spins if its
+ * state is an earlier one again. A thread that computes has other states, and is not
+ * interrupted, since the run has to be the same on a slow processor. So that no lock of
+ * libc is held, a thread is interrupted in code of the program only.
  */
 static void tick(int signal, siginfo_t *info, void *context)
 {
@@ -349,21 +302,18 @@ static void begin_input(void)
 	bool is_file = fstat(STDIN_FILENO, &s) == 0 && S_ISREG(s.st_mode);
 	int fd = open(is_file ? "/proc/self/fd/0" : "/dev/null", O_RDONLY);
 
-	if (fd > STDIN_FILENO) {
-		dup2(fd, STDIN_FILENO);
+	dup2(fd, STDIN_FILENO);
+	if (fd > STDIN_FILENO)
 		close(fd);
-	}
 }
 
-/*
- * Begins a run in the process of the run. Jumps back into sim__serve(), which then
- * returns.
- */
+/* Begins a run in its process: jumps back into sim__serve(), which then returns. */
 static void begin_process(const struct job *j, const struct sim_strategy *y)
 {
 	const struct itimerval often = { { 0, TICK * 1000 }, { 0, TICK * 1000 } };
 	const struct itimerspec hang = { { HANG, 0 }, { HANG, 0 } };
 	struct sigevent sends = { .sigev_signo = SIGSTKFLT };
+	struct text *trace = sim__run.r_trace;
 	int timer;
 
 	begin_input();
@@ -374,16 +324,15 @@ static void begin_process(const struct job *j, const struct sim_strategy *y)
 		syscall(SYS_timer_settime, timer, 0, &hang, NULL);
 	at_begin = conf.c_leaks ? descriptors() : 0;
 	sim__run.r_outcome = j->j_outcome;
-	sim__run.r_learns = first != NULL;
-	if (first)
-		sim__run.r_profile = first;
-	if (first || sim__profile.p_calls)
+	if (sim__run.r_learns || sim__profile.p_calls)
 		sim__catch_calls();
-	sim__run.r_trace = trace;
-	if (trace)
+	if (trace) {
 		trace->t_used = 0;
-	sim__begin(&(struct sim_conf){ .c_seed = y == &sim__depth ? j->j_outcome->u_seed
-				       : j->j_seed, .c_steps = conf.c_steps,
+		text_put(trace, "step,ns,host,thread,event,what,place,choice,message,to,"
+			 "arrival\n");
+	}
+	sim__begin(&(struct sim_conf){ .c_seed = j->j_outcome->u_seed,
+				       .c_steps = conf.c_steps,
 				       .c_hang_ns = (int64_t)conf.c_time * SECOND }, y);
 	longjmp(run_begins, 1);
 }
@@ -396,7 +345,7 @@ void *sim__share(size_t size)
 			    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (memory == MAP_FAILED)
-		stop("no memory for runs");
+		STOP("no memory for runs");
 	return memory;
 }
 
@@ -406,13 +355,10 @@ static void make_job(struct job *j)
 	for (int i = 0; i < 2; i++) {
 		int low = memfd_create("usched output", MFD_CLOEXEC);
 
-		j->j_output[i] = fcntl(low, F_DUPFD_CLOEXEC, sim__high());
-		if (j->j_output[i] < 0)
-			j->j_output[i] = dup(low);
+		j->j_output[i] = sim__own(low);
 		close(low);
-		if (j->j_output[i] < 0
-		    || fcntl(j->j_output[i], F_SETFL, O_APPEND) < 0)
-			stop("no file for the output of runs");
+		if (fcntl(j->j_output[i], F_SETFL, O_APPEND) < 0)
+			STOP("no file for the output of runs");
 	}
 }
 
@@ -422,30 +368,26 @@ static void begin_run(struct job *j, const struct sim_strategy *y)
 	j->j_outcome->u_noted = 0;
 	j->j_outcome->u_races.s_count = 0;
 	if (ftruncate(j->j_output[0], 0) || ftruncate(j->j_output[1], 0))
-		stop("the output of a run cannot be cut off");
+		STOP("the output of a run cannot be cut off");
 	j->j_process = _Fork();
 	if (j->j_process < 0)
-		stop("no process for a run");
+		STOP("no process for a run");
 	if (j->j_process == 0)
 		begin_process(j, y);
 }
 
-/*
- * Returns what is wrong with a run, as a text for the report, or NULL if the run passed.
- */
+/* Returns what is wrong with a run, or NULL if the run passed. */
 static const char *fault(struct sim_outcome *u, int status)
 {
-	if (u->u_end > SIM_REDUNDANT)
-		return u->u_message;
-	if (WIFSIGNALED(status))
+	if (u->u_end <= SIM_REDUNDANT && WIFSIGNALED(status))
 		snprintf(u->u_message, SIM_MESSAGE, "signal %d, %s", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));
-	else if (WEXITSTATUS(status))
+	else if (u->u_end <= SIM_REDUNDANT && WEXITSTATUS(status))
 		snprintf(u->u_message, SIM_MESSAGE, "exit status %d",
 			 WEXITSTATUS(status));
 	else if (u->u_end == SIM_GOES_ON)
-		snprintf(u->u_message, SIM_MESSAGE, "it has left by a system call");
-	else
+		strcpy(u->u_message, "it has left by a system call");
+	else if (u->u_end <= SIM_REDUNDANT)
 		return NULL;
 	return u->u_message;
 }
@@ -463,7 +405,7 @@ static struct job *end_run(void)
 	while (j <= jobs + conf.c_jobs && j->j_process != process)
 		j++;
 	if (process < 0 || j > jobs + conf.c_jobs)
-		stop("a run is lost");
+		STOP("a run is lost");
 	j->j_process = 0;
 	j->j_wrong = fault(j->j_outcome, status);
 	for (unsigned i = 0; i < j->j_outcome->u_races.s_count; i++)
@@ -494,67 +436,61 @@ static void show_output(const struct job *j)
 
 /* ---- The trace, and choices: replay and shrinking ---- */
 
-static const char *wrong;               /* in the last run, for the trace */
-
-/* Writes the file of an option. */
-static void write_file(const char *option, void (*write)(FILE *f))
+/* Writes a text to the file of an option. */
+static void write_file(const char *option, struct text *t)
 {
 	const char *path = value_of(option);
-	int fd = outside_file(path, 0);
-	bool is_empty = fd >= 0 && (ftruncate(fd, 0) == 0 || errno == EINVAL);
-	FILE *f = is_empty ? fdopen(fd, "w") : NULL;
 
-	if (f)
-		write(f);
-	if (f && fclose(f) == 0)
-		return;
-	say("--%s: '%s' cannot be written: %s", option, path, strerror(errno));
-	_exit(2);
-}
-
-static void write_trace(FILE *f)
-{
-	fputs("step,ns,host,thread,event,what,place,choice,message,to,arrival\n", f);
-	fwrite(trace->t_bytes, 1, trace->t_used, f);
-	fputs(",,,,end,\"", f);
-	for (const char *at = wrong; at && *at; at++)
-		fputc(*at == '"' ? '\'' : *at, f);
-	fputs("\",,,,,\n", f);
+	t->t_fd = outside_file(path, 0);
+	if (t->t_fd < 0 || (ftruncate(t->t_fd, 0) && errno != EINVAL))
+		t->t_rc = -errno;
+	text_flush(t);
+	if (t->t_rc == 0 && close(t->t_fd))
+		t->t_rc = -errno;
+	if (t->t_rc)
+		STOP("--%s: '%s' cannot be written: %s", option, path,
+		     strerror(-t->t_rc));
 }
 
 /* Ends this process after the last run. */
 static void finish(const struct job *j)
 {
-	wrong = j->j_wrong;
-	if (trace)
-		write_file("trace", write_trace);
-	_exit(wrong ? EXIT_FAILURE : 0);
+	struct text *trace = sim__run.r_trace;
+
+	if (trace) {
+		trace->t_room += LINE + SIM_MESSAGE;
+		text_put(trace, ",,,,end,\"");
+		for (const char *at = j->j_wrong; at && *at; at++)
+			text_bytes(trace, *at == '"' ? "'" : at, 1);
+		text_put(trace, "\",,,,,\n");
+		write_file("trace", trace);
+	}
+	_exit(j->j_wrong ? EXIT_FAILURE : 0);
 }
 
-/* What a run that fails needs at most, and what the next run tries. */
-static struct list {
-	size_t            l_count;
-	struct sim_choice l_choice[SIM_CHOICES];
-} left, fewer;
+/* The choices that a run needs at most to fail, and those that the next run tries. */
+static struct sim_outcome left, fewer;
 
 /* The file has the seed, which decides the program's random numbers, and then choices. */
-static void write_choices(FILE *f)
+static void write_choices(void)
 {
-	fprintf(f, "usched-sim 1 %" PRIu64 "\n", jobs[0].j_seed);
-	for (size_t i = 0; i < left.l_count; i++)
-		fprintf(f, "%" PRIu32 " %" PRIu32 " %" PRIu64 "\n", left.l_choice[i].c_by,
-			left.l_choice[i].c_when, left.l_choice[i].c_what);
+	static char bytes[LINE * SIM_CHOICES];
+	struct text t = TEXT(bytes, -1);
+
+	text_add(&t, "usched-sim 1 %zu\n", (size_t)jobs[0].j_outcome->u_seed);
+	for (uint64_t i = 0; i < left.u_noted; i++)
+		text_add(&t, "%u %u %zu\n", left.u_choices[i].c_by,
+			 left.u_choices[i].c_when, (size_t)left.u_choices[i].c_what);
+	write_file("shrink", &t);
 }
 
 static void read_choices(void)
 {
-	FILE *f = fopen(conf.c_replay, "re");
-	struct sim_choice *c = left.l_choice;
-	int n = 3;
+	FILE *f = fopen(value_of("replay"), "re");
+	struct sim_choice *c = left.u_choices;
+	int n = f && fscanf(f, "usched-sim 1 %" SCNu64, &conf.c_seeds[0]) == 1 ? 3 : 0;
 
-	if (!f || fscanf(f, "usched-sim 1 %" SCNu64, &conf.c_seeds[0]) != 1)
-		n = 0;
-	while (n == 3 && c < left.l_choice + SIM_CHOICES) {
+	while (n == 3 && c < left.u_choices + SIM_CHOICES) {
 		n = fscanf(f, "%" SCNu32 "%" SCNu32 "%" SCNu64, &c->c_by, &c->c_when,
 			   &c->c_what);
 		c += n == 3;
@@ -564,13 +500,7 @@ static void read_choices(void)
 	fclose(f);
 	conf.c_seeds[1] = conf.c_seeds[0];
 	conf.c_strategy = &sim__replay;
-	sim__replay_these(left.l_choice, (size_t)(c - left.l_choice));
-}
-
-static void take_choices(struct list *l, const struct sim_outcome *u)
-{
-	l->l_count = u->u_noted;
-	memcpy(l->l_choice, u->u_choices, l->l_count * sizeof l->l_choice[0]);
+	sim__replay_these(left.u_choices, (size_t)(c - left.u_choices));
 }
 
 static bool are_alike(const char *a, const char *b, const char *without)
@@ -586,21 +516,20 @@ static bool are_alike(const char *a, const char *b, const char *without)
 
 /*
  * Makes a run with choices. Returns whether the run fails like the run with the outcome
- * `u'. Then the choices of this run are left, since some of the given choices may not
- * have come up any more. If the program says what is wrong, the numbers in its message do
- * not matter.
+ * `u', whose message may have other numbers if it is the program's. Then those of the
+ * choices that have come up are left.
  */
-static bool fails_again(const struct list *l, const struct sim_outcome *u)
+static bool fails_again(const struct sim_outcome *with, const struct sim_outcome *u)
 {
-	const struct job *j;
+	const struct job *j = &jobs[0];
 
-	sim__replay_these(l->l_choice, l->l_count);
-	begin_run(jobs, &sim__replay);
-	j = end_run();
+	sim__replay_these(with->u_choices, with->u_noted);
+	begin_run(&jobs[0], &sim__replay);
+	end_run();
 	if (!j->j_wrong || !are_alike(j->j_wrong, u->u_message,
 				      u->u_end == SIM_FAILED ? "0123456789" : ""))
 		return false;
-	take_choices(&left, j->j_outcome);
+	left = *j->j_outcome;
 	return true;
 }
 
@@ -616,54 +545,54 @@ static void leave_out(const struct sim_outcome *u, time_t until)
 {
 	size_t size = 1;
 
-	for (size_t vain = 0; vain < TRIES * left.l_count && time(NULL) < until; vain++) {
-		const size_t n = left.l_count, at = sim__below(n);
+	for (size_t vain = 0; vain < TRIES * left.u_noted && time(NULL) < until; vain++) {
+		const size_t n = left.u_noted, at = sim__below(n);
 		const uint64_t way = sim__below(3), salt = sim__random();
 
 		if (vain > 0 || size > n)
 			size = size > 1 ? size - size / 4 - 1 : n / 2 + 1;
-		fewer.l_count = 0;
+		fewer.u_noted = 0;
 		for (size_t i = 0; i < n; i++) {
-			const struct sim_choice *c = &left.l_choice[i];
+			const struct sim_choice *c = &left.u_choices[i];
 			const uint64_t rank = way == 0 ? i - at : way == 1 ? sim__below(n)
 				: sim__hash(c->c_by, salt) % n;
 
 			if (rank >= size)
-				fewer.l_choice[fewer.l_count++] = *c;
+				fewer.u_choices[fewer.u_noted++] = *c;
 		}
-		if (vain > TRIES / 2 * n && fewer.l_count > 0)
-			fewer.l_choice[sim__below(fewer.l_count)].c_when -=
+		if (vain > TRIES / 2 * n && fewer.u_noted > 0)
+			fewer.u_choices[sim__below(fewer.u_noted)].c_when -=
 				(uint32_t)sim__below(3);
-		if (fewer.l_count < n && fails_again(&fewer, u))
+		if (fewer.u_noted < n && fails_again(&fewer, u))
 			vain = 0;
 	}
 }
 
 /*
- * Shrinks a failure several times, until that makes it no better, and makes a run with
- * the choices that are left. Returns false if there is no such run.
+ * Shrinks a failure several times, and makes a run with the fewest choices. Returns false
+ * if there is no such run.
  */
 static bool shrink(const struct sim_outcome *u)
 {
-	static struct list best;
+	static struct sim_outcome best;
 	const time_t until = time(NULL) + SHRINK;
 
 	if (u->u_noted > SIM_CHOICES) {
 		say("it made too many choices to shrink them: %" PRIu64, u->u_noted);
 		return false;
 	}
-	take_choices(&best, u);
+	best = *u;
 	if (!fails_again(&best, u)) {
 		say("its choices alone do not make it fail");
 		return false;
 	}
-	for (int round = 0, last = ROUNDS; round < last && best.l_count > 1; round++) {
-		take_choices(&left, u);
+	for (int vain = 0; vain < ROUNDS && best.u_noted > 1; vain++) {
+		left = *u;
 		leave_out(u, until);
-		if (left.l_count >= best.l_count)
-			continue;
-		best = left;
-		last = round + ROUNDS;
+		if (left.u_noted < best.u_noted) {
+			best = left;
+			vain = 0;
+		}
 	}
 	return fails_again(&best, u);
 }
@@ -681,48 +610,42 @@ static void read_options(void)
 	read_numbers("leaks", &conf.c_leaks, 1, 0, 1, "0 or 1");
 	if (read_numbers("latency", us, 3, 0, UINT32_MAX,
 			 "A, A-B or A-B-C, and none is less than the one before")) {
-		sim__faults.f_latency_ns = latency(us[0]);
-		sim__faults.f_latency_most_ns = latency(us[1]);
-		sim__faults.f_latency_rare_ns = latency(us[2]);
+		/* There 0 stands for the default, so 0 us become 1 ns. */
+		sim__faults.f_latency_ns = (int64_t)us[0] * MICROSECOND + !us[0];
+		sim__faults.f_latency_most_ns = (int64_t)us[1] * MICROSECOND + !us[1];
+		sim__faults.f_latency_rare_ns = (int64_t)us[2] * MICROSECOND + !us[2];
 	}
 	read_faults();
 	if (value_of("hosts") && !sim__list_hosts(value_of("hosts")))
 		refuse("hosts", "NAME=ADDRESS, and more after commas");
-	conf.c_shrink = value_of("shrink");
-	conf.c_replay = value_of("replay");
-	conf.c_trace = value_of("trace");
 	read_strategy();
-	if (conf.c_strategy == &sim__all) {     /* the runs end when all orders have been
-						   tried */
+	if (conf.c_strategy == &sim__all) {     /* which says when there are no more */
 		conf.c_seeds[0] = 0;
 		conf.c_seeds[1] = UINT64_MAX - 1;
 	}
-	if (conf.c_replay)
+	if (value_of("replay"))
 		read_choices();
-	if (conf.c_strategy == &sim__all || conf.c_strategy == &sim__depth)
-		conf.c_jobs = 1;                /* a run depends on the earlier ones */
-	if (conf.c_trace && conf.c_seeds[0] != conf.c_seeds[1])
+	if (conf.c_strategy->y_prepare)
+		conf.c_jobs = 1;
+	if (value_of("trace") && conf.c_seeds[0] != conf.c_seeds[1])
 		refuse("trace", "a file, and one run: --seeds A or --replay FILE");
 }
 
 /* ---- Results ---- */
 
-/* Returns the ending of a noun that follows the number n. */
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
+/* A number with its noun, for a format with "%" PRIu64 " noun%s". */
+#define MANY(n) (n), (n) == 1 ? "" : "s"
 
 /* Adds a word to a command, in quotes if a shell has to have them. */
-static void put_word(const char *word)
+static void put_word(const char *option, const char *word)
 {
 	const char *quote = !strpbrk(word, " \t\n'\"\\$&();<>|*?[]{}`~#!") && *word ? ""
 		: strchr(word, '\'') ? "\"" : "'";
 
-	fprintf(stderr, " %s%s%s", quote, word, quote);
+	fprintf(stderr, "%s%s %s%s%s", *option ? " --" : "", option, quote, word, quote);
 }
 
-/* Says a command that repeats a run: the options, then the program. */
+/* Says a command that repeats a run: an option, others, and the program. */
 static void say_command(const char *why, const char *option, const char *value)
 {
 	static const char *const more[] = {
@@ -730,22 +653,18 @@ static void say_command(const char *why, const char *option, const char *value)
 	};
 
 	fprintf(stderr, "usched-run: %s: usched-run --sim", why);
-	if (*option) {
-		fprintf(stderr, " --%s", option);
-		put_word(value);
-	}
+	if (value)
+		put_word(option, value);
 	fputs(conf.c_leaks ? " --leaks" : "", stderr);
 	for (size_t i = 0; i < sizeof more / sizeof more[0]; i++) {
 		const char *given = value_of(more[i]);
 		char *lines = given ? strdup(given) : NULL, *line;
 
-		while ((line = strsep(&lines, "\n"))) {        /* --with has several */
-			fprintf(stderr, " --%s", more[i]);
-			put_word(line);
-		}
+		while ((line = strsep(&lines, "\n")))          /* --with has several */
+			put_word(more[i], line);
 	}
 	for (char **word = program; *word; word++)
-		put_word(*word);
+		put_word("", *word);
 	fputc('\n', stderr);
 }
 
@@ -756,30 +675,28 @@ static void tell_failure(const struct job *j)
 	const struct sim_strategy *y = conf.c_strategy;
 	const struct sim_outcome *u = j->j_outcome;
 	uint64_t before = y == &sim__all ? passed : j->j_seed - conf.c_seeds[0];
+	const char *file = value_of("replay");
 	char text[64];
 
 	say("seed %" PRIu64 ": %s, after %" PRIu64 " step%s and %" PRIu64
-	    " run%s that passed", j->j_seed, u->u_message, u->u_steps,
-	    plural(u->u_steps), before, plural(before));
-	jobs[0].j_seed = y == &sim__depth ? u->u_seed : j->j_seed;
-	if (conf.c_shrink && shrink(u)) {
+	    " run%s that passed", j->j_seed, u->u_message, MANY(u->u_steps),
+	    MANY(before));
+	jobs[0].j_outcome->u_seed = u->u_seed;
+	if (value_of("shrink") && shrink(u)) {
 		show_output(&jobs[0]);
-		write_file("shrink", write_choices);
+		write_choices();
 		snprintf(text, sizeof text, "%zu choice%s of %" PRIu64 " make%s it fail",
-			 left.l_count, plural(left.l_count), u->u_noted,
-			 left.l_count == 1 ? "s" : "");
-		say_command(text, "replay", conf.c_shrink);
+			 MANY(left.u_noted), u->u_noted, left.u_noted == 1 ? "s" : "");
+		say_command(text, "replay", value_of("shrink"));
 	} else {
 		show_output(j);
 	}
+	if (!sim__run.r_trace && !y->y_prepare && system(can_draw) == 0)
+		say("a picture: add --trace run.csv; uthreads draw run.csv run.svg");
 	snprintf(text, sizeof text, y == &sim__depth ? "%" PRIu64 "-%" PRIu64
 		 : "%" PRIu64, y == &sim__depth ? conf.c_seeds[0] : j->j_seed, j->j_seed);
-	if (!conf.c_trace && y != &sim__all && y != &sim__depth && system(can_draw) == 0)
-		say("a picture: add --trace run.csv; uthreads draw run.csv run.svg");
-	if (conf.c_replay)
-		say_command("again", "replay", conf.c_replay);
-	else
-		say_command("again", y == &sim__all ? "" : "seeds", text);
+	say_command("again", file ? "replay" : "seeds",
+		    file ? file : y == &sim__all ? NULL : text);
 	finish(j);
 }
 
@@ -800,10 +717,7 @@ static void tell_races(void)
 
 /* ---- Seeds ---- */
 
-/*
- * Called when a run has passed. With --twice, if this was the first run of a seed, begins
- * the second run. Otherwise adds the run to the sums.
- */
+/* Called when a run has passed. Begins the second one of its seed, or adds it up. */
 static void settle(struct job *j)
 {
 	uint64_t hash = hash_of(j);
@@ -821,21 +735,23 @@ static void settle(struct job *j)
 		snprintf(j->j_outcome->u_message, SIM_MESSAGE, "the second run was "
 			 "another one: %016" PRIx64 ", not %016" PRIx64, hash, j->j_hash);
 	}
-	sim__remember(j->j_outcome);
 	*(j->j_outcome->u_end == SIM_REDUNDANT ? &redundant : &passed) += 1;
 	steps += j->j_outcome->u_steps;
 	all_hashes ^= sim__hash(hash, j->j_seed);     /* runs may end in any order */
-	if (conf.c_strategy == &sim__all && !sim__next_order())
+	if (conf.c_strategy->y_passed && !conf.c_strategy->y_passed(j->j_outcome))
 		conf.c_seeds[1] = 0;
 }
 
 /* Makes the first runs, and the profile. Only the run in order has to pass. */
 static void learn(void)
 {
+	struct sim_profile *first = sim__share(sizeof *first);
 	struct job *const j = &jobs[0];
 
+	sim__run.r_profile = first;
+	sim__run.r_learns = true;
 	for (int i = 0; i == 0 || (i < LEARNS && sim__traced && !j->j_wrong); i++) {
-		j->j_seed = (uint64_t)i;
+		j->j_outcome->u_seed = (uint64_t)i;
 		begin_run(j, i ? &sim__mix : &sim__in_order);
 		end_run();
 		if (i == 0 && j->j_wrong) {
@@ -846,15 +762,17 @@ static void learn(void)
 		}
 		sim__learned(first);
 	}
-	first = NULL;
+	sim__run.r_profile = &sim__profile;
+	sim__run.r_learns = false;
 }
 
 /*
- * Runs all seeds. After a failure no more runs begin. Runs that have begun go on to their
- * end: if one of them fails under a lower seed, that failure is reported instead.
+ * Runs all seeds. After a failure no more runs begin; those that have begun go on, since
+ * a failure under a lower seed is reported instead.
  */
 static void run_seeds(void)
 {
+	const struct sim_strategy *y = conf.c_strategy;
 	uint64_t seed = conf.c_seeds[0];
 	struct job *failed = NULL, *j = jobs;
 	unsigned running = 0;
@@ -863,11 +781,11 @@ static void run_seeds(void)
 		while (!failed && running < conf.c_jobs && seed <= conf.c_seeds[1]) {
 			for (j = jobs + 1; j->j_process; )
 				j++;
-			j->j_seed = conf.c_strategy == &sim__all ? 0 : seed;
+			j->j_seed = y == &sim__all ? 0 : seed;
 			j->j_again = false;
-			if (conf.c_strategy == &sim__depth)
-				j->j_outcome->u_seed = sim__recall(seed);
-			begin_run(j, conf.c_strategy);
+			j->j_outcome->u_seed = y->y_recall ? y->y_recall(seed)
+				: j->j_seed;
+			begin_run(j, y);
 			seed++;
 			running++;
 		}
@@ -883,12 +801,12 @@ static void run_seeds(void)
 	if (failed)
 		tell_failure(failed);
 	tell_races();
-	if (conf.c_strategy == &sim__all)
+	if (y == &sim__all)
 		say("all orders passed: %" PRIu64 ", and %" PRIu64
-		    " redundant beginning%s", passed, redundant, plural(redundant));
+		    " redundant beginning%s", passed, MANY(redundant));
 	else
 		say("%" PRIu64 " run%s passed, %" PRIu64 " step%s, hash %016" PRIx64,
-		    passed, plural(passed), steps, plural(steps), all_hashes);
+		    MANY(passed), MANY(steps), all_hashes);
 	finish(j);
 }
 
@@ -902,19 +820,17 @@ static void prepare(void)
 	const struct sigaction on_tick = {
 		.sa_sigaction = tick, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART,
 	};
+	struct text *t;
 
 	for (unsigned i = 0; i <= conf.c_jobs; i++)
 		make_job(&jobs[i]);
-	first = sim__share(sizeof *first);
-	if (conf.c_trace) {
-		trace = sim__share(TRACE);
-		*trace = (struct text){ .t_bytes = (char *)(trace + 1), .t_fd = -1,
-					.t_room = TRACE - sizeof *trace };
+	if (value_of("trace")) {
+		t = sim__run.r_trace = sim__share(sizeof *t + TRACE + LINE + SIM_MESSAGE);
+		*t = (struct text){ .t_bytes = (char *)(t + 1), .t_room = TRACE,
+				    .t_fd = -1 };
 	}
-	if (conf.c_strategy == &sim__all)
-		sim__begin_orders();
-	if (conf.c_strategy == &sim__depth)
-		sim__begin_memory();
+	if (conf.c_strategy->y_prepare)
+		conf.c_strategy->y_prepare();
 	sim__tell_signals();
 	sigaction(SIGVTALRM, &on_tick, NULL);
 	signal(SIGSTKFLT, look);       /* which nobody else uses */

@@ -227,17 +227,15 @@ static struct {
 static uint64_t repeats_until;                  /* step where the repeated part ends */
 static struct sim_entry lasts[LASTS + 1];       /* where objects were last written */
 
-void sim__begin_memory(void)
+static void prepare_depth(void)
 {
 	memory = sim__share(sizeof *memory);
 }
 
-void sim__remember(const struct sim_outcome *u)
+static bool remember(const struct sim_outcome *u)
 {
 	struct kept *k;
 
-	if (!memory)
-		return;
 	if (memory->m_new && u->u_noted <= LENGTH) {
 		k = &memory->m_kept[memory->m_runs++ % KEPT];
 		k->k_seed = u->u_seed;
@@ -247,9 +245,11 @@ void sim__remember(const struct sim_outcome *u)
 		memcpy(k->k_choice, u->u_choices, u->u_noted * sizeof k->k_choice[0]);
 	}
 	memory->m_new = 0;
+	return true;
 }
 
-uint64_t sim__recall(uint64_t seed)
+/* Chooses a run that the next run repeats in part, and returns the seed of that run. */
+static uint64_t recall(uint64_t seed)
 {
 	const uint64_t n = memory->m_runs < KEPT ? memory->m_runs : KEPT;
 	const struct kept *k = NULL, *o;
@@ -301,4 +301,7 @@ static void ran_depth(struct sim_thread *t)
 		last->e_value = op->o_place;
 }
 
-const struct sim_strategy sim__depth = { .y_choose = choose_depth, .y_ran = ran_depth };
+const struct sim_strategy sim__depth = {
+	.y_choose = choose_depth, .y_ran = ran_depth,
+	.y_prepare = prepare_depth, .y_recall = recall, .y_passed = remember,
+};

@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -18,13 +16,12 @@
 #include "host.h"
 
 enum {
-	THREADS = 32,                   /* threads shown */
-	LAST    = 64,                   /* events shown */
-	KEPT    = 1024,                 /* events kept */
-	FEW     = 32,                   /* choices and faults of a run that can be told in
-					   a sentence */
-	USES    = 512,                  /* objects whose last uses are known */
-	MARKED  = 256,                  /* choices and faults shown */
+	THREADS  = 32,                  /* threads shown */
+	LAST     = 64,                  /* events shown */
+	KEPT     = 1024,                /* events kept */
+	FEW      = 32,                  /* a sentence tells so many choices and faults */
+	USES     = 512,                 /* objects whose last uses are known */
+	MARKED   = 256,                 /* choices and faults shown */
 	BINARIES = 64,                  /* files in memory whose lines are shown */
 };
 
@@ -58,10 +55,12 @@ static struct use *use_of(uintptr_t object)
 static void find_code(struct code *c, uintptr_t place)
 {
 	const unsigned char before = sim__enters;
+	const int error = errno;
 
 	sim__enters = 0;
 	code_find(c, place - 1);
 	sim__enters = before;
+	errno = error;
 }
 
 static void put_place(struct text *t, uintptr_t place)
@@ -301,10 +300,10 @@ void sim__tell(const char *why)
 
 /* ---- The trace: --trace ---- */
 
-/* Writes the name and the address of a host, which may be NULL. */
-static void name(char *to, size_t size, const struct sim_host *h)
+/* Adds the name and the address of a host, which may be NULL. */
+static void put_host(struct text *t, const struct sim_host *h)
 {
-	snprintf(to, size, "%s %s", h ? h->h_name : "",
+	text_add(t, "%s %s", h ? h->h_name : "",
 		 h && h->h_address ? h->h_address : "");
 }
 
@@ -312,25 +311,21 @@ void sim__trace(const char *event, const struct sim_event *e,
 		uint64_t message, const struct sim_host *to, int64_t when)
 {
 	const struct sim_run *r = &sim__run;
-	const int before = errno;
-	char host[64], other[64], place[CODE] = "", line[512];
+	struct text *t = r->r_trace;
 	struct code c;
 
+	text_add(t, "%zu,%zu,\"", (size_t)r->r_steps, (size_t)(r->r_now - SIM_BOOTED));
+	put_host(t, e->e_host);
+	text_add(t, "\",%u,%s,\"%s\",",
+		 e->e_number == SIM_NAMED ? r->r_by : e->e_number, event,
+		 e->e_op.o_name ? e->e_op.o_name : "begins");
 	if (e->e_op.o_place) {
 		find_code(&c, e->e_op.o_place);
-		snprintf(place, sizeof place, "%s %s+%#" PRIxPTR, c.cd_name, c.cd_file,
-			 c.cd_offset);
+		text_add(t, "%s %s+%p", c.cd_name, c.cd_file, (const void *)c.cd_offset);
 	}
-	name(host, sizeof host, e->e_host);
-	name(other, sizeof other, to);
-	snprintf(line, sizeof line, "%" PRIu64 ",%" PRId64 ",\"%s\",%" PRIu32
-		 ",%s,\"%s\",%s,%d,%" PRIu64 ",\"%s\",%" PRId64 "\n",
-		 r->r_steps, r->r_now - SIM_BOOTED, host,
-		 e->e_number == SIM_NAMED ? r->r_by : e->e_number, event,
-		 e->e_op.o_name ? e->e_op.o_name : "begins", place, e->e_chosen, message,
-		 other, when - SIM_BOOTED);
-	text_put(r->r_trace, line);
-	errno = before;
+	text_add(t, ",%u,%zu,\"", e->e_chosen, (size_t)message);
+	put_host(t, to);
+	text_add(t, "\",%zu\n", (size_t)(when - SIM_BOOTED));
 }
 
 void sim__event(const struct sim_event *e)
