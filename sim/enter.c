@@ -74,8 +74,9 @@ static const struct call calls[] = {
 	CALLS(FILES, SIM_READS, 0,
 	      "?(f)chdir|stat|lstat|fstatat|statx|?(f)access*|?(fd)opendir|rewinddir|"
 	      "scandir"),
-	INSTEAD("threads, or hosts: sim_host_start()",
-		"fork|vfork|clone|daemon|system|popen|posix_spawn*|exec*|fexecve|ptrace"),
+	INSTEAD("threads, or hosts: sim_host_start(); in place of a script, its program",
+		"fork|vfork|clone|daemon|system|popen|posix_spawn*|ptrace"),
+	INSTEAD("the program itself: usched-run --sim PROGRAM", "exec*|fexecve"),
 	INSTEAD("kill(), pthread_kill(), or raise()",
 		"killpg|sigqueue|kill* of another process"),
 	INSTEAD("a thread that sleeps, or timerfd_create()",

@@ -134,6 +134,9 @@ SIM_PRIVATE void sim__catch_calls(void);
 
 /* ---- sim/main.c ---- */
 
+/* Returns whether there are programs of --with, and none has begun. */
+SIM_PRIVATE bool sim__clients_wait(void);
+
 /* Called at exit(). Returns if that ends the run, and not only the caller's program. */
 SIM_PRIVATE void sim__leave(int status);
 

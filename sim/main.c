@@ -367,6 +367,11 @@ static void load_programs(void)
 	sim__others_wait = n_programs > 1;
 }
 
+bool sim__clients_wait(void)
+{
+	return n_programs > 1 && !programs[1].p_host;
+}
+
 /* ---- main() ---- */
 
 /*

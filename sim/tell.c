@@ -291,6 +291,9 @@ void sim__tell(const char *why)
 	text_add(&t, "usched: %s, in step %zu, after ", why, (size_t)r->r_steps);
 	text_seconds(&t, (uint64_t)(r->r_now - SIM_BOOTED), 6);
 	text_put(&t, " s\n");
+	if (sim__clients_wait())
+		text_put(&t, "usched: no program of --with has begun: "
+			 "the server has not waited for connections\n");
 	put_sentence(&t);
 	put_events(&t, "choices and faults", marks, r->r_marked, MARKED, MARKED);
 	put_threads(&t);

@@ -384,6 +384,15 @@ with_clients "$clients" || grep -q 'ended before a wait' "$dir/out" ||
 	fail "with: no server: $(tail -n 3 "$dir/out")"
 with_clients "$0 x" -l 2 || grep -q -- "--with '.* x': that is no program" "$dir/out" ||
 	fail "with: no program: $(tail -n 3 "$dir/out")"
+USCHED_SIM=1 USCHED_SIM_WITH="$B/sim_with" "$B/sim_escape" relock 2>&1 |
+	grep -q '^usched: no program of --with has begun' || fail "with: it is not said that none begins"
+for option in --shrink --trace; do
+	USCHED_SIM_LIBRARY=$library posix/usched-run --sim $option "$dir/none/file" true 2>&1 |
+		grep -q "^usched-run: $option: '.*' cannot be written" ||
+		fail "$option: not tried before the runs"
+done
+USCHED_SIM=1 LD_PRELOAD=$library sh -c 'exec true' 2>&1 |
+	grep -q 'execve() .*; use the program itself' || fail "exec: no advice"
 for command in ./nothing cd ''; do
 	USCHED_SIM_LIBRARY=$library posix/usched-run --sim --with "$command" true \
 		>"$dir/out" 2>&1 || grep -q 'no program' "$dir/out" ||
