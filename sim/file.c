@@ -528,6 +528,17 @@ static int make(struct sim_name *n, mode_t mode)
 	return find_room() ? -1 : change(n, new_file(mode & ~mask), n);
 }
 
+int sim__socket_file(const char *path, bool makes)
+{
+	struct sim_name *n = look_up(AT_FDCWD, path, false);
+
+	if (n && n->n_file && makes)
+		return -EADDRINUSE;
+	if (!n || (makes ? make(n, S_IFSOCK | 0777) : !n->n_file))
+		return -errno;
+	return (int)n->n_file->f_stat.st_ino;
+}
+
 /* Returns whether a file is a random device. If so, fills the file with new bytes. */
 static bool is_random(const struct file *f)
 {

@@ -15,7 +15,7 @@ enum {
 	LISTED   = 64,                  /* the most hosts of --hosts */
 };
 
-/* Bound sockets, in list a_port % NAMES. Those with a path are in the first list. */
+/* Bound sockets, in list a_port % NAMES. */
 static LIST_HEAD(, sim_open) lists[NAMES];
 static unsigned next_port;              /* number of ports chosen so far */
 
@@ -46,15 +46,21 @@ static void set_text(struct sim_address *a, const char *text)
 	memcpy(a->a_text, text, a->a_size + 1);
 }
 
-static int take_path(const struct sockaddr_un *un, socklen_t size, struct sim_address *a)
+static int take_path(const struct sockaddr_un *un, socklen_t size, bool to_send,
+		     struct sim_address *a)
 {
+	int file;
+
 	a->a_size = size - (socklen_t)offsetof(struct sockaddr_un, sun_path);
 	if (a->a_size == 0 || a->a_size >= sizeof a->a_text)
 		return -EINVAL;
 	memcpy(a->a_text, un->sun_path, a->a_size);
-	if (a->a_text[0])
-		a->a_size = (socklen_t)strlen(a->a_text) + 1;
-	return 0;
+	if (!a->a_text[0])
+		return 0;
+	a->a_size = (socklen_t)strlen(a->a_text) + 1;
+	file = sim__socket_file(a->a_text, !to_send);
+	a->a_port = (in_port_t)file;
+	return file < 0 ? file : 0;
 }
 
 int sim__take_address(const struct sim_open *o, const void *from, socklen_t size,
@@ -70,7 +76,7 @@ int sim__take_address(const struct sim_open *o, const void *from, socklen_t size
 	if (in->sin_family != o->f_family)
 		return -EAFNOSUPPORT;
 	if (o->f_family == AF_UNIX)
-		return take_path(from, size, a);
+		return take_path(from, size, to_send, a);
 	if (getnameinfo(from, size, text, sizeof text, NULL, 0, NI_NUMERICHOST))
 		return -EINVAL;
 	set_text(a, strncmp(text, "::ffff:", 7) ? text : text + 7);
@@ -114,7 +120,7 @@ int sim__give_address(const struct sim_open *o, const struct sim_address *a, voi
 static bool covers(const struct sim_open *o, const struct sim_address *a)
 {
 	if (a->a_family == AF_UNIX || !is_any(&o->f_local))
-		return is_text(&o->f_local, a);
+		return (a->a_family == AF_UNIX && a->a_port) || is_text(&o->f_local, a);
 	return o->f_family == AF_INET ? is_four(a) : !o->f_only6 || !is_four(a);
 }
 
@@ -160,12 +166,14 @@ struct sim_open *sim__socket_at(const struct sim_open *sender,
 				const struct sim_address *from)
 {
 	struct sim_open *o, *found = NULL;
-	int best = 0, now;
+	int best = 0, now, equal = 0;
 
 	LIST_FOREACH(o, &lists[to->a_port % NAMES], f_of_name)
-		if ((now = fit(o, sender, to, from)) > best) {
-			found = o;
+		if ((now = fit(o, sender, to, from)) > 0 && now >= best) {
+			equal = now == best ? equal + 1 : 1;
 			best = now;
+			if ((from ? ntohs(from->a_port) : 0) % equal == 0)
+				found = o;
 		}
 	return found;
 }
@@ -178,7 +186,8 @@ static bool is_taken(const struct sim_open *o)
 
 	LIST_FOREACH(other, &lists[o->f_local.a_port % NAMES], f_of_name)
 		if (is_alike(other, o, &o->f_local, o->f_host)
-		    && (covers(other, &o->f_local) || covers(o, &other->f_local)))
+		    && (covers(other, &o->f_local) || covers(o, &other->f_local))
+		    && !(o->f_shares && other->f_shares))
 			return true;
 	return false;
 }

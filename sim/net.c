@@ -366,10 +366,10 @@ int sim__begin_connection(struct sim_open *o)
 
 	if (sim__is_far(o))
 		rc = sim__name_for(o, &o->f_remote, &own);
-	else if ((at = sim__socket_at(o, &o->f_remote, NULL)))
-		rc = packets ? 0 : wait_at(at, o);
-	else
-		rc = o->f_remote.a_text[0] ? -ENOENT : -ECONNREFUSED;
+	else {
+		at = sim__socket_at(o, &o->f_remote, NULL);
+		rc = packets && at ? 0 : wait_at(at, o);
+	}
 	if (rc == 0 && packets)
 		o->f_state = SIM_CONNECTED;
 	if (rc || packets || !sim__is_far(o))
@@ -750,10 +750,10 @@ static int send_near(struct sim_open *o, struct sim_piece *g, bool named)
 {
 	struct sim_open *to = named || !o->f_peer ? sim__socket_at(o, &g->g_to, NULL)
 		: o->f_peer;
-	int rc = !to && named && g->g_to.a_text[0] ? -ENOENT : 0;
+	int rc;
 
 	g->g_from = o->f_local;
-	rc = rc ? rc : take_packet(o, to, g);
+	rc = take_packet(o, to, g);
 	if (rc == 0)
 		trace("send", o, g, to->f_host, sim__run.r_now);
 	return rc;

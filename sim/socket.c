@@ -7,6 +7,8 @@
 #undef _FORTIFY_SOURCE
 #include "world.h"
 
+#include <sys/syscall.h>
+
 enum { FILE_PART = 4096 };              /* bytes that sendfile() moves at a time */
 
 /* ---- New pipes and sockets ---- */
@@ -93,12 +95,24 @@ REPLACE(int, socketpair, (int family, int type, int protocol, int fds[2]))
 
 /* ---- Connections ---- */
 
+/* Returns whether an option of the kernel's socket is set. */
+static bool is_set(int fd, int name)
+{
+	int value = 0;
+
+	syscall(SYS_getsockopt, fd, SOL_SOCKET, name, &value,
+		&(socklen_t){ sizeof value });
+	return value;
+}
+
 SOCKET_CALL(int, bind, (const struct sockaddr *name, socklen_t size), (name, size))
 {
 	struct sim_address a;
-	int rc = sim__take_address(o, name, size, false, &a);
+	int rc = o->f_bound ? -EINVAL : sim__take_address(o, name, size, false, &a);
 
-	return rc ? rc : o->f_bound ? -EINVAL : sim__enter_name(o, &a);
+	o->f_shares = is_set(fd, SO_REUSEPORT)
+		|| (o->f_kind == SOCK_DGRAM && is_set(fd, SO_REUSEADDR));
+	return rc ? rc : sim__enter_name(o, &a);
 }
 
 /* When an attempt to connect has ended, the next call returns the attempt's result. */

@@ -100,7 +100,7 @@ static inline ssize_t sim__answer(ssize_t n)
 /* The address of a socket: a path, or an IP address: "10.0.0.1" for ::ffff:10.0.0.1. */
 struct sim_address {
 	sa_family_t a_family;           /* AF_UNIX; AF_INET, also for IPv6; 0: none */
-	in_port_t   a_port;             /* in network order */
+	in_port_t   a_port;             /* in network order; of a path, st_ino */
 	socklen_t   a_size;             /* bytes of the text */
 	char        a_text[sizeof ((struct sockaddr_un *)0)->sun_path + 1];
 };
@@ -185,6 +185,7 @@ struct sim_open {
 	struct timeval     f_limits[2]; /* SO_RCVTIMEO and SO_SNDTIMEO, since the kernel
 					   would round them */
 	bool               f_bound;     /* f_local is in the table of names: sim/name.c */
+	bool               f_shares;    /* SO_REUSEPORT, or of packets SO_REUSEADDR */
 	struct sim_address f_local;
 	struct sim_address f_remote;
 	LIST_ENTRY(sim_open) f_of_name;
@@ -253,6 +254,9 @@ SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 
 /* Returns the file in memory of a number, or NULL: sim/file.c. */
 SIM_PRIVATE struct file *sim__file_of(int fd);
+
+/* Returns st_ino of the file of a socket, which is new if `makes', or a negative error. */
+SIM_PRIVATE int sim__socket_file(const char *path, bool makes);
 
 /* The first returns a new open file, without a number; the second closes such a file. */
 SIM_PRIVATE struct sim_open *sim__new(const struct sim_type *type);

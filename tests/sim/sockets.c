@@ -9,6 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
@@ -384,7 +385,8 @@ static void *greet_by_name(void *arg)
 static void test_names(void)
 {
 	struct sockaddr_un u = { .sun_family = AF_UNIX,
-				 .sun_path = "/run/no-such/socket" };
+				 .sun_path = "/tmp/no-such/socket" };
+	struct stat st;
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
 	int listener = socket(AF_UNIX, SOCK_STREAM, 0);
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -392,8 +394,13 @@ static void test_names(void)
 	pthread_t t;
 
 	CHECK(connect(fd, (struct sockaddr *)&u, sizeof u) < 0 && errno == ENOENT);
+	CHECK(bind(listener, (struct sockaddr *)&u, sizeof u) < 0 && errno == ENOENT);
+	CHECK(mkdir("/tmp/no-such", 0700) == 0);
 	CHECK(bind(listener, (struct sockaddr *)&u, sizeof u) == 0);
-	CHECK(listen(listener, 5) == 0);
+	CHECK(listen(listener, 5) == 0 && chmod(u.sun_path, 0600) == 0);
+	CHECK(rename(u.sun_path, "/tmp/no-such/x") == 0 && stat(u.sun_path, &st) < 0);
+	strcpy(u.sun_path, "/tmp/no-such/x");
+	CHECK(stat(u.sun_path, &st) == 0 && st.st_mode == (S_IFSOCK | 0600));
 	t = started(greet_by_name, (void *)(intptr_t)listener);
 	CHECK(connect(fd, (struct sockaddr *)&u, sizeof u) == 0);
 	read_full(fd, buffer, 2);
@@ -401,10 +408,44 @@ static void test_names(void)
 	pthread_join(t, NULL);
 	close(fd);
 	close(listener);
+	fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	CHECK(connect(fd, (struct sockaddr *)&u, sizeof u) < 0 && errno == ECONNREFUSED);
+	CHECK(bind(fd, (struct sockaddr *)&u, sizeof u) < 0 && errno == EADDRINUSE);
+	CHECK(unlink(u.sun_path) == 0);
+	CHECK(bind(fd, (struct sockaddr *)&u, sizeof u) == 0);
+	close(fd);
 	CHECK(getaddrinfo("localhost", "80", &hints, &found) == 0);
 	CHECK(found->ai_family == AF_INET6 && found->ai_next->ai_family == AF_INET);
 	freeaddrinfo(found);
 	CHECK(getaddrinfo("no-such-host", "80", &hints, &found) == EAI_NONAME);
+}
+
+/* Both listeners of a port get connections, if both let others have it. */
+static void test_shared_port(void)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(9002) };
+	struct pollfd listeners[2];
+	int clients[2];
+
+	for (int i = 0; i < 2; i++) {
+		listeners[i] = (struct pollfd){ .fd = socket(AF_INET, SOCK_STREAM, 0),
+						.events = POLLIN };
+		CHECK(i == 0 || bind(listeners[1].fd, (struct sockaddr *)&a, sizeof a) < 0);
+		setsockopt(listeners[i].fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 },
+			   sizeof(int));
+		CHECK(bind(listeners[i].fd, (struct sockaddr *)&a, sizeof a) == 0);
+		CHECK(listen(listeners[i].fd, 2) == 0);
+	}
+	for (int i = 0; i < 2; i++) {
+		clients[i] = socket(AF_INET, SOCK_STREAM, 0);
+		CHECK(connect(clients[i], (struct sockaddr *)&a, sizeof a) == 0);
+	}
+	while (poll(listeners, 2, -1) < 2)
+		;
+	for (int i = 0; i < 2; i++) {
+		close(clients[i]);
+		close(listeners[i].fd);
+	}
 }
 
 /* ---- Descriptors that are passed ---- */
@@ -563,6 +604,7 @@ int main(void)
 	test_options();
 	test_names();
 	test_six();
+	test_shared_port();
 	test_passed(SOCK_STREAM);
 	test_passed(SOCK_DGRAM);
 	puts("sockets: passed");
