@@ -122,7 +122,7 @@ static int get_scheduler(struct uprocs **rr)
 
 /*
  * Returns true if `attr' asks for a stack of the program or for a scheduling policy. The
- * thread must then be a native thread.
+ * thread must then be a native thread, except in a simulation.
  */
 static bool is_special(const pthread_attr_t *attr)
 {
@@ -351,7 +351,7 @@ int uposix_pthread_create(pthread_t *thread, const pthread_attr_t *attr,
 	if (rc)
 		return rc;
 	__atomic_store_n(&uposix__forked.f_alone, false, __ATOMIC_RELAXED);
-	if (attr && is_special(attr))
+	if (!SIMULATED && attr && is_special(attr))
 		return create_native(thread, attr, func, arg);
 	rc = get_scheduler(&rr);
 	if (rc)
