@@ -2,6 +2,8 @@
 /* uposix_attr.c: names, attributes and the scheduling of threads. */
 #include "uposix_set.h"
 
+#include "../src/base/sim.h"
+
 #include <string.h>
 
 int uposix_pthread_setname_np(pthread_t thread, const char *name)
@@ -123,7 +125,10 @@ int uposix_pthread_setaffinity_np(pthread_t thread, size_t size, const cpu_set_t
 
 int uposix_pthread_getcpuclockid(pthread_t thread, clockid_t *clock)
 {
-	return uposix__thread(thread) ? ENOENT : pthread_getcpuclockid(thread, clock);
+	if (!uposix__thread(thread))
+		return pthread_getcpuclockid(thread, clock);
+	*clock = CLOCK_THREAD_CPUTIME_ID;
+	return SIMULATED ? 0 : ENOENT;
 }
 
 int uposix_sched_yield(void)

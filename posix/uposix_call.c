@@ -29,6 +29,7 @@ enum { KERNEL_SIGSET = 8 };             /* bytes */
 ssize_t uposix_getrandom(void *to, size_t size, unsigned flags);
 int uposix_clock_gettime(clockid_t clock, struct timespec *t);
 int uposix_openat2(int dir, const char *path, const void *how, size_t size);
+int uposix_statx(int dir, const char *path, int flags, unsigned mask, void *to);
 pid_t uposix_getpid(void);
 pid_t uposix_gettid(void);
 #endif

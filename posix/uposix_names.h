@@ -176,8 +176,10 @@ NAME(semtimedop)
 
 /* What the kernel keeps: uposix_call.c. */
 NAME(prctl)
+#ifndef USCHED_SIM
 KEPT(setfsuid) KEPT(setfsgid) KEPT(unshare) KEPT(setns) KEPT(capset) KEPT(setpriority)
 KEPT(sched_setaffinity) KEPT(sched_setparam) KEPT(sched_setscheduler)
+#endif
 NUMBER(setuid) NUMBER(setgid) NUMBER(setreuid) NUMBER(setregid) NUMBER(setresuid)
 NUMBER(setresgid) NUMBER(setgroups) NUMBER(ioprio_set) NUMBER(personality)
 NUMBER(sched_setattr) NUMBER(seccomp) NUMBER(set_mempolicy)

@@ -10,7 +10,10 @@
 /* The clock and chance: sim/clock.c. */
 WORLD(clock_gettime) WORLD(gettimeofday) WORLD(time) WORLD(timespec_get) WORLD(clock)
 WORLD(getrandom) WORLD(getentropy) WORLD(getpid) WORLD(getppid) WORLD(gettid)
-WORLD(getrusage) WORLD(times)
+WORLD(getrusage) WORLD(times) WORLD(clock_getcpuclockid) PLAIN(getpriority)
+PLAIN(setpriority) PLAIN(sched_getaffinity) PLAIN(sched_setaffinity)
+PLAIN(sched_getparam) PLAIN(sched_setparam) PLAIN(sched_getscheduler)
+PLAIN(sched_setscheduler)
 
 PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername) PLAIN(getsockopt)
 PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime) WORLD(alarm)
@@ -43,7 +46,8 @@ PLAIN(mq_open) PLAIN(shmat) PLAIN(symlink) PLAIN(symlinkat)
 PLAIN(mkfifo) PLAIN(mknod) PLAIN(glob) PLAIN(ftw) PLAIN(nftw) PLAIN(fts_open)
 PLAIN(mkstemps) PLAIN(fallocate) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)
 PLAIN(arc4random_uniform) PLAIN(tmpfile)
-PLAIN(truncate) PLAIN(sync)
+PLAIN(truncate) PLAIN(sync) PLAIN(clock_settime) PLAIN(settimeofday) PLAIN(adjtime)
+PLAIN(adjtimex) PLAIN(clock_adjtime) PLAIN(sighold) PLAIN(sigrelse) PLAIN(sigpause)
 
 /* off_t has 64 bits in any case. */
 ALIAS(pread64, pread) ALIAS(pwrite64, pwrite) ALIAS(lseek64, lseek)
@@ -64,5 +68,6 @@ SYSCALL(clock_gettime, uposix_clock_gettime(I(0), P(1)))
 #ifdef SYS_openat2
 SYSCALL(openat2, uposix__made(uposix_openat2(I(0), P(1), P(2), N(3)), UNKNOWN, false))
 #endif
+SYSCALL(statx, uposix_statx(I(0), P(1), I(2), U(3), P(4)))
 SYSCALL(getpid, uposix_getpid())
 SYSCALL(gettid, uposix_gettid())

@@ -109,8 +109,18 @@ static int64_t now(clockid_t clock)
 
 int uposix_clock_gettime(clockid_t clock, struct timespec *t)
 {
+	if ((unsigned)clock > CLOCK_TAI) {
+		errno = EINVAL;
+		return -1;
+	}
 	*t = sim__timespec(now(clock));
 	return 0;
+}
+
+int uposix_clock_getcpuclockid(pid_t pid, clockid_t *clock)
+{
+	*clock = CLOCK_PROCESS_CPUTIME_ID;
+	return pid == 0 || pid == uposix_getpid() ? 0 : ESRCH;
 }
 
 int uposix_timespec_get(struct timespec *t, int base)
@@ -253,3 +263,22 @@ pid_t uposix_gettid(void)
 
 	return THREAD + (pid_t)(self ? self->t_number : 0);
 }
+
+/* Calls that take an ID. To the kernel, an ID of the simulation is that of the caller. */
+#define BY_ID(name, params, ...)						\
+	REPLACE(int, name, params) { return real_##name(__VA_ARGS__); }
+
+static pid_t own(pid_t id)
+{
+	return id >= PROCESS ? 0 : id;
+}
+
+BY_ID(getpriority, (int which, pid_t id), which, own(id))
+BY_ID(setpriority, (int which, pid_t id, int priority), which, own(id), priority)
+BY_ID(sched_getaffinity, (pid_t id, size_t size, void *set), own(id), size, set)
+BY_ID(sched_setaffinity, (pid_t id, size_t size, const void *set), own(id), size, set)
+BY_ID(sched_getparam, (pid_t id, void *param), own(id), param)
+BY_ID(sched_setparam, (pid_t id, const void *param), own(id), param)
+BY_ID(sched_getscheduler, (pid_t id), own(id))
+BY_ID(sched_setscheduler, (pid_t id, int policy, const void *param), own(id), policy,
+      param)

@@ -50,9 +50,10 @@ static const struct call calls[] = {
 	      "pthread_@(self|equal|create|exit|sigmask|key_*|get*|set*)|"
 	      "pthread_mutex_?etprioceiling|@(pthread_*|sem|mtx|cnd)_init|"
 	      "thrd_@(create|exit|current|equal)|tss_*|__pthread_*|__cxa_*|sigprocmask|"
-	      "fileno*|clock|clock_gettime|gettimeofday|time|times|timespec_get|"
+	      "fileno*|clock|clock_get*|gettimeofday|time|times|timespec_get|"
 	      "getrusage|getrandom|getentropy|arc4random*|getpid|getppid|gettid|getcwd|"
-	      "setrlimit|prctl|_exit|_Exit|setsockopt|mem*|str*"),
+	      "setrlimit|prctl|sched_?et*|?etpriority|_exit|_Exit|setsockopt|mem*|"
+	      "str*"),
 	CALLS(ARGUMENT, SIM_WRITES, SIM_LOCKS, "pthread_mutex_lock|mtx_lock"),
 	CALLS(ARGUMENT, SIM_WRITES, SIM_UNLOCKS, "@(pthread_*|mtx)_unlock"),
 	CALLS(ARGUMENT, SIM_READS, 0,
@@ -96,6 +97,8 @@ static const struct call calls[] = {
 	INSTEAD("read() and write()", "splice|tee|vmsplice"),
 	INSTEAD("recvmsg()", "recvmmsg"),
 	INSTEAD("close()", "closefrom|close_range"),
+	INSTEAD("--faults clock", "clock_settime|settimeofday|?(clock_)adjtime?(x)"),
+	INSTEAD("sigprocmask(), or sigsuspend()", "sighold|sigrelse|sigpause"),
 	INSTEAD("the function of libc for it", "syscall* of this number"),
 	CALLS(ARGUMENT, SIM_WRITES, 0, "*"),
 };
@@ -107,6 +110,7 @@ static const long numbers[] = {
 	SYS_ptrace, SYS_shmat, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_renameat2,
 	SYS_unlinkat, SYS_mkdirat, SYS_truncate, SYS_getdents64, SYS_fallocate,
 	SYS_gettimeofday, SYS_getrusage, SYS_times,
+	SYS_clock_settime, SYS_settimeofday, SYS_adjtimex, SYS_clock_adjtime,
 	SYS_getppid, SYS_splice, SYS_tee, SYS_vmsplice, SYS_recvmmsg,
 #ifdef SYS_fork
 	SYS_fork, SYS_vfork, SYS_alarm, SYS_time, SYS_rename, SYS_unlink, SYS_mkdir,

@@ -255,7 +255,7 @@ SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 /* Returns the file in memory of a number, or NULL: sim/file.c. */
 SIM_PRIVATE struct file *sim__file_of(int fd);
 
-/* Returns st_ino of the file of a socket, which is new if `makes', or a negative error. */
+/* Returns st_ino of the file of a socket, which is new if `makes', or an error. */
 SIM_PRIVATE int sim__socket_file(const char *path, bool makes);
 
 /* The first returns a new open file, without a number; the second closes such a file. */

@@ -359,7 +359,7 @@ fails 'was acknowledged' wal lies
 fails 'was acknowledged' wal again
 fails 'are in one file\|lines are left' replace file
 fails 'was saved' replace dir
-for call in fork system symlink; do
+for call in fork system symlink settimeofday; do
 	fails "$call() cannot be simulated" escape "$call"
 done
 fails deadlock escape relock

@@ -26,6 +26,7 @@ static void show_clocks(const char *who)
 	struct rusage usage;
 	struct timeval t;
 	struct tms ticks;
+	clockid_t cpu;
 	intmax_t seconds = time(NULL);
 	long used = clock();
 
@@ -37,6 +38,10 @@ static void show_clocks(const char *who)
 	printf("%s %jd.%09ld %jd.%09ld %jd %ld\n", who, (intmax_t)mono.tv_sec,
 	       mono.tv_nsec, (intmax_t)real.tv_sec, real.tv_nsec, seconds, used);
 	printf("%d\n", (int)getpid());
+	assert(clock_getcpuclockid(getpid(), &cpu) == 0 && clock_gettime(cpu, &day) == 0);
+	assert(pthread_getcpuclockid(pthread_self(), &cpu) == 0);
+	assert(clock_gettime(cpu, &day) == 0 && clock_gettime(99, &day) < 0);
+	assert(getpriority(PRIO_PROCESS, (id_t)getpid()) == getpriority(PRIO_PROCESS, 0));
 	assert(getrusage(RUSAGE_SELF, &usage) == 0 && times(&ticks) != (clock_t)-1);
 	printf("%ld %ld\n", (long)usage.ru_utime.tv_usec, (long)ticks.tms_utime);
 }

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -50,6 +51,7 @@ static void use_descriptors(void)
 	assert(fstatat(fd, "", &t, AT_EMPTY_PATH) == 0 && t.st_ino == s.st_ino);
 	assert(statx(AT_FDCWD, IN_DIR("a"), 0, STATX_SIZE, &x) == 0 && x.stx_size == 3);
 	assert(x.stx_ino == s.st_ino && x.stx_mode == s.st_mode);
+	assert(syscall(SYS_statx, AT_FDCWD, IN_DIR("a"), 0, 0, &x) == 0);
 	assert(statx(AT_FDCWD, IN_DIR("b"), 0, STATX_SIZE, &x) < 0 && errno == ENOENT);
 	assert(dup2(fd, more) == more && fstat(more, &t) == 0 && t.st_ino == s.st_ino);
 	close(more);

@@ -430,7 +430,7 @@ static void test_shared_port(void)
 	for (int i = 0; i < 2; i++) {
 		listeners[i] = (struct pollfd){ .fd = socket(AF_INET, SOCK_STREAM, 0),
 						.events = POLLIN };
-		CHECK(i == 0 || bind(listeners[1].fd, (struct sockaddr *)&a, sizeof a) < 0);
+		CHECK(i == 0 || bind(listeners[1].fd, (void *)&a, sizeof a) < 0);
 		setsockopt(listeners[i].fd, SOL_SOCKET, SO_REUSEPORT, &(int){ 1 },
 			   sizeof(int));
 		CHECK(bind(listeners[i].fd, (struct sockaddr *)&a, sizeof a) == 0);
