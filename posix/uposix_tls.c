@@ -246,9 +246,12 @@ static void look_at_variables(const struct dl_phdr_info *info, const ElfW(Phdr) 
 			      const char *name, bool late)
 {
 	bool exchanges = uposix__conf.c_tls == UPOSIX_EXCHANGE;
+	bool yields = SIMULATED && strncmp(name, "libstdc++", 9) == 0;  /* between
+					   std::call_once() and pthread_once() */
 	bool shares = h->p_memsz > (is_ours(info) ? OWN : 0)
 		&& (!*info->dlpi_name
-		    || !(BEGINS(name, native) || BEGINS(name, harmless)));
+		    || !(BEGINS(name, native) || BEGINS(name, harmless))
+		    || (yields && !seen));
 	const char *why = "usched is in it";
 
 	if (!shares || (seen && uposix__blocks))

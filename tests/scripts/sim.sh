@@ -97,6 +97,19 @@ if command -v g++ >/dev/null; then
 	traced g++ -std=c++20 -O1 tests/sim/plus.cc
 	passes 1-$((7 * seeds)) traced
 	fails 'signal 6' traced swallow
+	# std::call_once() has thread-local variables, even if the program has none.
+	cat >"$dir/once.cc" <<-'END'
+	#include <future>
+	int main()
+	{
+		auto f = [](int n) { return n; };
+		auto one = std::async(std::launch::async, f, 1);
+
+		return std::async(std::launch::async, f, 2).get() + one.get() != 3;
+	}
+	END
+	traced g++ -std=c++20 -O1 "$dir/once.cc"
+	passes 1-$((3 * seeds)) traced
 fi
 if command -v rustc >/dev/null; then
 	rustc -O -o "$dir/std" tests/sim/std.rs 2>"$dir/make" || die "$(cat "$dir/make")"
