@@ -59,7 +59,7 @@ static int kind_of(int family, int type, int protocol)
 	return kind;
 }
 
-HOOK_LATER(int, socket, (int family, int type, int protocol))
+static int (*real_socket)(int family, int type, int protocol);
 
 /* Gives a socket a number. If the kernel has no IPv6, its socket is one of IPv4. */
 static int number(struct sim_open *o, int flags)
@@ -71,7 +71,7 @@ static int number(struct sim_open *o, int flags)
 	return sim__number(o, fd);
 }
 
-static int in_socket(int family, int type, int protocol)
+REPLACE(int, socket, (int family, int type, int protocol))
 {
 	int kind = kind_of(family, type, protocol);
 

@@ -64,17 +64,16 @@ static inline ssize_t sim__answer(ssize_t n)
 }
 
 /* REPLACE begins the definition of in_NAME(), which is called in place of libc's
-   function, real_NAME(). HOOK_LATER only declares in_NAME(). */
+   function, real_NAME(). */
 #define REPLACE(type, name, params)						\
-	HOOK_LATER(type, name, params) static type in_##name params
-#define HOOK_LATER(type, name, params)						\
 	static type (*real_##name) params;					\
 	static type in_##name params;						\
 										\
 	__attribute__((constructor(103))) static void hook_##name(void)		\
 	{									\
 		sim__hook(#name, (void (*)(void))in_##name, &real_##name);	\
-	}
+	}									\
+	static type in_##name params
 
 /*
  * CALL, or SOCKET_CALL for sockets, begins the definition of a call on a descriptor of
