@@ -35,6 +35,8 @@ static bool is_between(enum sim_fault_kind kind, const struct sim_open *o,
 	const struct sim_fault *f = sim__run.r_between, *end = f + SIM_BETWEEN;
 	const struct sim_host *one = o->f_host;
 
+	if (one && one == other)
+		return false;                   /* by loopback */
 	for (; f < end; f++)
 		if (f->kind == kind && f->for_ns > sim__run.r_now
 		    && ((f->a == one && (!f->b || f->b == other))

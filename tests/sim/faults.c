@@ -194,6 +194,20 @@ static void try_cuts(void)
 	CHECK(now_ns() - from > 924 * SECOND && now_ns() - from < 925 * SECOND);
 }
 
+/* A host that is cut off from all others reaches itself. */
+static void reach_itself(void *unused)
+{
+	int listener = listener_at("127.0.0.1", 90);
+	int64_t from;
+
+	(void)unused;
+	usleep(2000);
+	from = now_ns();
+	close(connected_to("127.0.0.1", 90));
+	CHECK(now_ns() - from < SECOND);
+	close(listener);
+}
+
 int main(void)
 {
 	static const char *const addresses[] = { "10.0.0.2", "10.0.0.3", "10.0.0.4",
@@ -218,6 +232,9 @@ int main(void)
 	sim_faults(&(struct sim_faults){ 0 });
 	try_packets();
 	try_cuts();
+	CHECK(sim_host_start("alone", "10.0.0.9", reach_itself, NULL, &server) == 0);
+	plan(now_ns(), SIM_PARTITION, NULL, 5 * SECOND);
+	sleep(20);
 	puts("faults: passed");
 	return 0;
 }
