@@ -10,8 +10,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-enum { SLOTS = 1 << 20 };               /* the most descriptors of a process: the default
-					   of fs.nr_open on Linux */
+enum { SLOTS = 1 << 20 };               /* the default of fs.nr_open on Linux */
 
 static struct sim_open *table[SLOTS];   /* open files of the world, by descriptor */
 static int slots;                       /* entries from this index on are unused */
@@ -259,9 +258,7 @@ CALL(int, epoll_ctl, (int op, int of, struct epoll_event *e), (op, of, e))
 	}
 	if (!w) {
 		w = sim__memory(sizeof *w);
-		w->w_fd = of;
-		w->w_set = o;
-		w->w_open = watched;
+		*w = (struct sim_watch){ .w_fd = of, .w_set = o, .w_open = watched };
 		LIST_INSERT_HEAD(&o->f_set, w, w_of_set);
 		LIST_INSERT_HEAD(&watched->f_watches, w, w_of_open);
 	}

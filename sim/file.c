@@ -7,8 +7,7 @@
  * tells which file a descriptor belongs to.
  *
  * Each file has a copy of its contents at the last sync. Blocks that differ from the copy
- * have been written since then, maybe through a mapping. A crash keeps some of these
- * blocks.
+ * have been written since then, maybe through a mapping. A crash keeps some of them.
  *
  * Each host has a tree of directories and the names in them. When a host first uses the
  * name of a real file, the host gets a copy of that file; but calls on files of the
@@ -322,11 +321,8 @@ static struct file *base(int dir, bool at_root)
 	return name ? name->n_file : NULL;
 }
 
-/*
- * Returns the name for a path that the program passes to a call, or NULL with errno. If
- * the name has no file, errno is ENOENT. If in_root is true, `dir' is also the root, as
- * in openat2().
- */
+/* Returns the name for a path, or NULL with errno; if the name has no file, errno is
+   ENOENT. If in_root is true, `dir' is also the root, as in openat2(). */
 static struct sim_name *look_up(int dir, const char *path, bool in_root)
 {
 	struct file *from = base(dir, *path == '/' && !in_root);
@@ -357,14 +353,13 @@ char *uposix_getcwd(char *to, size_t size)
 
 	if (!f || f->f_name->n_file != f)
 		return NONE(ENOENT);
-	for (; f->f_name->n_dir != &top; f = f->f_name->n_dir) {
+	do {
 		if (snprintf(longer, PATH_MAX, "/%s%s", f->f_name->n_last, path)
 		    >= PATH_MAX)
 			return NONE(ENAMETOOLONG);
 		strcpy(path, longer);
-	}
-	if (!*path)
-		strcpy(path, "/");
+		f = f->f_name->n_dir;
+	} while (f != &top && f != root());
 	if (to && strlen(path) >= size)
 		return NONE(ERANGE);
 	return to ? strcpy(to, path) : strdup(path);
@@ -410,11 +405,8 @@ static int change(struct sim_name *n, struct file *f, const struct sim_name *wit
 	return 0;
 }
 
-/*
- * Makes the contents of an open file permanent, and changes of its names, or of the names
- * in it. When a sync fails, Linux marks the pages as clean. Later syncs leave out these
- * pages until the program writes to them again.
- */
+/* Syncs a file, and changes of its names or of names in it. When a sync fails, Linux
+   marks the pages as clean: later syncs leave out pages that are not written again. */
 static int sync_file(struct file *f)
 {
 	struct sim_name *n;
@@ -460,11 +452,8 @@ static int find_room(void)
 		? FAIL(ENOSPC) : 0;
 }
 
-/*
- * Called after a call that writes to `fd'. If the call failed, n is -1; otherwise the
- * call has written n bytes, up to offset `end'. Syncs the file if the program asked for
- * that by O_DSYNC. Returns n, or -1 if the sync fails.
- */
+/* Called after a write of n bytes up to offset `end', or, if n is -1, one that failed.
+   Syncs the file if O_DSYNC asks for that. Returns n, or -1 if the sync fails. */
 static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
 	if (n < 0)
@@ -575,7 +564,6 @@ static int open_memory(struct file *f, int flags)
 
 static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mode)
 {
-	const int makes = O_CREAT | O_EXCL;
 	struct sim_name *n = look_up(dir, path, in_root);
 	struct file *f;
 
@@ -585,7 +573,7 @@ static int open_at(int dir, const char *path, bool in_root, int flags, mode_t mo
 		return (int)syscall(SYS_openat, dir, n->n_file->f_path, flags, mode);
 	if (sim__strikes("open", sim__faults.f_open))
 		return FAIL(EMFILE);
-	if (n->n_file && (flags & makes) == makes)
+	if (n->n_file && flags & O_CREAT && flags & O_EXCL)
 		return FAIL(EEXIST);
 	if (!n->n_file && (!(flags & O_CREAT) || make(n, S_IFREG | (mode & 07777))))
 		return -1;
@@ -830,18 +818,14 @@ CALLS(int, utimensat, (int dir, const char *path, const struct timespec to[2], i
 CALLS(int, futimens, (int fd, const struct timespec to[2]),
       set(fd, "", AT_EMPTY_PATH, KEEP, KEEP, KEEP, to))
 
-int uposix_utimes(const char *path, const struct timeval to[2])
-{
-	struct timespec times[2];
+#define TIME(t) { (t).tv_sec, (t).tv_usec * 1000 }
 
-	for (int i = 0; to && i < 2; i++)
-		TIMEVAL_TO_TIMESPEC(&to[i], &times[i]);
-	return uposix_utimensat(AT_FDCWD, path, to ? times : NULL, 0);
-}
-
+CALLS(int, utimes, (const char *path, const struct timeval to[2]),
+      set(AT_FDCWD, path, 0, KEEP, KEEP, KEEP,
+	  to ? (struct timespec[]){ TIME(to[0]), TIME(to[1]) } : NULL))
 CALLS(int, utime, (const char *path, const struct utimbuf *to),
-      uposix_utimes(path, !to ? NULL : (struct timeval[]){ { to->actime, 0 },
-							   { to->modtime, 0 } }))
+      set(AT_FDCWD, path, 0, KEEP, KEEP, KEEP,
+	  to ? (struct timespec[]){ { to->actime, 0 }, { to->modtime, 0 } } : NULL))
 
 /* ---- Directories ---- */
 

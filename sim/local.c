@@ -33,11 +33,8 @@ static uint32_t counter_ready(const struct sim_open *o)
 	return timer_ready(o) | (o->f_count < UINT64_MAX - 1 ? EPOLLOUT : 0u);
 }
 
-/*
- * Called at the time for which timer `o' was armed. Does nothing if the timer was since
- * disarmed, or armed for a later time. A periodic timer has no more events until a read,
- * which returns the number of periods.
- */
+/* Called at a time for which timer `o' was armed, maybe before later changes. A periodic
+   timer has no more events until a read, which returns the number of periods. */
 LATER(expire)
 {
 	if (o->f_numbers > 0 && timer_ready(o))
@@ -56,11 +53,8 @@ static int64_t left_of(const struct sim_open *o)
 	return o->f_when && left > 0 ? left : 0;
 }
 
-/*
- * Arms a timer, or, if `value' is 0, disarms it. `value' is a time of a clock that now
- * shows `now', or, if `now' is 0, a time from now on. The time INT64_MAX never comes. The
- * timer of a process has no type.
- */
+/* Arms a timer for `value', a time of a clock that shows `now', or, if `now' is 0, from
+   now on. 0 disarms the timer; INT64_MAX never comes. A process's timer has no type. */
 static void arm(struct sim_open *o, int64_t value, int64_t now, int64_t every)
 {
 	int64_t most = INT64_MAX - sim__run.r_now;
@@ -297,11 +291,8 @@ REPLACE(int, kill, (pid_t pid, int sig))
 
 /* ---- The timer of a process ---- */
 
-/*
- * Called at the time for which the timer of a process was armed. Does nothing if the
- * process was killed, or the timer was since disarmed, or armed for a later time. Wakes a
- * thread by mail, since the processor may be asleep.
- */
+/* Called at a time for which the timer of a process was armed, maybe before later changes
+   or a crash. Wakes a thread by mail, since the processor may be asleep. */
 LATER(ring)
 {
 	struct uposix_thread *p;
