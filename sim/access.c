@@ -367,11 +367,7 @@ int uposix___cxa_guard_release(void *guard)
 	return __cxa_guard_release(guard);
 }
 
-CALL(void, func_entry, void *caller)
-{
-	(void)caller;
-}
-
+CALL(void, func_entry, __attribute__((unused)) void *caller) { }
 CALL(void, func_exit, void) { }
 CALL(void, ignore_thread_begin, void) { }
 CALL(void, ignore_thread_end, void) { }

@@ -21,21 +21,18 @@
 #define EACH    UINT64_MAX
 
 enum {
-	KINDS     = 4,                  /* one run in KINDS is hasty: sim__sleeps(); and
-					   one has short latencies: sim__latency() */
-	LATENESS  = 1000000000,         /* ns: in a hasty run the clock jumps over sleeps
-					   up to this length */
+	KINDS     = 4,                  /* one run in KINDS is hasty, one is near */
+	LATENESS  = 1000000000,         /* ns: the longest sleep that is late in a hasty
+					   run: sim__sleeps() */
 	STEP_TIME = 1000,               /* ns */
-	READ_TIME = 10,                 /* ns that a read of the clock takes, so that
-					   loops which look at the clock end */
+	READ_TIME = 10,                 /* ns for a read of the clock: so loops end */
 	ALONE     = 1000,               /* steps in a row after which a thread yields,
 					   since others might else never run */
 	SPINS     = 100,                /* the most times that a thread spins in a row */
-	LONGEST   = 24,                 /* it waits at most STEP_TIME << LONGEST, 16 s */
+	LONGEST   = 24,                 /* waits at most STEP_TIME << LONGEST, 16 s */
 	NAMES     = 1024,               /* entries of names[] */
 	TIME      = 60,                 /* s without progress, after which threads hang */
-	TICKS     = 1000,               /* sleeps that each thread with a timer has made
-					   by then; a loop of fewer is no hang */
+	TICKS     = 1000,               /* sleeps of each thread with a timer by then */
 	CHECKS    = 256,                /* the most checks of the program */
 };
 
@@ -598,17 +595,16 @@ void sim__conform(struct uprocs_conf *conf, const struct uproc_policy **p)
    processor. */
 bool sim__joins(const struct uprocs_conf *conf, struct uprocs **procs)
 {
-	struct sim_run *r = &sim__run;
 	struct sim_thread *self = sim__self();
 
 	if (!self)
 		return false;
 	if (conf && conf->c_processors == 1) {
-		r->r_single = sim__here()->h_single = true;
+		sim__run.r_single = sim__here()->h_single = true;
 		if (conf->c_embed)
 			sim__here()->h_keeps = self;
 	}
-	*procs = r->r_proc->p_procs;
+	*procs = sim__run.r_proc->p_procs;
 	return true;
 }
 
