@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A clock thread ticks for ever. Beside it a client sleeps for two minutes, and as long
- * again in short sleeps, before it signals what main() waits for; and main() joins a
- * thread that makes thousands of short sleeps. None of that is a hang. With an argument
- * the signal may be lost: then main() waits for ever; or, if the argument is "polls",
- * another thread waits for ever, and main() looks for its end between short sleeps.
+ * again in short sleeps, before it signals what main() waits for; main() joins a thread
+ * that makes thousands of short sleeps; and another one wakes main() after each of more
+ * than a thousand sleeps. None of that is a hang. With an argument the signal may be
+ * lost: then main() waits for ever; or, if the argument is "polls", another thread waits
+ * for ever, and main() looks for its end between short sleeps.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static bool is_signalled, has_ended, loses;
+static int turns = 1500;
 
 static void *tick(void *unused)
 {
@@ -29,6 +31,18 @@ static void *rest(void *unused)
 {
 	for (int i = 0; i < 3000; i++)
 		usleep(50000);
+	return unused;
+}
+
+static void *take_turns(void *unused)
+{
+	for (int left = turns; left > 0; left--) {
+		usleep(50000);
+		pthread_mutex_lock(&lock);
+		turns--;
+		pthread_cond_signal(&cond);
+		pthread_mutex_unlock(&lock);
+	}
 	return unused;
 }
 
@@ -92,5 +106,10 @@ int main(int argc, char **argv)
 	wait_for_it(NULL);
 	pthread_create(&waiter, NULL, rest, NULL);
 	pthread_join(waiter, NULL);
-	return 0;
+	pthread_create(&waiter, NULL, take_turns, NULL);
+	pthread_mutex_lock(&lock);
+	while (turns > 0)
+		pthread_cond_wait(&cond, &lock);
+	pthread_mutex_unlock(&lock);
+	return pthread_join(waiter, NULL);
 }
