@@ -28,7 +28,7 @@ WORLD(renameat) WORLD(renameat2) WORLD(faccessat) WORLD(fchmod) WORLD(fchmodat)
 WORLD(chown) WORLD(lchown) WORLD(fchown) WORLD(fchownat) WORLD(utime) WORLD(utimes)
 WORLD(utimensat) WORLD(futimens) WORLD(opendir) WORLD(fdopendir) WORLD(readdir)
 PLAIN(readdir_r) WORLD(telldir) WORLD(seekdir) WORLD(rewinddir) WORLD(scandir)
-WORLD(chdir) WORLD(fchdir) WORLD(getcwd) WORLD(link) WORLD(linkat)
+WORLD(chdir) WORLD(fchdir) WORLD(getcwd) WORLD(truncate) PLAIN(fallocate) WORLD(link) WORLD(linkat)
 
 /* The end of a run: sim/serve.c. */
 WORLD(_exit) WORLD(_Exit)
@@ -44,9 +44,9 @@ PLAIN(execve) PLAIN(execvp) PLAIN(execvpe) PLAIN(fexecve) PLAIN(clone) PLAIN(kil
 PLAIN(killpg) PLAIN(sigqueue) PLAIN(ptrace) PLAIN(shm_open) PLAIN(sem_open)
 PLAIN(mq_open) PLAIN(shmat) PLAIN(symlink) PLAIN(symlinkat)
 PLAIN(mkfifo) PLAIN(mknod) PLAIN(glob) PLAIN(ftw) PLAIN(nftw) PLAIN(fts_open)
-PLAIN(mkstemps) PLAIN(fallocate) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)
+PLAIN(mkstemps) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)
 PLAIN(arc4random_uniform) PLAIN(tmpfile)
-PLAIN(truncate) PLAIN(sync) PLAIN(clock_settime) PLAIN(settimeofday) PLAIN(adjtime)
+PLAIN(sync) PLAIN(clock_settime) PLAIN(settimeofday) PLAIN(adjtime)
 PLAIN(adjtimex) PLAIN(clock_adjtime) PLAIN(sighold) PLAIN(sigrelse) PLAIN(sigpause)
 
 /* off_t has 64 bits in any case. */
@@ -62,6 +62,7 @@ ALIAS(tmpfile64, tmpfile) ALIAS(truncate64, truncate) ALIAS(setrlimit64, setrlim
 SYSCALL(fsync, fsync(I(0)))
 SYSCALL(fdatasync, fdatasync(I(0)))
 SYSCALL(ftruncate, ftruncate(I(0), a[1]))
+SYSCALL(fallocate, fallocate(I(0), I(1), a[2], a[3]))
 SYSCALL(pwrite64, pwrite(I(0), P(1), N(2), a[3]))
 SYSCALL(getrandom, uposix_getrandom(P(0), N(1), U(2)))
 SYSCALL(clock_gettime, uposix_clock_gettime(I(0), P(1)))

@@ -71,7 +71,7 @@ static const struct call calls[] = {
 	CALLS(FILES, SIM_WRITES, 0,
 	      "?(__)open?(at)?(64)?(_2)|creat?(64)|fopen|mk?(o)stemp|mkdtemp|"
 	      "rename?(at|at2)|?(un)link?(at)|remove|mkdir?(at)|rmdir|?(f)chmod*|*chown*|"
-	      "utime*|futimens"),
+	      "utime*|futimens|truncate"),
 	CALLS(FILES, SIM_READS, 0,
 	      "?(f)chdir|stat|lstat|fstatat|statx|?(f)access*|?(fd)opendir|rewinddir|"
 	      "scandir"),
@@ -90,7 +90,6 @@ static const struct call calls[] = {
 		"mkfifo|mknod|open* of a real FIFO, socket or device"),
 	INSTEAD("a copy of the file", "symlink?(at)"),
 	INSTEAD("opendir()", "glob|ftw|nftw|fts_open|inotify_init?(1)"),
-	INSTEAD("open() and ftruncate()", "fallocate|truncate"),
 	INSTEAD("mkstemp(), and unlink()", "tmpfile|mkstemps"),
 	INSTEAD("fclose() and fopen()", "freopen?(64)"),
 	INSTEAD("fsync()", "sync?(fs)"),
@@ -108,7 +107,7 @@ static const struct call calls[] = {
 static const long numbers[] = {
 	SYS_clone, SYS_execve, SYS_kill, SYS_tgkill, SYS_timer_create, SYS_setitimer,
 	SYS_ptrace, SYS_shmat, SYS_linkat, SYS_symlinkat, SYS_mknodat, SYS_renameat2,
-	SYS_unlinkat, SYS_mkdirat, SYS_truncate, SYS_getdents64, SYS_fallocate,
+	SYS_unlinkat, SYS_mkdirat, SYS_truncate, SYS_getdents64,
 	SYS_gettimeofday, SYS_getrusage, SYS_times,
 	SYS_clock_settime, SYS_settimeofday, SYS_adjtimex, SYS_clock_adjtime,
 	SYS_getppid, SYS_splice, SYS_tee, SYS_vmsplice, SYS_recvmmsg,

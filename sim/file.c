@@ -503,6 +503,9 @@ FILE_CALL(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at),
 	  : put(f, fd, &(struct iovec){ (void *)data, size }, 1, at))
 FILE_CALL(int, ftruncate, (int fd, off_t size), (fd, size),
 	  (int)changed(f, fd, real_ftruncate(fd, size), 0))
+FILE_CALL(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size),
+	  find_room() ? -1
+	  : (int)changed(f, fd, real_fallocate(fd, mode, at, size), 0))
 FILE_CALL(int, fsync, (int fd), (fd), sync_file(f))
 FILE_CALL(int, fdatasync, (int fd), (fd), sync_file(f))
 
@@ -605,6 +608,17 @@ int uposix_openat2(int dir, const char *path, const struct open_how *how, size_t
 		sim__escape("syscall() of this number");
 	return open_at(dir, path, how->resolve & RESOLVE_IN_ROOT, (int)how->flags,
 		       (mode_t)how->mode);
+}
+
+int uposix_truncate(const char *path, off_t size)
+{
+	int fd = uposix_open(path, O_WRONLY), rc;
+
+	if (fd < 0)
+		return -1;
+	rc = in_ftruncate(fd, size);
+	uposix_close(fd);
+	return rc;
 }
 
 FILE *uposix_fopen(const char *restrict path, const char *restrict mode)

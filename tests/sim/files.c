@@ -68,6 +68,8 @@ static void use_mappings(void)
 	char *m, c;
 
 	assert(ftruncate(fd, 4096) == 0);
+	assert(fallocate(fd, 0, 0, 8192) == 0 && lseek(fd, 0, SEEK_END) == 8192);
+	assert(truncate(IN_DIR("map"), 4096) == 0 && lseek(fd, 0, SEEK_END) == 4096);
 	m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert(m != MAP_FAILED);
 	m[100] = 'x';
