@@ -28,7 +28,8 @@ WORLD(renameat) WORLD(renameat2) WORLD(faccessat) WORLD(fchmod) WORLD(fchmodat)
 WORLD(chown) WORLD(lchown) WORLD(fchown) WORLD(fchownat) WORLD(utime) WORLD(utimes)
 WORLD(utimensat) WORLD(futimens) WORLD(opendir) WORLD(fdopendir) WORLD(readdir)
 PLAIN(readdir_r) WORLD(telldir) WORLD(seekdir) WORLD(rewinddir) WORLD(scandir)
-WORLD(chdir) WORLD(fchdir) WORLD(getcwd) WORLD(truncate) PLAIN(fallocate) WORLD(link) WORLD(linkat)
+WORLD(chdir) WORLD(fchdir) WORLD(getcwd) WORLD(truncate) PLAIN(fallocate)
+WORLD(shm_open) WORLD(shm_unlink) WORLD(link) WORLD(linkat)
 
 /* The end of a run: sim/serve.c. */
 WORLD(_exit) WORLD(_Exit)
@@ -41,7 +42,7 @@ WORLD(strdup) WORLD(__cxa_guard_release)
 /* Calls that a simulation cannot repeat: sim/enter.c says what to use instead. */
 PLAIN(fork) PLAIN(daemon) PLAIN(execl) PLAIN(execlp) PLAIN(execle) PLAIN(execv)
 PLAIN(execve) PLAIN(execvp) PLAIN(execvpe) PLAIN(fexecve) PLAIN(clone) PLAIN(kill)
-PLAIN(killpg) PLAIN(sigqueue) PLAIN(ptrace) PLAIN(shm_open) PLAIN(sem_open)
+PLAIN(killpg) PLAIN(sigqueue) PLAIN(ptrace) PLAIN(sem_open)
 PLAIN(mq_open) PLAIN(shmat) PLAIN(symlink) PLAIN(symlinkat)
 PLAIN(mkfifo) PLAIN(mknod) PLAIN(glob) PLAIN(ftw) PLAIN(nftw) PLAIN(fts_open)
 PLAIN(mkstemps) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)

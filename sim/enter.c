@@ -71,7 +71,7 @@ static const struct call calls[] = {
 	CALLS(FILES, SIM_WRITES, 0,
 	      "?(__)open?(at)?(64)?(_2)|creat?(64)|fopen|mk?(o)stemp|mkdtemp|"
 	      "rename?(at|at2)|?(un)link?(at)|remove|mkdir?(at)|rmdir|?(f)chmod*|*chown*|"
-	      "utime*|futimens|truncate"),
+	      "utime*|futimens|truncate|shm_*"),
 	CALLS(FILES, SIM_READS, 0,
 	      "?(f)chdir|stat|lstat|fstatat|statx|?(f)access*|?(fd)opendir|rewinddir|"
 	      "scandir"),
@@ -83,7 +83,7 @@ static const struct call calls[] = {
 	INSTEAD("a thread that sleeps, or timerfd_create()",
 		"timer_create|setitimer* for processor time"),
 	INSTEAD("the same without a name, in this process",
-		"shm_open|sem_open|mq_open|shmat|msgrcv|msgsnd|sem?(timed)op"),
+		"sem_open|mq_open|shmat|msgrcv|msgsnd|sem?(timed)op"),
 	INSTEAD("a call in a thread: aio_read() is made by threads of libc",
 		"@(aio_read|aio_write|lio_listio)?(64)"),
 	INSTEAD("pipe(), or socketpair()",

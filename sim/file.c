@@ -621,6 +621,18 @@ int uposix_truncate(const char *path, off_t size)
 	return rc;
 }
 
+/* Puts the path of an object of shared memory into a buffer, as libc does. */
+static char *shared(char path[PATH_MAX], const char *name)
+{
+	snprintf(path, PATH_MAX, "/dev/shm/%s", name + (*name == '/'));
+	return path;
+}
+
+CALLS(int, shm_open, (const char *name, int flags, mode_t mode),
+      uposix_open(shared((char[PATH_MAX]){ 0 }, name), flags | O_CLOEXEC, mode))
+CALLS(int, shm_unlink, (const char *name),
+      uposix_unlink(shared((char[PATH_MAX]){ 0 }, name)))
+
 FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 {
 	int flags = *mode == 'r' ? 0 : O_CREAT | (*mode == 'w' ? O_TRUNC : O_APPEND);

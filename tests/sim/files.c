@@ -65,7 +65,12 @@ static void use_descriptors(void)
 static void use_mappings(void)
 {
 	int fd = open(IN_DIR("map"), O_CREAT | O_RDWR, 0600);
+	int memory = shm_open("/no-such", O_CREAT | O_EXCL | O_RDWR, 0600);
 	char *m, c;
+
+	assert(write(memory, "x", 1) == 1 && shm_open("/no-such", O_RDONLY, 0) >= 0);
+	assert(shm_unlink("/no-such") == 0 && shm_unlink("/no-such") < 0);
+	close(memory);
 
 	assert(ftruncate(fd, 4096) == 0);
 	assert(fallocate(fd, 0, 0, 8192) == 0 && lseek(fd, 0, SEEK_END) == 8192);
