@@ -10,9 +10,6 @@
 #include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <wordexp.h>
@@ -21,6 +18,10 @@
 #include "../src/core/outside.h"
 #include "world.h"
 
+/* Begins the definition of a function in place of libc's; REAL() is that of libc. */
+#define INSTEAD __attribute__((visibility("default")))
+#define REAL(name) ((__typeof__(name) *)(uintptr_t)dlsym(RTLD_NEXT, #name))
+
 /* ---- Programs ---- */
 
 typedef int main_fn(int argc, char **argv, char **envp);
@@ -28,7 +29,6 @@ typedef int main_fn(int argc, char **argv, char **envp);
 enum {
 	PROGRAMS = 16,                  /* the most programs of a run */
 	SIGNALS  = 65,
-	NAME     = 64,                  /* bytes of the name of a copy of a program */
 };
 
 /*
@@ -184,8 +184,7 @@ int sigaction(int sig, const struct sigaction *restrict action,
 	return 0;
 }
 
-__attribute__((visibility("default")))
-__sighandler_t signal(int sig, __sighandler_t handler)
+INSTEAD __sighandler_t signal(int sig, __sighandler_t handler)
 {
 	const struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
 	struct sigaction before;
@@ -194,14 +193,10 @@ __sighandler_t signal(int sig, __sighandler_t handler)
 }
 
 /* Replaces the function of libc: a program of several ends alone. */
-__attribute__((visibility("default"))) void exit(int status)
+INSTEAD void exit(int status)
 {
-	__typeof__(exit) *real;
-	void *found = dlsym(RTLD_NEXT, "exit");
-
-	memcpy(&real, &found, sizeof real);
 	sim__leave(status);
-	real(status);
+	REAL(exit)(status);
 	__builtin_unreachable();
 }
 
@@ -239,30 +234,29 @@ static const char *make_library(char *image, size_t size)
 }
 
 /*
- * Copies a program into memory as a library, which gets a name, and sets *entry to the
- * offset of the start. The copy stays open, so that two copies of a program have
- * different names. Returns NULL, or what is wrong.
+ * Copies a program into memory as a library, and sets *entry to the offset of the start.
+ * The copy, *to, stays open, so that two copies of a program have different names.
+ * Returns NULL, or what is wrong.
  */
-static const char *copy_program(const char *path, char name[NAME], uintptr_t *entry)
+static const char *copy_program(const char *path, int *to, uintptr_t *entry)
 {
 	int from = open(path, O_RDONLY | O_CLOEXEC), low = memfd_create("program", 0);
-	int to = sim__own(low);
 	const char *wrong = "the file cannot be read, or not be copied";
 	struct stat s = { .st_size = 0 };
 	char *image = MAP_FAILED;
 
+	*to = sim__own(low);
 	close(low);
 	if (fstat(from, &s) == 0 && (size_t)s.st_size > sizeof(ElfW(Ehdr))
-	    && sendfile(to, from, NULL, (size_t)s.st_size) == s.st_size)
+	    && sendfile(*to, from, NULL, (size_t)s.st_size) == s.st_size)
 		image = mmap(NULL, (size_t)s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			     to, 0);
+			     *to, 0);
 	close(from);
 	if (image == MAP_FAILED)
 		return wrong;
 	wrong = make_library(image, (size_t)s.st_size);
 	*entry = ((ElfW(Ehdr) *)(void *)image)->e_entry;
 	munmap(image, (size_t)s.st_size);
-	snprintf(name, NAME, "/proc/self/fd/%d", to);
 	return wrong;
 }
 
@@ -272,22 +266,21 @@ static const char *copy_program(const char *path, char name[NAME], uintptr_t *en
  */
 static const char *load_program(struct program *p)
 {
-	char name[NAME];
-	void (*start)(void);
+	char name[64];
 	uintptr_t entry;
-	const char *wrong = copy_program(p->p_argv[0], name, &entry);
+	int copy;
+	const char *wrong = copy_program(p->p_argv[0], &copy, &entry);
 
 	if (wrong)
 		return wrong;
+	snprintf(name, sizeof name, "/proc/self/fd/%d", copy);
 	p->p_library = dlopen(name, RTLD_NOW);
 	if (!p->p_library)
 		return dlerror();
 	p->p_library->l_name = strdup(p->p_argv[0]);    /* for reports */
-	entry += p->p_library->l_addr;
-	memcpy(&start, &entry, sizeof start);
 	loading = p;
 	if (setjmp(loaded) == 0)
-		start();
+		((void (*)(void))(p->p_library->l_addr + entry))();
 	loading = NULL;
 	return NULL;
 }
@@ -298,9 +291,9 @@ static const char *load_program(struct program *p)
  */
 static void copy_options(bool to_libc)
 {
-	static const struct { const char *name; size_t size; } of[] = {
-		{ "optind", sizeof optind }, { "opterr", sizeof opterr },
-		{ "optopt", sizeof optopt }, { "optarg", sizeof optarg },
+#define OPTION(name) { #name, &name, sizeof name }
+	static const struct { const char *name; void *libc; size_t size; } of[] = {
+		OPTION(optind), OPTION(opterr), OPTION(optopt), OPTION(optarg),
 	};
 	struct program *p = own_program();
 
@@ -308,9 +301,9 @@ static void copy_options(bool to_libc)
 		return;
 	for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
 		void *own = dlsym(p->p_library, of[i].name);
-		void *libc = dlsym(RTLD_DEFAULT, of[i].name);
 
-		memmove(to_libc ? libc : own, to_libc ? own : libc, of[i].size);
+		memmove(to_libc ? of[i].libc : own, to_libc ? own : of[i].libc,
+			of[i].size);
 	}
 	if (!p->p_parses)
 		optind = 0;             /* libc forgets the options of other programs */
@@ -318,15 +311,12 @@ static void copy_options(bool to_libc)
 }
 
 #define GETOPT(name, parameters, arguments)					\
-__attribute__((visibility("default"))) int name parameters			\
+INSTEAD int name parameters							\
 {										\
-	void *found = dlsym(RTLD_NEXT, #name);					\
-	__typeof__(name) *real;							\
 	int rc;									\
 										\
-	memcpy(&real, &found, sizeof real);					\
 	copy_options(true);							\
-	rc = real arguments;							\
+	rc = REAL(name) arguments;						\
 	copy_options(false);							\
 	return rc;								\
 }
@@ -397,22 +387,17 @@ static int simulate(int argc, char **argv, char **envp)
 }
 
 /* Replaces the function of libc that calls main(). */
-__attribute__((visibility("default")))
-int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
-			       void (*fini)(void), void (*end)(void), void *stack);
+INSTEAD int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
+			      void (*fini)(void), void (*end)(void), void *stack);
 
 int __libc_start_main(main_fn *run, int argc, char **argv, void (*init)(void),
 		      void (*fini)(void), void (*end)(void), void *stack)
 {
-	__typeof__(__libc_start_main) *start;
-	void *found = dlsym(RTLD_NEXT, "__libc_start_main");
-
-	memcpy(&start, &found, sizeof start);
 	if (loading) {
 		loading->p_main = run;
 		longjmp(loaded, 1);
 	}
 	programs[0].p_main = run;
-	return start(outside_setting("USCHED_SIM") ? simulate : run, argc, argv, init,
-		     fini, end, stack);
+	return REAL(__libc_start_main)(outside_setting("USCHED_SIM") ? simulate : run,
+				       argc, argv, init, fini, end, stack);
 }
