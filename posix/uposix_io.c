@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #endif
 #undef _FORTIFY_SOURCE
+#include "../src/base/sim.h"
 #include "uposix_io.h"
 
 #include <limits.h>
@@ -606,7 +607,8 @@ int uposix_sendmmsg(int fd, struct mmsghdr *messages, unsigned n, int flags)
 {
 	unsigned i = 0;
 
-	if (flags & MSG_DONTWAIT || n == 0 || !(uposix__in_thread() || goes_on(fd))) {
+	if (n == 0 || (!SIMULATED && (flags & MSG_DONTWAIT
+				      || !(uposix__in_thread() || goes_on(fd))))) {
 		for (; i < n; i++)
 			if (messages[i].msg_hdr.msg_controllen > 0)
 				each_passed(&messages[i].msg_hdr, uposix__sent);

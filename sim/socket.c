@@ -326,17 +326,6 @@ SOCKET_CALL(ssize_t, recvfrom, (void *buffer, size_t size, int flags,
 	return n;
 }
 
-SOCKET_CALL(int, sendmmsg, (struct mmsghdr *messages, unsigned n, int flags),
-	    (messages, n, flags))
-{
-	ssize_t rc = 0;
-	unsigned i = 0;
-
-	for (; i < n && (rc = put(o, &messages[i].msg_hdr, flags)) >= 0; i++)
-		messages[i].msg_len = (unsigned)rc;
-	return i > 0 ? (ssize_t)i : rc;
-}
-
 /* Sends the next part of a file. The offset moves only past what `o' has taken, so that
    the next call reads the rest again. */
 CALL(ssize_t, sendfile, (int from, off_t *offset, size_t size), (from, offset, size))
