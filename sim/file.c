@@ -125,7 +125,7 @@ static void refer(struct file **at, struct file *f)
 	*at = f;
 	if (!before || --before->f_refs > 0)
 		return;
-	close(before->f_fd);
+	close(uevents__disown(before->f_fd));
 	free(before->f_synced);
 	free(before->f_again);
 	free(before->f_path);
@@ -178,7 +178,7 @@ static void write_back(struct file *f, bool crash)
    copy. Returns 0, or -1 with errno: the real file cannot be read, or the memory made. */
 static int load(struct file *f)
 {
-	int low, from = -1;
+	int from = -1;
 
 	if (f->f_fd >= 0)
 		return 0;
@@ -188,11 +188,9 @@ static int load(struct file *f)
 		if (from < 0)
 			return -1;
 	}
-	low = memfd_create("usched file", MFD_CLOEXEC);
-	f->f_fd = low < 0 ? -1 : sim__own(low);
+	f->f_fd = uevents__own(memfd_create("usched file", MFD_CLOEXEC));
 	while (f->f_fd >= 0 && syscall(SYS_sendfile, f->f_fd, from, NULL, 1 << 30) > 0)
 		;
-	close(low);
 	close(from);
 	if (f->f_fd < 0)
 		return FAIL(EMFILE);

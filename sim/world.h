@@ -245,9 +245,6 @@ SIM_PRIVATE void sim__catch_up(void);
 
 /* ---- sim/fd.c ---- */
 
-/* As fcntl() with F_DUPFD_CLOEXEC, to a number above all those of the program. */
-SIM_PRIVATE int sim__own(int fd);
-
 /* Calls sim__catch_up(). Returns the open file of a number; NULL: not of the world. */
 SIM_PRIVATE struct sim_open *sim__of_fd(int fd);
 

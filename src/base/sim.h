@@ -42,6 +42,9 @@ SIM_PRIVATE bool sim__pass(int64_t until);
 SIM_PRIVATE void sim__due(int64_t when);
 SIM_PRIVATE void sim__looked(int64_t when);
 
+/* As fcntl() with F_DUPFD_CLOEXEC, to a number above all those of the program. */
+SIM_PRIVATE int sim__own(int fd);
+
 /* Returns a number below n, which must be over 0. `what' names what is chosen. */
 SIM_PRIVATE size_t sim__choose(const char *what, size_t n);
 

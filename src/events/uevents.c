@@ -127,10 +127,11 @@ int uevents__own(int fd)
 	long top = sysconf(_SC_OPEN_MAX);
 	int moved;
 
-	if (SIMULATED || fd < 0)
+	if (fd < 0)
 		return fd;
 	top = top < 0 || top > OWN_TOP ? OWN_TOP : top;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)(top - top / 4));
+	moved = SIMULATED ? sim__own(fd)
+		: fcntl(fd, F_DUPFD_CLOEXEC, (int)(top - top / 4));
 	if (moved < 0)
 		moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (moved >= 0) {
