@@ -196,9 +196,28 @@ CALL(int, ioctl, (unsigned long request, void *argument), (request, argument))
 		*(int *)argument = bytes_of(o, &o->f_here);
 	else if (request == TIOCOUTQ)
 		*(int *)argument = o->f_peer ? bytes_of(o, &o->f_peer->f_coming) : 0;
-	else if (request != FIONBIO || real_ioctl(fd, request, argument))
-		return -ENOTTY;
+	else if (real_ioctl(fd, request, argument))     /* such as SIOCGIFCONF */
+		return -errno;
 	return 0;
+}
+
+/* ---- poll, without waiting ---- */
+
+REPLACE(int, poll, (struct pollfd *fds, nfds_t n, UNUSED int ms))
+{
+	const struct sim_open *o;
+	int found = 0;
+
+	for (struct pollfd *one = fds; one < fds + n; found += one++->revents != 0) {
+		uint32_t asked = (uint16_t)one->events | SIM_ALWAYS;
+
+		o = sim__of_fd(one->fd);
+		if (o)
+			one->revents = (short)(o->f_type->t_ready(o) & asked);
+		else
+			real_poll(one, 1, 0);
+	}
+	return found;
 }
 
 /* ---- epoll ---- */
@@ -215,9 +234,25 @@ void sim__changed(struct sim_open *o, uint32_t events)
 		}
 }
 
+/*
+ * Stands for all sockets that the kernel has alone, such as those of AF_NETLINK, if a set
+ * watches them. The kernel answers what such a socket sends within that call.
+ */
+static struct sim_open outside;
+
+ssize_t sim__outside(ssize_t n)
+{
+	sim__changed(&outside, SIM_IN);
+	return n;
+}
+
 /* Returns those events of a watch that are true for the descriptor. */
 static uint32_t events_of(const struct sim_watch *w)
 {
+	struct pollfd one = { w->w_fd, (short)w->w_events, 0 };
+
+	if (w->w_open == &outside)
+		return real_poll(&one, 1, 0) > 0 ? (uint16_t)one.revents : 0;
 	return w->w_open->f_type->t_ready(w->w_open) & w->w_events;
 }
 
@@ -238,9 +273,18 @@ REPLACE(int, epoll_create1, (int flags))
 	return sim__number(sim__new(&set_type), real_epoll_create1(flags));
 }
 
+/* Returns what a set watches as `fd', or NULL. */
+static struct sim_open *watched_as(int fd)
+{
+	struct sim_open *o = sim__of_fd(fd);
+	struct stat s;
+
+	return o || fstat(fd, &s) || !S_ISSOCK(s.st_mode) ? o : &outside;
+}
+
 CALL(int, epoll_ctl, (int op, int of, struct epoll_event *e), (op, of, e))
 {
-	struct sim_open *watched = sim__of_fd(of);
+	struct sim_open *watched = watched_as(of);
 	struct sim_watch *w;
 
 	if (o->f_type != &set_type || watched == o)
@@ -295,29 +339,4 @@ CALL(int, epoll_wait, (struct epoll_event *events, int max, UNUSED int ms),
 			break;
 	}
 	return n;
-}
-
-/* ---- poll, without waiting ---- */
-
-/* Returns the events of a descriptor. Outside of the world, an open descriptor is always
-   ready, since the simulation does not follow its state. */
-static short poll_one(const struct pollfd *one)
-{
-	const struct sim_open *o = sim__of_fd(one->fd);
-	uint32_t asked = (uint16_t)one->events | SIM_ALWAYS;
-
-	if (o)
-		return (short)(o->f_type->t_ready(o) & asked);
-	if (fcntl(one->fd, F_GETFD) < 0)
-		return POLLNVAL;
-	return (short)(asked & (SIM_IN | SIM_OUT));
-}
-
-REPLACE(int, poll, (struct pollfd *fds, nfds_t n, UNUSED int ms))
-{
-	int found = 0;
-
-	for (nfds_t i = 0; i < n; found += fds[i++].revents != 0)
-		fds[i].revents = fds[i].fd < 0 ? 0 : poll_one(&fds[i]);
-	return found;
 }

@@ -178,8 +178,8 @@ struct sim_open *sim__socket_at(const struct sim_open *sender,
 	return found;
 }
 
-/* Returns whether another socket of the host has the address of `o', or whether one is a
-   wildcard that includes the other. */
+/* Returns whether another socket of the host has the address of `o', and does not share
+   that, or whether one is a wildcard that includes the other. */
 static bool is_taken(const struct sim_open *o)
 {
 	const struct sim_open *other;
@@ -211,6 +211,7 @@ int sim__enter_name(struct sim_open *o, const struct sim_address *a)
 	}
 	LIST_INSERT_HEAD(&lists[o->f_local.a_port % NAMES], o, f_of_name);
 	o->f_bound = true;
+	o->f_chosen = chooses && o->f_kind == SOCK_DGRAM;
 	return 0;
 }
 

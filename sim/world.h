@@ -63,6 +63,9 @@ static inline ssize_t sim__answer(ssize_t n)
 	return -1;
 }
 
+/* Returns n, the result of a call that the kernel has made on a descriptor. */
+SIM_PRIVATE ssize_t sim__outside(ssize_t n);
+
 /* REPLACE begins the definition of in_NAME(), which is called in place of libc's
    function, real_NAME(). */
 #define REPLACE(type, name, params)						\
@@ -78,7 +81,8 @@ static inline ssize_t sim__answer(ssize_t n)
 /*
  * CALL, or SOCKET_CALL for sockets, begins the definition of a call on a descriptor of
  * the world, with the open file `o'. The body returns the result or a negative error.
- * Calls on other descriptors go to libc. `params' and `args' do not contain fd.
+ * Calls on other descriptors go to libc, and the result to sim__outside(). `params' and
+ * `args' do not contain fd.
  */
 #define CALL_IF(is, type, name, params, args)					\
 	static ssize_t world_##name(struct sim_open *o, int fd, UNPACK params);	\
@@ -86,8 +90,8 @@ static inline ssize_t sim__answer(ssize_t n)
 	{									\
 		struct sim_open *o = sim__of_fd(fd);				\
 										\
-		return is ? (type)sim__answer(world_##name(o, fd, UNPACK args))	\
-			: real_##name(fd, UNPACK args);				\
+		return (type)(is ? sim__answer(world_##name(o, fd, UNPACK args)) \
+			      : sim__outside(real_##name(fd, UNPACK args)));	\
 	}									\
 	static ssize_t world_##name(struct sim_open *o,				\
 				    UNUSED int fd, UNPACK params)
@@ -185,6 +189,8 @@ struct sim_open {
 					   would round them */
 	bool               f_bound;     /* f_local is in the table of names: sim/name.c */
 	bool               f_shares;    /* SO_REUSEPORT, or of packets SO_REUSEADDR */
+	bool               f_chosen;    /* a port for packets that was not the program's
+					   choice: no server's */
 	struct sim_address f_local;
 	struct sim_address f_remote;
 	LIST_ENTRY(sim_open) f_of_name;

@@ -3,6 +3,8 @@
 #include "check.h"
 
 #include <fcntl.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -327,6 +329,36 @@ static void test_several(void)
 	close(client);
 }
 
+/* ---- Sockets of the kernel ---- */
+
+static void test_others(void)
+{
+	int fd = socket(AF_NETLINK, SOCK_RAW, 0), set = epoll_create1(0);
+	int named = socket(AF_INET, SOCK_DGRAM, 0);
+	struct epoll_event e = { .events = EPOLLIN };
+	struct ifreq one = { .ifr_ifindex = 1 };
+	struct { struct nlmsghdr head; struct rtgenmsg family; } asks = {
+		{ sizeof asks, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, 1, 0 }, { 0 },
+	};
+	char answer[1 << 16];
+
+	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK(epoll_wait(set, &e, 1, 10) == 0);
+		CHECK(poll(&(struct pollfd){ fd, POLLIN, 0 }, 1, 10) == 0);
+		CHECK(send(fd, &asks, sizeof asks, 0) == sizeof asks);
+		CHECK(i == 0 || epoll_wait(set, &e, 1, -1) == 1);
+		CHECK(recv(fd, answer, sizeof answer, 0) > 0);
+		while (recv(fd, answer, sizeof answer, MSG_DONTWAIT) > 0)
+			;
+	}
+	CHECK(ioctl(named, SIOCGIFNAME, &one) == 0 && one.ifr_name[0]);
+	CHECK(ioctl(named, TCGETS, &one) < 0 && errno == ENOTTY);
+	close(fd);
+	close(set);
+	close(named);
+}
+
 /* ---- Options and flags ---- */
 
 static int option_of(int fd, int level, int name)
@@ -592,6 +624,8 @@ static void test_six(void)
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
+	for (int fd = 3; fd < 4100; fd++)       /* as programs do at their start */
+		close(fd);
 	test_refused();
 	test_half_closed();
 	test_shut();
@@ -601,6 +635,7 @@ int main(void)
 	test_counts();
 	test_packets();
 	test_several();
+	test_others();
 	test_options();
 	test_names();
 	test_six();
