@@ -235,7 +235,7 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 
 	if (sim__others_wait)
 		sim__may_begin_others(names[i]);
-	if (c->c_object == NONE)
+	if (c->c_object == NONE || uposix__in_allocator((const void *)place))
 		return;
 	if (c->c_object == ARGUMENT)
 		op.o_object = argument;

@@ -379,6 +379,40 @@ fails deadlock escape relock
 fails 'setitimer() for processor time' escape setitimer
 fails 'syscall() of this number' escape syscall
 fails 'a real FIFO, socket or device' escape device
+# Allocators make no steps: a thread waits there without letting others run.
+cat >"$dir/within.c" <<'END'
+#include <pthread.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void *within(void *unused)
+{
+	for (int i = 0; i < 5; i++) {
+		pthread_mutex_lock(&lock);
+		pthread_mutex_unlock(&lock);
+	}
+	return unused;
+}
+END
+cat >"$dir/allocates.c" <<'END'
+#include <pthread.h>
+
+void *within(void *unused);
+
+int main(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, within, NULL);
+	within(NULL);
+	return pthread_join(t, NULL);
+}
+END
+$CC -shared -fPIC -o "$dir/libjemalloc.so" "$dir/within.c" &&
+	$CC -o "$dir/allocates" "$dir/allocates.c" "$library" "$dir/libjemalloc.so" -pthread ||
+	die "allocates.c does not build"
+USCHED_SIM=1-30 LD_LIBRARY_PATH=$B:$dir "$dir/allocates" 2>&1 | grep -q '30 runs passed' ||
+	fail "allocates: it has not passed"
 # Several programs: a server and its clients, each with its own variables and options.
 # with_clients COMMAND-LINES ARGUMENT...
 with_clients() {
