@@ -62,9 +62,9 @@ static const struct call calls[] = {
 	      "@(sched|pthread|thrd)_yield|pthread_testcancel"),
 	CALLS(ANY, SIM_NOTHING, 0, "sleep|usleep|nanosleep|clock_nanosleep|thrd_sleep"),
 	CALLS(ANY, SIM_WRITES, 0,
-	      "@(pthread_cond|cnd)_*wait|pause|sigpending|sigsuspend|raise|?(p)poll|"
-	      "?(p)select|epoll_*wait*|wait*|fflush|fcloseall|getchar|"
-	      "?(v|__isoc??_)scanf"),
+	      "@(pthread_cond|cnd)_*wait|pause|sigpending|sigsuspend|raise|"
+	      "?(p)poll|__?(p)poll_chk|?(p)select|epoll_*wait*|wait*|fflush|fcloseall|"
+	      "getchar|?(v|__isoc??_)scanf"),
 	CALLS(NUMBER, SIM_WRITES, 0, "syscall"),
 	CALLS(OUTPUT, SIM_WRITES, 0,
 	      "?(v)printf|__?(v)printf_chk|puts|putchar|putc|fputs|fputc|fwrite"),
@@ -126,7 +126,7 @@ enum { NAMES = sizeof names / sizeof names[0] };
 
 /* What a thread leaves for others when it makes a call, and takes from them when the call
    has returned: sim/access.c. A call without a row leaves and takes nothing. */
-enum { LEAVES = 1, TAKES = 2, MESSAGE = 4, JOINS = 8, RELOCKS = 16 };
+enum { LEAVES = 1, TAKES = 2, MESSAGE = 4, JOINS = 8, RELOCKS = 16, SERVES = 32 };
 
 #define OBJECTS "@(pthread|sem|mtx|cnd)_"
 
@@ -139,8 +139,9 @@ static const struct { unsigned char o_how; const char *o_names; } orders[] = {
 	{ LEAVES, OBJECTS "*" },
 	{ LEAVES | MESSAGE,
 	  "@(write|send|connect|shutdown|close|kill|raise|eventfd_write)*" },
-	{ TAKES | MESSAGE,
-	  "@(read|recv|accept|?(p)poll|?(p)select|epoll_|eventfd_read|sig)*" },
+	{ TAKES | MESSAGE | SERVES,
+	  "?(__)@(recv|accept|?(p)poll|?(p)select|epoll_@(p|wait)|sigwait)*" },
+	{ TAKES | MESSAGE, "@(?(__)read|epoll_|eventfd_read|sig)*" },
 	{ 0, "*" },
 };
 
@@ -233,8 +234,8 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 	struct sim_thread *self = sim__self();
 	struct uposix_thread *me = self ? uposix__me() : NULL;
 
-	if (sim__others_wait)
-		sim__may_begin_others(names[i]);
+	if (sim__several && known[i].k_order & SERVES)
+		sim__may_serve();
 	if (c->c_object == NONE || uposix__in_allocator((const void *)place))
 		return;
 	if (c->c_object == ARGUMENT)

@@ -142,11 +142,11 @@ SIM_PRIVATE bool sim__clients_wait(void);
 SIM_PRIVATE void sim__leave(int status);
 
 /*
- * sim__others_wait is true while programs of --with have not begun. Then
- * sim__may_begin_others() is called before each call of POSIX: if sim__is_served(), and
- * `name' is a call that waits, the other programs begin.
+ * sim__several is true if there are programs of --with. Then sim__may_serve() is called
+ * before each call that may wait for a client. If the caller's program serves, the other
+ * programs begin; if no other programs are left, the servers get SIGTERM.
  */
-extern bool sim__others_wait SIM_PRIVATE;
-SIM_PRIVATE void sim__may_begin_others(const char *name);
+extern bool sim__several SIM_PRIVATE;
+SIM_PRIVATE void sim__may_serve(void);
 
 #endif /* USCHED_SIM_HOST_H */

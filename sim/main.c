@@ -45,10 +45,13 @@ static struct program {
 	struct sigaction p_actions[SIGNALS];    /* of signals, if there are several */
 	struct link_map *p_library;     /* NULL: the program was not loaded by --with */
 	bool             p_parses;      /* getopt() was called */
+	bool             p_serves;      /* clients can reach it */
+	bool             p_ended;
 } programs[PROGRAMS];
 static unsigned n_programs = 1, ended;
 static char **strings;                  /* envp of main() */
-bool sim__others_wait;
+static bool terminates;                 /* servers get SIGTERM */
+bool sim__several;
 
 static void run_program(void *program)
 {
@@ -93,74 +96,82 @@ static void *start_first(void *unused)
 	return unused;
 }
 
-void sim__may_begin_others(const char *name)
-{
-	static const char waits[] =
-		",accept,accept4,poll,ppoll,select,pselect,epoll_wait,epoll_pwait,"
-		"epoll_pwait2,recv,recvfrom,recvmsg,sigwait,";
-	char with_commas[64];
-
-	snprintf(with_commas, sizeof with_commas, ",%s,", name);
-	if (!strstr(waits, with_commas) || !sim__is_served())
-		return;
-	sim__others_wait = false;
-	for (unsigned i = 1; i < n_programs; i++)
-		start_host(&programs[i]);
-}
-
-/* Handles the signal that asks programs[0] to end, if that program does not. */
-static void pass(int unused)
-{
-	(void)unused;
-	sim__end(SIM_PASSED, "");
-}
-
-/* Sends SIGTERM to programs[0], which has a second to see that connections are closed. */
-static void *terminate_first(void *unused)
-{
-	struct sim_thread *self = sim__self();
-	struct sim_host *own = self->t_host;
-	struct sigaction action;
-
-	uposix__set_mask(uposix__me(), ~UINT64_C(0));   /* the server's threads take
-							   the signal */
-	usync_sleep_until(usync_after(USYNC_SECOND));
-	self->t_host = programs[0].p_host;
-	if (sigaction(SIGTERM, NULL, &action) || action.sa_handler == SIG_DFL
-	    || action.sa_handler == SIG_IGN)
-		signal(SIGTERM, pass);
-	kill(uposix_getpid(), SIGTERM);
-	self->t_host = own;
-	return unused;
-}
-
-void sim__leave(int status)
-{
-	static bool first_ended;
-	struct sim_host *host = sim__host();
-
-	if (!host || !host->h_shares)
-		return;
-	if (status)
-		sim_fail("%s: the exit status is %d", host->h_name, status);
-	if (sim__others_wait)
-		sim_fail("%s has ended before a wait for connections: no program "
-			 "of --with has begun", host->h_name);
-	first_ended |= host == programs[0].p_host;
-	if (++ended == n_programs)
-		return;
-	if (ended == n_programs - 1 && !first_ended
-	    && sim__start_on(NULL, terminate_first, NULL))
-		sim_fail("no memory for a thread");
-	sim__stop_host(host);
-}
-
 /* Returns the caller's program if there are several, or NULL. */
 static struct program *own_program(void)
 {
 	const struct sim_host *host = sim__host();
 
 	return host && host->h_shares ? host->h_arg : NULL;
+}
+
+/* Handles SIGTERM if the program does not. */
+static void end_at_once(int unused)
+{
+	(void)unused;
+	sim__leave(0);
+	sim__end(SIM_PASSED, "");
+}
+
+/* Sends SIGTERM to a server, which has a second to see that connections are closed. */
+static void *terminate(void *unused)
+{
+	struct sigaction action;
+
+	uposix__set_mask(uposix__me(), ~UINT64_C(0));   /* the server's threads take
+							   the signal */
+	usync_sleep_until(usync_after(USYNC_SECOND));
+	if (sigaction(SIGTERM, NULL, &action) || action.sa_handler == SIG_DFL
+	    || action.sa_handler == SIG_IGN)
+		signal(SIGTERM, end_at_once);
+	kill(uposix_getpid(), SIGTERM);
+	return unused;
+}
+
+/* Ends all programs that are left if these are servers, as programs[0] is. */
+static void end_servers(void)
+{
+	struct program *p, *end = programs + n_programs;
+
+	for (p = programs + 1; p < end; p++)
+		if (terminates || (!p->p_ended && !p->p_serves))
+			return;
+	terminates = true;
+	for (p = programs; p < end; p++)
+		if (!p->p_ended && sim__start_on(p->p_host, terminate, NULL))
+			sim_fail("no memory for a thread");
+}
+
+void sim__may_serve(void)
+{
+	struct program *p = own_program();
+
+	if (!p || p->p_serves || !sim__is_served(p->p_host))
+		return;
+	p->p_serves = true;
+	for (unsigned i = 1; i < n_programs && p == programs; i++)
+		start_host(&programs[i]);
+	end_servers();
+}
+
+void sim__leave(int status)
+{
+	struct sim_host *host = sim__host();
+	struct program *p = own_program();
+
+	if (!p)
+		return;
+	if (status && !(terminates && (status & 127) == SIGTERM))
+		sim_fail("%s: the exit status is %d", host->h_name, status);
+	if (!programs[0].p_serves)
+		sim_fail("%s has ended before a wait for connections: no program "
+			 "of --with has begun", host->h_name);
+	p->p_ended = true;
+	if (++ended == n_programs && status)
+		sim__end(SIM_PASSED, "");
+	if (ended == n_programs)
+		return;
+	end_servers();
+	sim__stop_host(host);
 }
 
 /* Replaces the function of libc: programs have actions of their own. */
@@ -354,7 +365,7 @@ static void load_programs(void)
 		}
 		n_programs++;
 	}
-	sim__others_wait = n_programs > 1;
+	sim__several = n_programs > 1;
 }
 
 bool sim__clients_wait(void)

@@ -215,16 +215,18 @@ int sim__enter_name(struct sim_open *o, const struct sim_address *a)
 	return 0;
 }
 
-bool sim__is_served(void)
+bool sim__is_served(const struct sim_host *host)
 {
 	const struct sim_open *o;
 	bool is_served = false;
 
 	for (size_t i = 0; i < NAMES; i++)
 		LIST_FOREACH(o, &lists[i], f_of_name) {
+			if (o->f_host != host)
+				continue;
 			if (o->f_kind == SOCK_STREAM && o->f_state == SIM_NEW)
 				return false;
-			is_served |= o->f_state <= SIM_LISTENS;
+			is_served |= o->f_state <= SIM_LISTENS && !o->f_chosen;
 		}
 	return is_served;
 }

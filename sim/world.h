@@ -313,9 +313,9 @@ SIM_PRIVATE int sim__name_for(struct sim_open *o, const struct sim_address *to,
    after commas. Returns false if the list is wrong. */
 SIM_PRIVATE bool sim__list_hosts(const char *list);
 
-/* Returns whether clients can reach servers: sockets listen or are for packets, and no
+/* Returns whether clients can reach a host: sockets listen or are for packets, and no
    bound socket does not listen yet. Connected sockets do not count. */
-SIM_PRIVATE bool sim__is_served(void);
+SIM_PRIVATE bool sim__is_served(const struct sim_host *host);
 
 /* ---- sim/net.c ---- */
 

@@ -423,6 +423,9 @@ clients="$B/sim_with -n 2
 $B/sim_with '-n' \"3\""
 with_clients "$clients" -l 5 && grep -q '30 runs passed' "$dir/out" ||
 	fail "with: $(tail -n 3 "$dir/out")"
+with_clients "$clients
+$B/sim_with -p 7001 -l 0" -l 5 && grep -q '30 runs passed' "$dir/out" ||
+	fail "with: two servers: $(tail -n 3 "$dir/out")"
 with_clients "$clients" -l 6 || grep -q 'sim_with: the exit status is 3' "$dir/out" ||
 	fail "with: the server's status: $(tail -n 3 "$dir/out")"
 with_clients "$clients -p 7001" -l 2 || grep -q 'sim_with: the exit status is 1' "$dir/out" ||
