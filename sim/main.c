@@ -218,6 +218,37 @@ static struct program *loading;         /* __libc_start_main() sets p_main of th
 static jmp_buf loaded;
 
 /*
+ * Hides the copies that an executable has of variables of libraries. The dynamic linker
+ * would take such a copy for the variable, unless the first program has the library, too.
+ */
+static void hide_copies(char *image, size_t size, const ElfW(Dyn) *d)
+{
+	const char *words = NULL;
+	ElfW(Sym) *symbols = NULL, *s;
+	ElfW(Rela) *r = NULL;
+	size_t n = 0;
+
+	for (; d->d_tag != DT_NULL; d++) {
+		void *at = d->d_un.d_ptr < size ? image + d->d_un.d_ptr : NULL;
+
+		if (d->d_tag == DT_STRTAB)
+			words = at;
+		else if (d->d_tag == DT_SYMTAB)
+			symbols = at;
+		else if (d->d_tag == DT_RELA)
+			r = at;
+		else if (d->d_tag == DT_RELASZ)
+			n = d->d_un.d_val / sizeof *r;
+	}
+	for (; words && symbols && r && n > 0; n--, r++) {
+		s = symbols + ELF64_R_SYM(r->r_info);
+		if (s->st_value == r->r_offset
+		    && !dlsym(RTLD_DEFAULT, words + s->st_name))
+			s->st_value = 0;
+	}
+}
+
+/*
  * Changes the image of an executable so that the dynamic linker loads it as a library.
  * Returns NULL, or why the image cannot be a library.
  */
@@ -238,6 +269,8 @@ static const char *make_library(char *image, size_t size)
 		if (p->p_type == PT_DYNAMIC && p->p_offset < size)
 			d = (void *)(image + p->p_offset);
 	}
+	if (d)
+		hide_copies(image, size, d);
 	for (; d && d->d_tag != DT_NULL; d++)
 		if (d->d_tag == DT_FLAGS_1)
 			d->d_un.d_val &= ~(ElfW(Xword))DF_1_PIE;

@@ -443,6 +443,20 @@ for option in --shrink --trace; do
 done
 USCHED_SIM=1 LD_PRELOAD=$library sh -c 'exec true' 2>&1 |
 	grep -q 'execve() .*; use the program itself' || fail "exec: no advice"
+# A variable of a library that only a client has.
+echo 'int of_library = 7;' >"$dir/number.c"
+cat >"$dir/asks.c" <<'END'
+extern int of_library;
+
+int main(void)
+{
+	return of_library != 7;
+}
+END
+$CC -shared -fPIC -o "$dir/libnumber.so" "$dir/number.c" &&
+	$CC -o "$dir/asks" "$dir/asks.c" -L"$dir" -lnumber -Wl,-rpath,"$dir" ||
+	die "asks.c does not build"
+with_clients "$dir/asks" -l 0 || fail "with: a variable: $(tail -n 3 "$dir/out")"
 for command in ./nothing cd ''; do
 	USCHED_SIM_LIBRARY=$library posix/usched-run --sim --with "$command" true \
 		>"$dir/out" 2>&1 || grep -q 'no program' "$dir/out" ||
