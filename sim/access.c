@@ -18,6 +18,7 @@
  * in ODDS, since a lock may order what is ordered otherwise in another run. Accesses are
  * not counted while one thread is left and has joined the others.
  */
+#include <dlfcn.h>
 #include <link.h>
 
 #include "host.h"
@@ -360,11 +361,22 @@ CALL(void, init, void)
 	sim__traced = true;
 }
 
-/* libstdc++ has made a static variable that several threads may want to make. */
+/*
+ * libstdc++ has made a static variable that several threads may want to make. A plug-in
+ * or a program of --with may load the library later.
+ */
 int uposix___cxa_guard_release(void *guard)
 {
+	static __typeof__(uposix___cxa_guard_release) *real;
+	void *late, *found;
+
+	if (!real) {
+		late = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+		found = dlsym(late ? late : RTLD_NEXT, "__cxa_guard_release");
+		memcpy(&real, &found, sizeof real);
+	}
 	sim__done((void *)((uintptr_t)guard >> GRAIN));
-	return __cxa_guard_release(guard);
+	return real(guard);
 }
 
 CALL(void, func_entry, __attribute__((unused)) void *caller) { }

@@ -42,7 +42,7 @@ struct sim_host {
 	struct sim_open *h_process;     /* signals and timer: sim/local.c; or NULL */
 };
 
-int __cxa_guard_release(void *guard);
+int uposix___cxa_guard_release(void *guard);
 
 /* Declares each uposix_NAME(), which the program calls in place of NAME(). */
 #define WORLD(name) extern __typeof__(name) uposix_##name;

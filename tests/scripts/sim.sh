@@ -457,6 +457,24 @@ $CC -shared -fPIC -o "$dir/libnumber.so" "$dir/number.c" &&
 	$CC -o "$dir/asks" "$dir/asks.c" -L"$dir" -lnumber -Wl,-rpath,"$dir" ||
 	die "asks.c does not build"
 with_clients "$dir/asks" -l 0 || fail "with: a variable: $(tail -n 3 "$dir/out")"
+# libstdc++ may come with a client alone, and not from the start.
+cat >"$dir/lazy.cc" <<'END'
+#include <string>
+
+static const std::string &word()
+{
+	static std::string made = "made";
+	return made;
+}
+
+int main()
+{
+	return word() != "made" || word().empty();
+}
+END
+if g++ -o "$dir/lazy" "$dir/lazy.cc" 2>/dev/null; then
+	with_clients "$dir/lazy" -l 0 || fail "with: libstdc++: $(tail -n 3 "$dir/out")"
+fi
 for command in ./nothing cd ''; do
 	USCHED_SIM_LIBRARY=$library posix/usched-run --sim --with "$command" true \
 		>"$dir/out" 2>&1 || grep -q 'no program' "$dir/out" ||
