@@ -18,6 +18,7 @@ PLAIN(sched_setscheduler)
 PLAIN(bind) PLAIN(listen) PLAIN(getsockname) PLAIN(getpeername) PLAIN(getsockopt)
 PLAIN(epoll_ctl) PLAIN(timerfd_settime) PLAIN(timerfd_gettime) WORLD(alarm)
 WORLD(ualarm) WORLD(getitimer) WORLD(setitimer) WORLD(setrlimit)
+WORLD(timer_settime) WORLD(timer_gettime) WORLD(timer_getoverrun) WORLD(timer_delete)
 
 /* Files: sim/file.c. */
 PLAIN(pread) PLAIN(pwrite) PLAIN(lseek) PLAIN(fsync) PLAIN(fdatasync) PLAIN(ftruncate)

@@ -81,7 +81,7 @@ static const struct call calls[] = {
 	INSTEAD("kill(), pthread_kill(), or raise()",
 		"killpg|sigqueue|kill* of another process"),
 	INSTEAD("a thread that sleeps, or timerfd_create()",
-		"timer_create|setitimer* for processor time"),
+		"setitimer* for processor time"),
 	INSTEAD("the same without a name, in this process",
 		"sem_open|mq_open|shmat|msgrcv|msgsnd|sem?(timed)op"),
 	INSTEAD("a call in a thread: aio_read() is made by threads of libc",

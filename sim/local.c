@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * local.c: eventfd, timerfd and signalfd of the world, kill(), and setitimer(). In an
+ * local.c: eventfd, timerfd and signalfd of the world, kill(), and timers. In an
  * eventfd, f_count is the counter; in a signalfd, the set of signals that can be read.
  */
 #include "../posix/uposix_set.h"
@@ -352,4 +352,80 @@ unsigned uposix_alarm(unsigned seconds)
 
 	arm(o, seconds * SECOND, 0, 0);
 	return left < SECOND ? left > 0 : (unsigned)((left + SECOND / 2) / SECOND);
+}
+
+/* ---- Timers of the program ---- */
+
+/* What timer_create() makes: a timerfd, and a thread that waits for its expiry. */
+struct timer {
+	int             t_fd;
+	bool            t_computes;     /* for processor time, which stands still */
+	uint64_t        t_count;        /* how often the timer has expired for the last
+					   signal */
+	struct sigevent t_event;
+	pthread_t       t_thread;       /* for SIGEV_THREAD_ID */
+};
+
+static void *run_timer(void *id)
+{
+	struct timer *t = id;
+	const int fd = t->t_fd, sig = t->t_event.sigev_signo;
+
+	uposix__set_mask(uposix__me(), ~UINT64_C(0));
+	while (uposix_read(fd, &t->t_count, sizeof t->t_count) > 0)
+		if (t->t_event.sigev_notify == SIGEV_THREAD)
+			t->t_event.sigev_notify_function(t->t_event.sigev_value);
+		else if (t->t_event.sigev_notify == SIGEV_THREAD_ID)
+			uposix_pthread_kill(t->t_thread, sig);
+		else if (t->t_event.sigev_notify == SIGEV_SIGNAL)
+			kill(uposix_getpid(), sig);
+	free(t);
+	return NULL;
+}
+
+REPLACE(int, timer_create, (clockid_t clock, struct sigevent *e, timer_t *id))
+{
+	struct timer *t;
+
+	if (!sim__self())
+		return real_timer_create(clock, e, id);
+	t = sim__memory(sizeof *t);
+	t->t_computes = clock < 0 || clock == CLOCK_PROCESS_CPUTIME_ID
+		|| clock == CLOCK_THREAD_CPUTIME_ID;
+	t->t_event = e ? *e : (struct sigevent){ .sigev_signo = SIGALRM };
+	t->t_thread = uposix_pthread_self();
+	t->t_fd = uevents__own(timerfd_create(t->t_computes ? CLOCK_MONOTONIC : clock,
+					      TFD_CLOEXEC));
+	if (t->t_fd < 0 || sim__start_on(sim__host(), run_timer, t)) {
+		free(t);
+		return (int)sim__answer(-EAGAIN);
+	}
+	*id = t;
+	return 0;
+}
+
+int uposix_timer_settime(timer_t id, int flags, const struct itimerspec *new,
+			 struct itimerspec *old)
+{
+	const struct timer *t = id;
+	const struct itimerspec never = { { 0, 0 }, { 0, 0 } };
+
+	return timerfd_settime(t->t_fd, flags, t->t_computes ? &never : new, old);
+}
+
+int uposix_timer_gettime(timer_t id, struct itimerspec *now)
+{
+	return timerfd_gettime(((struct timer *)id)->t_fd, now);
+}
+
+int uposix_timer_getoverrun(timer_t id)
+{
+	const struct timer *t = id;
+
+	return t->t_count > 0 ? (int)t->t_count - 1 : 0;
+}
+
+int uposix_timer_delete(timer_t id)
+{
+	return uposix_close(uevents__disown(((struct timer *)id)->t_fd));
 }

@@ -5,6 +5,7 @@
  * to threads that wait and to one that only calls; a handler without SA_RESTART ends a
  * wait by EINTR.
  */
+#include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/time.h>
@@ -127,6 +128,43 @@ static void ring_often(void)
 	CHECK(ualarm(1700, 0) == 0 && usleep(5000) < 0 && errno == EINTR);
 }
 
+static void post(union sigval v)
+{
+	sem_post(v.sival_ptr);
+}
+
+/* By the handler of SIGALRM, by a thread, and for processor time, which stands still. */
+static void use_timers(void)
+{
+	sem_t posts;
+	struct sigevent e = { .sigev_notify = SIGEV_THREAD,
+			      .sigev_value.sival_ptr = &posts,
+			      .sigev_notify_function = post };
+	struct itimerspec often = { { 0, 300000 }, { 1, 0 } }, never = { 0 };
+	int64_t begun = microseconds();
+	timer_t timers[3];
+
+	rung = 0;
+	sem_init(&posts, 0, 0);
+	CHECK(timer_create(CLOCK_MONOTONIC, &e, &timers[0]) == 0);
+	CHECK(timer_create(CLOCK_REALTIME, NULL, &timers[1]) == 0);
+	CHECK(timer_create(CLOCK_PROCESS_CPUTIME_ID, NULL, &timers[2]) == 0);
+	for (int i = 0; i < 3; i++)
+		CHECK(timer_settime(timers[i], 0, &often, NULL) == 0);
+	CHECK(timer_gettime(timers[0], &often) == 0);
+	CHECK(often.it_value.tv_sec == 0 && often.it_value.tv_nsec > 900000000);
+	for (int i = 0; i < 3; i++)
+		while (sem_wait(&posts) < 0)
+			CHECK(errno == EINTR);
+	while (rung < 3)
+		usleep(100);
+	CHECK(microseconds() - begun >= 1000000 + 2 * 300);
+	CHECK(timer_settime(timers[0], 0, &never, &often) == 0);
+	CHECK(often.it_interval.tv_nsec == 300000);
+	for (int i = 0; i < 3; i++)
+		CHECK(timer_delete(timers[i]) == 0);
+}
+
 int main(void)
 {
 	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO };
@@ -160,5 +198,6 @@ int main(void)
 	interrupt(0);
 	interrupt(SA_RESTART);
 	ring_often();
+	use_timers();
 	return 0;
 }
