@@ -30,7 +30,7 @@ WORLD(chown) WORLD(lchown) WORLD(fchown) WORLD(fchownat) WORLD(utime) WORLD(utim
 WORLD(utimensat) WORLD(futimens) WORLD(opendir) WORLD(fdopendir) WORLD(readdir)
 PLAIN(readdir_r) WORLD(telldir) WORLD(seekdir) WORLD(rewinddir) WORLD(scandir)
 WORLD(chdir) WORLD(fchdir) WORLD(getcwd) WORLD(truncate) PLAIN(fallocate)
-WORLD(shm_open) WORLD(shm_unlink) WORLD(link) WORLD(linkat)
+WORLD(shm_open) WORLD(shm_unlink) WORLD(link) WORLD(linkat) WORLD(glob)
 
 /* The end of a run: sim/serve.c. */
 WORLD(_exit) WORLD(_Exit)
@@ -45,7 +45,7 @@ PLAIN(fork) PLAIN(daemon) PLAIN(execl) PLAIN(execlp) PLAIN(execle) PLAIN(execv)
 PLAIN(execve) PLAIN(execvp) PLAIN(execvpe) PLAIN(fexecve) PLAIN(clone) PLAIN(kill)
 PLAIN(killpg) PLAIN(sigqueue) PLAIN(ptrace) PLAIN(sem_open)
 PLAIN(mq_open) PLAIN(shmat) PLAIN(symlink) PLAIN(symlinkat)
-PLAIN(mkfifo) PLAIN(mknod) PLAIN(glob) PLAIN(ftw) PLAIN(nftw) PLAIN(fts_open)
+PLAIN(mkfifo) PLAIN(mknod) PLAIN(ftw) PLAIN(nftw) PLAIN(fts_open)
 PLAIN(mkstemps) PLAIN(syncfs) PLAIN(arc4random) PLAIN(arc4random_buf)
 PLAIN(arc4random_uniform) PLAIN(tmpfile)
 PLAIN(sync) PLAIN(clock_settime) PLAIN(settimeofday) PLAIN(adjtime)

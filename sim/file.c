@@ -25,7 +25,6 @@
 #include <fnmatch.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
@@ -646,6 +645,31 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 	return fd < 0 ? NULL : uposix_fdopen(fd, mode);
 }
 
+/* The standard output is that of all programs. */
+REPLACE(int, fclose, (FILE *file))
+{
+	return sim__several && fileno(file) <= STDERR_FILENO ? fflush(file)
+		: real_fclose(file);
+}
+
+/* libc's function sets what `mode' says, and keeps the number. */
+REPLACE(FILE *, freopen, (const char *path, const char *mode, FILE *file))
+{
+	FILE *made;
+
+	if (!sim__enters || !path)
+		return real_freopen(path, mode, file);
+	made = uposix_fopen(path, mode);
+	if (!made) {
+		uposix_fclose(file);
+		return NULL;
+	}
+	file = real_freopen("/dev/null", mode, file);
+	uposix_dup2(uposix_fileno(made), fileno(file));
+	uposix_fclose(made);
+	return file;
+}
+
 /* Replaces the six X at the end of a path by random digits, and makes a file, or, if the
    flags are O_DIRECTORY, a directory. Returns a descriptor or 0. */
 static int make_temporary(char *path, int flags)
@@ -959,6 +983,24 @@ int uposix_scandir(const char *path, struct dirent ***found,
 	*found = all;
 	in_closedir(dir);
 	return (int)n;
+}
+
+static void close_directory(void *dir)
+{
+	in_closedir(dir);
+}
+
+int uposix_glob(const char *pattern, int flags, int (*failed)(const char *, int),
+		glob_t *found)
+{
+	if (!sim__enters)
+		return glob(pattern, flags, failed, found);
+	found->gl_opendir = (void *(*)(const char *))uposix_opendir;
+	found->gl_readdir = (struct dirent *(*)(void *))uposix_readdir;
+	found->gl_closedir = close_directory;
+	found->gl_stat = uposix_stat;
+	found->gl_lstat = uposix_lstat;
+	return glob(pattern, flags | GLOB_ALTDIRFUNC, failed, found);
 }
 
 int uposix_unlinkat(int dir, const char *path, int flags)

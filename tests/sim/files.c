@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,30 @@ static void use_temporary_files(void)
 	assert(rename(one, IN_DIR("named")) == 0 && access(one, F_OK) < 0);
 	assert(unlink(IN_DIR("named")) == 0 && unlink(other) == 0 && close(more) == 0);
 	assert(mkstemp(bad) < 0 && errno == EINVAL);
+}
+
+/* Of a file that only the simulation has, by functions of libc that open files. */
+static void use_found_files(void)
+{
+	FILE *file = fopen(IN_DIR("one.found"), "w");
+	struct stat s;
+	glob_t found;
+	char line[8];
+
+	assert(file && fputs("one\n", file) >= 0);
+	file = freopen(IN_DIR("two.found"), "w+", file);
+	assert(file && fputs("two\n", file) >= 0);
+	assert(fflush(file) == 0 && fallocate(fileno(file), 0, 0, 5000) == 0);
+	assert(fstat(fileno(file), &s) == 0 && s.st_size == 5000 && fclose(file) == 0);
+	assert(glob(IN_DIR("*.found"), 0, NULL, &found) == 0 && found.gl_pathc == 2);
+	file = freopen(found.gl_pathv[1], "r", fopen(found.gl_pathv[0], "r"));
+	assert(file && fgets(line, sizeof line, file) && strcmp(line, "two\n") == 0);
+	assert(fclose(file) == 0);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		assert(unlink(found.gl_pathv[i]) == 0);
+	globfree(&found);
+	file = fopen("/dev/null", "r");
+	assert(!freopen(IN_DIR("nothing"), "r", file) && errno == ENOENT);
 }
 
 static void use_directories(void)
@@ -405,6 +430,7 @@ int main(void)
 	use_streams();
 	use_wide_streams();
 	use_temporary_files();
+	use_found_files();
 	use_directories();
 	use_attributes();
 	use_unlinked_file();
