@@ -15,6 +15,7 @@
 #endif
 #undef _FORTIFY_SOURCE
 #include "uposix_io.h"
+#include "../src/base/sim.h"
 
 #include <signal.h>
 #include <string.h>
@@ -51,7 +52,7 @@ static const sigset_t *mask_at(long place, sigset_t *room)
 	return place ? mask_of(*(const long *)place, room) : NULL;
 }
 
-#define TELL_SHARED(name) if (ustack_self())					\
+#define TELL_SHARED(name) if (!SIMULATED && ustack_self())			\
 	UPOSIX_TELL_ONCE("%s: the kernel keeps what that changes with a processor,"	\
 			 " for all of its threads. Run the program natively", name)
 

@@ -133,6 +133,8 @@ int sim__own(int fd)
 
 REPLACE(int, close, (int fd))
 {
+	if (fd >= 0 && fd <= STDERR_FILENO && sim__several)
+		return 0;               /* all programs have these */
 	take(fd);
 	return real_close(fd);
 }

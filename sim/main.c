@@ -45,7 +45,7 @@ static struct program {
 	struct sigaction p_actions[SIGNALS];    /* of signals, if there are several */
 	struct link_map *p_library;     /* NULL: the program was not loaded by --with */
 	bool             p_parses;      /* getopt() was called */
-	bool             p_serves;      /* clients can reach it */
+	bool             p_serves;      /* clients can reach the program */
 	bool             p_ended;
 } programs[PROGRAMS];
 static unsigned n_programs = 1, ended;
@@ -57,6 +57,7 @@ static void run_program(void *program)
 {
 	const struct program *p = program;
 
+	uposix__set_mask(uposix__me(), 0);      /* not that of another program */
 	exit(p->p_main(p->p_argc, p->p_argv, strings));
 }
 
@@ -254,12 +255,13 @@ static void hide_copies(char *image, size_t size, const ElfW(Dyn) *d)
  */
 static const char *make_library(char *image, size_t size)
 {
-	static const char *const no_program = "that is no program linked with -pie";
-	const ElfW(Ehdr) *e = (void *)image;
+	static const char *const no_program = "that is no program linked dynamically";
+	ElfW(Ehdr) *e = (void *)image;
 	const ElfW(Phdr) *p = (void *)(image + e->e_phoff), *end = p + e->e_phnum;
 	ElfW(Dyn) *d = NULL;
 
-	if (memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_type != ET_DYN
+	if (memcmp(e->e_ident, ELFMAG, SELFMAG)
+	    || (e->e_type != ET_DYN && e->e_type != ET_EXEC)
 	    || e->e_phoff + e->e_phnum * sizeof *p > size)
 		return no_program;
 	for (; p < end; p++) {
@@ -274,15 +276,16 @@ static const char *make_library(char *image, size_t size)
 	for (; d && d->d_tag != DT_NULL; d++)
 		if (d->d_tag == DT_FLAGS_1)
 			d->d_un.d_val &= ~(ElfW(Xword))DF_1_PIE;
+	e->e_type = ET_DYN;
 	return d ? NULL : no_program;
 }
 
 /*
- * Copies a program into memory as a library, and sets *entry to the offset of the start.
- * The copy, *to, stays open, so that two copies of a program have different names.
- * Returns NULL, or what is wrong.
+ * Copies a program into memory as a library, and sets *entry to the offset of the start,
+ * and *fixed if the program was linked without -pie. The copy, *to, stays open, so that
+ * two copies of a program have different names. Returns NULL, or what is wrong.
  */
-static const char *copy_program(const char *path, int *to, uintptr_t *entry)
+static const char *copy_program(const char *path, int *to, uintptr_t *entry, bool *fixed)
 {
 	int from = open(path, O_RDONLY | O_CLOEXEC), low = memfd_create("program", 0);
 	const char *wrong = "the file cannot be read, or not be copied";
@@ -298,6 +301,7 @@ static const char *copy_program(const char *path, int *to, uintptr_t *entry)
 	close(from);
 	if (image == MAP_FAILED)
 		return wrong;
+	*fixed = ((ElfW(Ehdr) *)(void *)image)->e_type == ET_EXEC;
 	wrong = make_library(image, (size_t)s.st_size);
 	*entry = ((ElfW(Ehdr) *)(void *)image)->e_entry;
 	munmap(image, (size_t)s.st_size);
@@ -305,22 +309,58 @@ static const char *copy_program(const char *path, int *to, uintptr_t *entry)
 }
 
 /*
+ * An executable has copies of variables of its libraries, such as std::cout. The loader
+ * takes them from the library, but the library itself uses the copy of the first program.
+ */
+static void copy_variables(const struct link_map *l)
+{
+	const ElfW(Rela) *r = NULL;
+	const ElfW(Sym) *all = NULL;
+	const char *names = NULL;
+	size_t n = 0;
+
+	for (const ElfW(Dyn) *d = l->l_ld; d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_RELA)
+			r = (void *)d->d_un.d_ptr;
+		else if (d->d_tag == DT_RELASZ)
+			n = d->d_un.d_val / sizeof *r;
+		else if (d->d_tag == DT_SYMTAB)
+			all = (void *)d->d_un.d_ptr;
+		else if (d->d_tag == DT_STRTAB)
+			names = (void *)d->d_un.d_ptr;
+	for (; r && n > 0; n--, r++) {
+		const ElfW(Sym) *s = &all[r->r_info >> 32];
+		void *from = s->st_size && s->st_value == r->r_offset
+			? dlsym(RTLD_DEFAULT, names + s->st_name) : NULL;
+		char *to = (char *)l->l_addr + r->r_offset;
+
+		if (from && memcmp(to, from, s->st_size)) /* else maybe read-only */
+			memcpy(to, from, s->st_size);
+	}
+}
+
+/*
  * Loads a program, and finds main(): the start of the program passes main() to
- * __libc_start_main(), which jumps back. Returns NULL, or what is wrong.
+ * __libc_start_main(), which jumps back. Python is linked without -pie, and modules of
+ * Python use variables of the program. Returns NULL, or what is wrong.
  */
 static const char *load_program(struct program *p)
 {
 	char name[64];
 	uintptr_t entry;
+	bool fixed;
 	int copy;
-	const char *wrong = copy_program(p->p_argv[0], &copy, &entry);
+	const char *wrong = copy_program(p->p_argv[0], &copy, &entry, &fixed);
 
 	if (wrong)
 		return wrong;
 	snprintf(name, sizeof name, "/proc/self/fd/%d", copy);
-	p->p_library = dlopen(name, RTLD_NOW);
+	p->p_library = dlopen(name, RTLD_NOW | (fixed ? RTLD_GLOBAL : RTLD_LOCAL));
 	if (!p->p_library)
 		return dlerror();
+	if (fixed && p->p_library->l_addr)
+		return "two programs were linked without -pie";
+	copy_variables(p->p_library);
 	p->p_library->l_name = strdup(p->p_argv[0]);    /* for reports */
 	loading = p;
 	if (setjmp(loaded) == 0)

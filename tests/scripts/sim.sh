@@ -426,6 +426,31 @@ with_clients "$clients" -l 5 && grep -q '30 runs passed' "$dir/out" ||
 with_clients "$clients
 $B/sim_with -p 7001 -l 0" -l 5 && grep -q '30 runs passed' "$dir/out" ||
 	fail "with: two servers: $(tail -n 3 "$dir/out")"
+# The client has copies of variables that the server's copies stand for, and no -pie.
+if command -v g++ >/dev/null; then
+	cat >"$dir/greet.cc" <<'END'
+#include <arpa/inet.h>
+#include <iostream>
+#include <sys/socket.h>
+
+int main(int argc, char **)
+{
+	sockaddr_in a = { AF_INET, htons(7000), { htonl(INADDR_LOOPBACK) }, { 0 } };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	bool client = argc > 1;
+
+	std::cout << "begins" << std::endl;
+	if (client ? connect(fd, (sockaddr *)&a, sizeof a)
+	    : bind(fd, (sockaddr *)&a, sizeof a) || listen(fd, 1) || accept(fd, NULL, NULL) < 0)
+		return 1;
+	return !std::cout;
+}
+END
+	g++ -o "$dir/greet" "$dir/greet.cc" && g++ -no-pie -o "$dir/greets" "$dir/greet.cc" ||
+		die "greet.cc does not build"
+	USCHED_SIM_LIBRARY=$library posix/usched-run --sim --seeds 1-30 --with "$dir/greets x" \
+		"$dir/greet" >"$dir/out" 2>&1 || fail "greet: $(tail -n 3 "$dir/out")"
+fi
 with_clients "$clients" -l 6 || grep -q 'sim_with: the exit status is 3' "$dir/out" ||
 	fail "with: the server's status: $(tail -n 3 "$dir/out")"
 with_clients "$clients -p 7001" -l 2 || grep -q 'sim_with: the exit status is 1' "$dir/out" ||

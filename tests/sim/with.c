@@ -67,7 +67,8 @@ static void ask(void)
 	CHECK(connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
 	for (; count < wanted; count++)
 		CHECK(write(fd, "x", 1) == 1 && read(fd, &c, 1) == 1);
-	printf("with: sent %ld\n", count);      /* the descriptors end with the program */
+	/* The other descriptors end with the program. */
+	CHECK(printf("with: sent %ld\n", count) > 0 && fclose(stdout) == 0);
 }
 
 int main(int argc, char **argv)
