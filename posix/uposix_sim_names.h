@@ -38,7 +38,7 @@ WORLD(_exit) WORLD(_Exit)
 /* Accesses to memory: sim/access.c. */
 WORLD(memcpy) WORLD(memmove) WORLD(memset) WORLD(memcmp) WORLD(strlen) WORLD(strchr)
 WORLD(strrchr) WORLD(strcmp) WORLD(strncmp) WORLD(strcpy) WORLD(strncpy) WORLD(strcat)
-WORLD(strdup) NAME(__cxa_guard_release)
+WORLD(strdup) NAME(__cxa_guard_release) PLAIN(pthread_spin_unlock)
 
 /* Calls that a simulation cannot repeat: sim/enter.c says what to use instead. */
 PLAIN(fork) PLAIN(daemon) PLAIN(execl) PLAIN(execlp) PLAIN(execle) PLAIN(execv)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ordered.c: memory that threads share, compiled with -fsanitize=thread. Without an
- * argument each use is ordered: by a lock, a condition, a semaphore, a barrier, a pipe, a
- * call that is made once, an atomic variable, or the begin and the end of a thread; or no
- * other thread uses the memory, whose address another thread's may have in another run,
- * or has at another time in this one: the variable is thread-local. With an argument two
- * uses are not ordered, and the result is the same.
+ * argument each use is ordered: by a lock, also one that spins, a condition, a semaphore,
+ * a barrier, a pipe, a call that is made once, an atomic variable, or the begin and the
+ * end of a thread; or no other thread uses the memory, whose address another thread's may
+ * have in another run, or has at another time in this one: the variable is thread-local.
+ * With an argument two uses are not ordered, and the result is the same.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -19,7 +19,8 @@ static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_barrier_t barrier;
 static sem_t sem;
-static int ends[2], ready, made, in_pipe, by_sem, by_barrier, noted;
+static int ends[2], ready, made, in_pipe, by_sem, by_barrier, by_spin, noted;
+static pthread_spinlock_t spin;
 static unsigned char *queue[PIECES];
 static __thread int own;
 
@@ -33,6 +34,9 @@ static void count(void)
 {
 	own++;
 	errno = 0;
+	pthread_spin_lock(&spin);
+	by_spin++;
+	pthread_spin_unlock(&spin);
 }
 
 static void fill(unsigned char *piece, int i)
@@ -134,6 +138,7 @@ int main(int argc, char **argv)
 
 	(void)argv;
 	CHECK(pipe(ends) == 0);
+	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
 	sem_init(&sem, 0, 0);
 	pthread_barrier_init(&barrier, NULL, 2);
 	for (int round = 0; round < 2; round++) {
