@@ -61,26 +61,6 @@ static void run_program(void *program)
 	exit(p->p_main(p->p_argc, p->p_argv, strings));
 }
 
-static void *run_first(void *first)
-{
-	run_program(first);
-	return NULL;
-}
-
-static void *return_at_once(void *unused)
-{
-	return unused;
-}
-
-static void run_thread(void *(*func)(void *))
-{
-	pthread_t t;
-
-	if (uposix_pthread_create(&t, NULL, func, programs)
-	    || uposix_pthread_join(t, NULL))
-		sim_fail("no thread for main()");
-}
-
 static void start_host(struct program *p)
 {
 	/* A copy, since setproctitle() overwrites arguments. */
@@ -91,10 +71,23 @@ static void start_host(struct program *p)
 	p->p_host->h_shares = true;
 }
 
-static void *start_first(void *unused)
+static void *run_first(void *first)
 {
-	start_host(programs);
-	return unused;
+	if (first && n_programs == 1)
+		run_program(first);
+	else if (first)
+		start_host(first);
+	return NULL;
+}
+
+/* Runs the first program in a thread. With NULL, only makes what threads need. */
+static void run_thread(struct program *first)
+{
+	pthread_t t;
+
+	if (uposix_pthread_create(&t, NULL, run_first, first)
+	    || uposix_pthread_join(t, NULL))
+		sim_fail("no thread for main()");
 }
 
 /* Returns the caller's program if there are several, or NULL. */
@@ -176,19 +169,13 @@ void sim__leave(int status)
 }
 
 /* Replaces the function of libc: programs have actions of their own. */
-__attribute__((visibility("default")))
-int sigaction(int sig, const struct sigaction *restrict action,
-	      struct sigaction *restrict before)
+INSTEAD int sigaction(int sig, const struct sigaction *restrict action,
+		      struct sigaction *restrict before)
 {
 	struct program *p = own_program();
-	__typeof__(sigaction) *real;
-	void *found;
 
-	if (!p || sig <= 0 || sig >= SIGNALS) {
-		found = dlsym(RTLD_NEXT, "sigaction");
-		memcpy(&real, &found, sizeof real);
-		return real(sig, action, before);
-	}
+	if (!p || sig <= 0 || sig >= SIGNALS)
+		return REAL(sigaction)(sig, action, before);
 	if (before)
 		*before = p->p_actions[sig];
 	if (action)
@@ -460,11 +447,11 @@ static int simulate(int argc, char **argv, char **envp)
 	sim__find_calls();
 	load_programs();
 	sim__begin(&(struct sim_conf){ 0 }, &sim__in_order);
-	run_thread(return_at_once);
+	run_thread(NULL);
 	sim__begin_heap();
 	sim__serve(argv);
 	sim__enters = 1;
-	run_thread(n_programs == 1 ? run_first : start_first);
+	run_thread(programs);
 	/* There are several programs, or main() has called pthread_exit(). */
 	uprocs_destroy(sim__run.r_proc->p_procs, USCHED_NEVER);
 	exit(0);
