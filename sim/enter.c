@@ -125,13 +125,15 @@ enum { NAMES = sizeof names / sizeof names[0] };
 
 /* What a thread leaves for others when it makes a call, and takes from them when the call
    has returned: sim/access.c. A call without a row leaves and takes nothing. */
-enum { LEAVES = 1, TAKES = 2, MESSAGE = 4, JOINS = 8, RELOCKS = 16, SERVES = 32 };
+enum { LEAVES = 1, TAKES = 2, MESSAGE = 4, JOINS = 8, RELOCKS = 16, SERVES = 32,
+       FUTEX = 64 };
 
 #define OBJECTS "@(pthread|sem|mtx|cnd)_"
 
 static const struct { unsigned char o_how; const char *o_names; } orders[] = {
 	{ JOINS, "*join*" },
 	{ LEAVES | TAKES, "*barrier_wait" },
+	{ LEAVES | TAKES | FUTEX, "syscall" },
 	{ TAKES | RELOCKS, "@(pthread_cond|cnd)_*wait" },
 	{ LEAVES, OBJECTS "*unlock" },
 	{ TAKES, "@(" OBJECTS "*@(wait|once|lock)*|call_once)" },
@@ -206,15 +208,14 @@ static void order(struct sim_thread *t, unsigned char how, uintptr_t object,
 {
 	if (how & (MESSAGE | JOINS))
 		object = how & JOINS ? SIM_AT_END : SIM_BY_MESSAGE;
+	if (how & FUTEX)                        /* the object of access_atomic() */
+		object = object == SYS_futex ? mutex / sizeof(uint32_t) : 0;
+	mutex = how & RELOCKS ? mutex : 0;
 	sim__settle(t);
-	if (how & LEAVES)
-		sim__leave_in(object, t);
-	if (how & RELOCKS)
-		sim__leave_in(mutex, t);
-	if (how & (TAKES | JOINS))
-		t->t_from[0] = object;
-	if (how & RELOCKS)
-		t->t_from[1] = mutex;
+	sim__leave_in(how & LEAVES ? object : 0, t);
+	sim__leave_in(mutex, t);
+	t->t_from[0] = how & (TAKES | JOINS) ? object : 0;
+	t->t_from[1] = mutex;
 }
 
 /*
@@ -239,10 +240,8 @@ void sim__enter(size_t offset, uintptr_t argument, uintptr_t place, uintptr_t se
 		return;
 	if (c->c_object == ARGUMENT)
 		op.o_object = argument;
-	if (c->c_object == NUMBER) {
-		op.o_object = ANY;
-		look_at_number(argument);
-	}
+	if (c->c_object == NUMBER)
+		op.o_object = ANY, look_at_number(argument);
 	if (c->c_instead)
 		sim__escape(names[i]);
 	op.o_key = sim__key(names[i], known[i].k_is_object ? op.o_object : 0, place);
