@@ -171,7 +171,10 @@ static long run_command(void *job)
 int uposix_system(const char *command)
 {
 	CLEANUP(uposix__free_it) char *text = NULL;
-	struct command c = { .c_job = { run_command, -1, 0 }, .c_mask = uposix__mask() };
+	struct command c = {
+		.c_job = { .j_call = run_command, .j_result = -1 },
+		.c_mask = uposix__mask(),
+	};
 
 	if (!command || !uposix__in_thread())
 		return system(command);

@@ -53,7 +53,7 @@ static void compute(void)
 	int before = ends;
 
 	for (unsigned i = 0; i < 30000000; i++)
-		sum += i;
+		sum = sum + i;
 	CHECK(ends == before);
 }
 

@@ -359,9 +359,9 @@ static unsigned maybe(unsigned often)
 static void choose_rates(void)
 {
 	struct sim_faults f = {
-		.f_crash = maybe(500 << sim_choose(4)), .f_down_ns = some_time(),
+		.f_crash = maybe(500u << sim_choose(4)), .f_down_ns = some_time(),
 		.f_full = maybe(40), .f_short = maybe(20),
-		.f_sync_fails = maybe(4 << sim_choose(5)), .f_reset = maybe(100),
+		.f_sync_fails = maybe(4u << sim_choose(5)), .f_reset = maybe(100),
 		.f_no_answer = maybe(20), .f_slow = maybe(10), .f_partition = maybe(300),
 		.f_latency_most_ns = maybe(1) * some_time() / 2,
 	};
