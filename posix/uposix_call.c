@@ -91,7 +91,7 @@ int uposix_prctl(int what, ...)
 		return uposix_pthread_getname_np((pthread_t)me, P(0), sizeof name);
 	if (!me || what != PR_SET_NAME)
 		return prctl(what, a[0], a[1], a[2], a[3]);
-	snprintf(name, sizeof name, "%s", (char *)P(0));
+	snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, (char *)P(0));
 	return (int)uposix__result(-uposix_pthread_setname_np((pthread_t)me, name));
 }
 
