@@ -648,7 +648,9 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 /* The standard output is that of all programs. */
 REPLACE(int, fclose, (FILE *file))
 {
-	return sim__several && fileno(file) <= STDERR_FILENO ? fflush(file)
+	int fd = fileno(file);          /* -1: of fopencookie(), which fopen() uses */
+
+	return sim__several && fd >= 0 && fd <= STDERR_FILENO ? fflush(file)
 		: real_fclose(file);
 }
 

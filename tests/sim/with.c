@@ -41,18 +41,16 @@ static void serve(void)
 	struct sockaddr_in a = address("0.0.0.0", port);
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 	FILE *f = fopen(path, "a");
+	int fd = fileno(f);
 
 	CHECK(bind(listener, (struct sockaddr *)&a, sizeof a) == 0);
 	CHECK(poll(NULL, 0, 1) == 0);
 	signal(SIGTERM, end);
-	CHECK(f && fputs("ready", f) >= 0 && fclose(f) == 0);
+	CHECK(f && fputs("ready", f) >= 0 && fclose(f) == 0 && close(fd) < 0);
 	CHECK(listen(listener, 128) == 0);
-	for (;;) {
-		int fd = accept(listener, NULL, NULL);
-
-		if (fd >= 0)
+	for (;;)
+		if ((fd = accept(listener, NULL, NULL)) >= 0)
 			pthread_detach(started(echo, (void *)(intptr_t)fd));
-	}
 }
 
 static void ask(void)
