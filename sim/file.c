@@ -654,19 +654,23 @@ REPLACE(int, fclose, (FILE *file))
 		: real_fclose(file);
 }
 
-/* libc's function sets what `mode' says, and keeps the number. */
+/* libc's function sets what `mode' says, except 'x', and keeps the number. */
 REPLACE(FILE *, freopen, (const char *path, const char *mode, FILE *file))
 {
+	const char usual[] = { *mode, strchr(mode, '+') ? '+' : '\0', '\0' };
 	FILE *made;
+	int error;
 
 	if (!sim__enters || !path)
 		return real_freopen(path, mode, file);
+	if (!real_freopen("/dev/null", usual, file))
+		return NULL;
 	made = uposix_fopen(path, mode);
 	if (!made) {
+		error = errno;
 		uposix_fclose(file);
-		return NULL;
+		return NONE(error);
 	}
-	file = real_freopen("/dev/null", mode, file);
 	uposix_dup2(uposix_fileno(made), fileno(file));
 	uposix_fclose(made);
 	return file;

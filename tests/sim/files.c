@@ -149,6 +149,7 @@ static void use_found_files(void)
 	struct stat s;
 	glob_t found;
 	char line[8];
+	int fd;
 
 	assert(file && fputs("one\n", file) >= 0);
 	file = freopen(IN_DIR("two.found"), "w+", file);
@@ -162,8 +163,14 @@ static void use_found_files(void)
 	for (size_t i = 0; i < found.gl_pathc; i++)
 		assert(unlink(found.gl_pathv[i]) == 0);
 	globfree(&found);
-	file = fopen("/dev/null", "r");
+	file = freopen(IN_DIR("new"), "wx", fopen("/dev/null", "r"));
+	fd = fileno(file);
+	assert(fputs("new", file) >= 0 && stat(IN_DIR("new"), &s) == 0);
 	assert(!freopen(IN_DIR("nothing"), "r", file) && errno == ENOENT);
+	assert(close(fd) < 0 && stat(IN_DIR("new"), &s) == 0 && s.st_size == 3);
+	file = fopen(IN_DIR("new"), "r");
+	assert(!freopen(IN_DIR("nothing"), "r", file) && errno == ENOENT);
+	assert(unlink(IN_DIR("new")) == 0);
 }
 
 static void use_directories(void)
