@@ -10,7 +10,10 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 
-enum { SLOTS = 1 << 20 };               /* the default of fs.nr_open on Linux */
+enum {
+	SLOTS = 1 << 20,                /* the default of fs.nr_open on Linux */
+	NESTED = 4,                     /* depth of sets in sets, as in Linux */
+};
 
 static struct sim_open *table[SLOTS];   /* open files of the world, by descriptor */
 static int slots;                       /* entries from this index on are unused */
@@ -78,11 +81,32 @@ void sim__end_open(struct sim_open *o)
 	sim__drop(o);
 }
 
+/*
+ * Stands for all sockets that the kernel has alone, such as those of AF_NETLINK, if a set
+ * watches them. The kernel answers what such a socket sends within that call.
+ */
+static struct sim_open outside;
+
+/* Returns the watch of `o' as descriptor `fd' in a set, or in any if that is NULL. */
+static struct sim_watch *watch_of(const struct sim_open *o, int fd,
+				  const struct sim_open *set)
+{
+	struct sim_watch *w;
+
+	LIST_FOREACH(w, &o->f_watches, w_of_open)
+		if (w->w_fd == fd && (!set || w->w_set == set))
+			break;
+	return w;
+}
+
 /* Removes `fd' from the table. Ends the open file if `fd' was the last descriptor. */
 static void take(int fd)
 {
 	struct sim_open *o = entry(fd);
+	struct sim_watch *w;
 
+	while (!o && (w = watch_of(&outside, fd, NULL)))
+		end_watch(w);
 	if (!o)
 		return;
 	sim__catch_up();
@@ -112,6 +136,8 @@ int uposix_setrlimit(__rlimit_resource_t what, const struct rlimit *limit)
 {
 	struct rlimit to = *limit, now;
 
+	if (to.rlim_cur > to.rlim_max)
+		return (int)sim__answer(-EINVAL);
 	if (what == RLIMIT_NOFILE && getrlimit(what, &now) == 0)
 		to.rlim_max = MAX(to.rlim_max, now.rlim_max);
 	return setrlimit(what, &to);
@@ -236,12 +262,6 @@ void sim__changed(struct sim_open *o, uint32_t events)
 		}
 }
 
-/*
- * Stands for all sockets that the kernel has alone, such as those of AF_NETLINK, if a set
- * watches them. The kernel answers what such a socket sends within that call.
- */
-static struct sim_open outside;
-
 ssize_t sim__outside(ssize_t n)
 {
 	sim__changed(&outside, SIM_IN);
@@ -284,6 +304,19 @@ static struct sim_open *watched_as(int fd)
 	return o || fstat(fd, &s) || !S_ISSOCK(s.st_mode) ? o : &outside;
 }
 
+/* Returns whether a set watches another one, or is in too many, as Linux has it. */
+static bool is_nested(const struct sim_open *set, const struct sim_open *in, int depth)
+{
+	const struct sim_watch *w;
+
+	if (set->f_type != &set_type || set == in || depth == NESTED)
+		return set->f_type == &set_type;
+	LIST_FOREACH(w, &set->f_set, w_of_set)
+		if (is_nested(w->w_open, in, depth + 1))
+			return true;
+	return false;
+}
+
 CALL(int, epoll_ctl, (int op, int of, struct epoll_event *e), (op, of, e))
 {
 	struct sim_open *watched = watched_as(of);
@@ -293,15 +326,15 @@ CALL(int, epoll_ctl, (int op, int of, struct epoll_event *e), (op, of, e))
 		return -EINVAL;
 	if (!watched)
 		return fcntl(of, F_GETFD) < 0 ? -EBADF : -EPERM;
-	LIST_FOREACH(w, &watched->f_watches, w_of_open)
-		if (w->w_set == o && w->w_fd == of)
-			break;
+	w = watch_of(watched, of, o);
 	if (!w == (op != EPOLL_CTL_ADD))
 		return w ? -EEXIST : -ENOENT;
 	if (op == EPOLL_CTL_DEL) {
 		end_watch(w);
 		return 0;
 	}
+	if (!w && is_nested(watched, o, 0))
+		return -ELOOP;
 	if (!w) {
 		w = sim__memory(sizeof *w);
 		*w = (struct sim_watch){ .w_fd = of, .w_set = o, .w_open = watched };

@@ -188,6 +188,8 @@ INSTEAD __sighandler_t signal(int sig, __sighandler_t handler)
 	const struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
 	struct sigaction before;
 
+	if (!own_program())
+		return REAL(signal)(sig, handler);
 	return sigaction(sig, &action, &before) ? SIG_ERR : before.sa_handler;
 }
 
@@ -205,6 +207,19 @@ static struct program *loading;         /* __libc_start_main() sets p_main of th
 					   program, and jumps to `loaded' */
 static jmp_buf loaded;
 
+/* Returns what a program has at an address, in an image of its file; or NULL. */
+static void *in_image(char *image, size_t size, uintptr_t address)
+{
+	const ElfW(Ehdr) *e = (void *)image;
+	const ElfW(Phdr) *p = (void *)(image + e->e_phoff), *end = p + e->e_phnum;
+
+	for (; p < end; p++)
+		if (p->p_type == PT_LOAD && address - p->p_vaddr < p->p_filesz
+		    && p->p_offset + p->p_filesz <= size)
+			return image + p->p_offset + (address - p->p_vaddr);
+	return NULL;
+}
+
 /*
  * Hides the copies that an executable has of variables of libraries. The dynamic linker
  * would take such a copy for the variable, unless the first program has the library, too.
@@ -217,7 +232,7 @@ static void hide_copies(char *image, size_t size, const ElfW(Dyn) *d)
 	size_t n = 0;
 
 	for (; d->d_tag != DT_NULL; d++) {
-		void *at = d->d_un.d_ptr < size ? image + d->d_un.d_ptr : NULL;
+		void *at = in_image(image, size, d->d_un.d_ptr);
 
 		if (d->d_tag == DT_STRTAB)
 			words = at;

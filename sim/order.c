@@ -137,7 +137,7 @@ static bool passed_all(const struct sim_outcome *unused)
 			choose_left(n);
 			return true;
 		}
-		if (++n->n_chosen < n->n_numbers)       /* of no threads are numbers */
+		if (++n->n_chosen < n->n_numbers)       /* 0 for threads */
 			return true;
 	}
 	return false;

@@ -80,7 +80,7 @@ static void show(const char *text, int from, FILE *to)
 			  : fdopen(from, "r"), to);
 	if (shows == 0)
 		_exit(0);
-	while (waitpid(shows, NULL, 0) < 0 && errno == EINTR) { }
+	while (shows > 0 && waitpid(shows, NULL, 0) < 0 && errno == EINTR) { }
 }
 
 __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)

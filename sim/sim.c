@@ -387,8 +387,8 @@ void sim_point(uintptr_t object, enum sim_kind kind)
 
 /*
  * Returns a number below n. If odds is 0 or EACH, all numbers are equally likely. With
- * other odds, the result is 1 once in `odds' calls on average, and otherwise 0; the first
- * run always gets 0. The strategy "all" tries each number if odds is EACH, and otherwise
+ * other odds, the result is 1 once in `odds' calls on average, and otherwise 0; first
+ * runs always get 0. The strategy "all" tries each number if odds is EACH, and otherwise
  * takes 0.
  */
 static uint64_t choose_named(const char *what, uint64_t n, uint64_t odds)

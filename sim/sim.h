@@ -56,8 +56,8 @@ int sim_begin(const struct sim_conf *conf);
  * Creates a scheduler with one processor. As if c_embed were set, threads run while the
  * native thread joins a thread, or is in uprocs_run() or uprocs_destroy(). If the caller
  * is a thread of a simulation, as main() is under usched-run --sim, *sim is the scheduler
- * of that thread. If c_processors is 1, threads switch only where they wait; otherwise
- * threads switch also at calls of usync.h, as if there were several processors.
+ * of that thread. If c_processors is 1 then, threads switch only where they wait;
+ * otherwise also at calls of usync.h, as if there were several processors.
  * What rr_create() returns.
  * From the main native thread. Does not switch.
  */
@@ -122,7 +122,7 @@ struct sim_host;
  * Creates a host, which calls func(arg) in a thread, and exists until the run ends.
  * `address' is the host's address in the network, or NULL. `name' and `address' are not
  * copied, and must not change until the run ends.
- * 0; -ENOMEM; -EPERM: the caller is not a thread of POSIX in a simulation.
+ * 0; -ENOMEM; -EPERM: the caller is not a thread of a simulation.
  * Does not switch.
  */
 int sim_host_start(const char *name, const char *address, void (*func)(void *arg),
@@ -156,7 +156,7 @@ struct sim_fault {
 	enum sim_fault_kind kind;
 	struct sim_host    *a;
 	struct sim_host    *b;          /* NULL: all hosts */
-	int64_t             for_ns;     /* duration; 0: the fault never ends */
+	int64_t             for_ns;     /* duration, or the jump; 0: it never ends */
 };
 
 /*
@@ -176,8 +176,8 @@ struct sim_faults {
 	int64_t  f_down_ns;             /* a host is down for up to this; 0: a second */
 	unsigned f_full;                /* a write fails with ENOSPC */
 	unsigned f_short;               /* a write to a file or socket is only partial */
-	unsigned f_sync_fails;          /* a sync fails with EIO, and later ones only sync
-					   what was lost here if it is written again */
+	unsigned f_sync_fails;          /* a sync fails with EIO; later ones leave out
+					   what this one lost, until written again */
 	unsigned f_sync_lies;           /* a sync returns 0, but nothing is synced */
 	unsigned f_open;                /* a file or descriptor is not opened: EMFILE */
 	unsigned f_no_memory;           /* a socket is not made: ENOBUFS; a pipe, epoll or

@@ -3,7 +3,7 @@
  * world.h: what the files of the simulated world share. Private.
  *
  *	sim/fd.c       the table of descriptors: copies, flags, poll, epoll
- *	sim/local.c    eventfd, timerfd, signalfd
+ *	sim/local.c    eventfd, timerfd, signalfd; kill(), alarm() and other timers
  *	sim/name.c     addresses, and which socket has which; names of hosts
  *	sim/net.c      pipes and sockets: faults, connections, packets, transfers
  *	sim/socket.c   calls on pipes and sockets, and reads and writes of all of these

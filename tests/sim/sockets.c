@@ -355,8 +355,29 @@ static void test_others(void)
 	CHECK(ioctl(named, SIOCGIFNAME, &one) == 0 && one.ifr_name[0]);
 	CHECK(ioctl(named, TCGETS, &one) < 0 && errno == ENOTTY);
 	close(fd);
+	CHECK(socket(AF_NETLINK, SOCK_RAW, 0) == fd);
+	CHECK(epoll_ctl(set, EPOLL_CTL_ADD, fd, &e) == 0);
+	close(fd);
+	CHECK(epoll_wait(set, &e, 1, 10) == 0);
 	close(set);
 	close(named);
+}
+
+/* Sets that watch each other are refused, and so are six in each other. */
+static void test_nested(void)
+{
+	struct epoll_event e = { .events = EPOLLIN };
+	int sets[6];
+
+	for (int i = 0; i < 6; i++) {
+		sets[i] = epoll_create1(0);
+		CHECK(i == 0 || (epoll_ctl(sets[i], EPOLL_CTL_ADD, sets[i - 1], &e) == 0)
+		      == (i < 5));
+	}
+	CHECK(errno == ELOOP);
+	CHECK(epoll_ctl(sets[0], EPOLL_CTL_ADD, sets[1], &e) < 0 && errno == ELOOP);
+	for (int i = 0; i < 6; i++)
+		close(sets[i]);
 }
 
 /* ---- Options and flags ---- */
@@ -636,6 +657,7 @@ int main(void)
 	test_packets();
 	test_several();
 	test_others();
+	test_nested();
 	test_options();
 	test_names();
 	test_six();
