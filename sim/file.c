@@ -635,6 +635,8 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 	int flags = *mode == 'r' ? 0 : O_CREAT | (*mode == 'w' ? O_TRUNC : O_APPEND);
 	int fd;
 
+	if (!*mode || !strchr("rwa", *mode))
+		return NONE(EINVAL);
 	if (strstr(mode, ",ccs=")) {
 		uposix__tell("fopen(): \",ccs=\" cannot be simulated");
 		return NONE(EINVAL);

@@ -107,6 +107,7 @@ static void use_streams(void)
 	assert(fgets(line, sizeof line, f) && strcmp(line, "LINE 0\n") == 0);
 	assert(fseek(f, -4, SEEK_END) == 0 && fgets(line, sizeof line, f));
 	assert(strcmp(line, "end\n") == 0 && fclose(f) == 0);
+	assert(!fopen(IN_DIR("none"), "q") && errno == EINVAL);
 	assert(!fopen(IN_DIR("none"), "r") && errno == ENOENT);
 }
 
