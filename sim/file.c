@@ -449,13 +449,18 @@ static int find_room(void)
 		? FAIL(ENOSPC) : 0;
 }
 
+static void touch(struct file *f)
+{
+	f->f_stat.st_mtim = f->f_stat.st_ctim = sim__timespec(sim__time(CLOCK_REALTIME));
+}
+
 /* Called after a write of n bytes up to offset `end', or, if n is -1, one that failed.
    Syncs the file if O_DSYNC asks for that. Returns n, or -1 if the sync fails. */
 static ssize_t changed(struct file *f, int fd, ssize_t n, off_t end)
 {
 	if (n < 0)
 		return n;
-	f->f_stat.st_mtim = f->f_stat.st_ctim = sim__timespec(sim__time(CLOCK_REALTIME));
+	touch(f);
 	for (size_t i = (size_t)(end - n) / BLOCK; i < f->f_blocks && n > 0; i++)
 		if (i * BLOCK < (size_t)end)
 			f->f_again[i] = true;
@@ -557,6 +562,8 @@ static int open_memory(struct file *f, int flags)
 	fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags & ~less, 0);
 	if (fd < 0)
 		return -1;
+	if (flags & O_TRUNC)
+		touch(f);
 	o = sim__new(&type);
 	refer(&o->f_file, f);
 	return sim__enter_number(fd, o);

@@ -218,6 +218,9 @@ static void use_attributes(void)
 	assert(utime(IN_DIR("mode"), &(struct utimbuf){ 1, 2 }) == 0);
 	assert(fstat(fd, &s) == 0 && s.st_atime == 1 && s.st_mtime == 2);
 	assert(write(fd, "x", 1) == 1 && fstat(fd, &s) == 0 && s.st_mtime > 1000000);
+	assert(utime(IN_DIR("mode"), &(struct utimbuf){ 1, 2 }) == 0);
+	assert(close(open(IN_DIR("mode"), O_WRONLY | O_TRUNC)) == 0);
+	assert(fstat(fd, &s) == 0 && s.st_size == 0 && s.st_mtime > 1000000);
 	assert(utime(IN_DIR("no"), NULL) < 0 && errno == ENOENT);
 	assert(fchmod(-1, 0600) < 0 && errno == EBADF);
 	assert(fchmod(STDOUT_FILENO, 0600) == 0);
