@@ -357,9 +357,9 @@ char *uposix_getcwd(char *to, size_t size)
 		strcpy(path, longer);
 		f = f->f_name->n_dir;
 	} while (f != &top && f != root());
-	if (to && strlen(path) >= size)
-		return NONE(ERANGE);
-	return to ? strcpy(to, path) : strdup(path);
+	if ((to || size) && strlen(path) >= size)
+		return NONE(size ? ERANGE : EINVAL);
+	return strcpy(to ? to : sim__memory(MAX(size, strlen(path) + 1)), path);
 }
 
 /* Makes a directory the current one. */

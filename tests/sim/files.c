@@ -270,6 +270,8 @@ static void use_more_names(void)
 	assert(access(IN_DIR("new/sub/file"), F_OK) == 0 && access("file", F_OK) == 0);
 	assert(strcmp(getcwd(path, sizeof path), IN_DIR("new/sub")) == 0);
 	assert(!getcwd(path, strlen(path)) && errno == ERANGE);
+	assert(!getcwd(NULL, strlen(path)) && errno == ERANGE);
+	assert(!getcwd(path, 0) && errno == EINVAL);
 	assert(faccessat(dir, "file", F_OK, 0) == 0 && access("../sub", F_OK) == 0);
 	assert(unlinkat(dir, "file", 0) == 0 && rmdir(IN_DIR("new/sub")) == 0);
 	assert(openat(dir, "file", O_CREAT | O_WRONLY, 0600) < 0 && errno == ENOENT);
