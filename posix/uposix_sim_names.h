@@ -30,7 +30,8 @@ WORLD(chown) WORLD(lchown) WORLD(fchown) WORLD(fchownat) WORLD(utime) WORLD(utim
 WORLD(utimensat) WORLD(futimens) WORLD(opendir) WORLD(fdopendir) WORLD(readdir)
 PLAIN(readdir_r) WORLD(telldir) WORLD(seekdir) WORLD(rewinddir) WORLD(scandir)
 WORLD(chdir) WORLD(fchdir) WORLD(getcwd) WORLD(truncate) PLAIN(fallocate)
-WORLD(shm_open) WORLD(shm_unlink) WORLD(link) WORLD(linkat) WORLD(glob)
+WORLD(shm_open) WORLD(shm_unlink) WORLD(link) WORLD(linkat) WORLD(glob) PLAIN(pwritev)
+PLAIN(copy_file_range)
 
 /* The end of a run: sim/serve.c. */
 WORLD(_exit) WORLD(_Exit)
@@ -58,6 +59,7 @@ ALIAS(lstat64, lstat) ALIAS(fstat64, fstat) ALIAS(fstatat64, fstatat)
 ALIAS(mkstemp64, mkstemp) ALIAS(mkostemp64, mkostemp) ALIAS(readdir64, readdir)
 ALIAS(readdir64_r, readdir_r) ALIAS(scandir64, scandir) ALIAS(glob64, glob)
 ALIAS(ftw64, ftw) ALIAS(nftw64, nftw) ALIAS(fallocate64, fallocate)
+ALIAS(pwritev64, pwritev)
 ALIAS(tmpfile64, tmpfile) ALIAS(truncate64, truncate) ALIAS(setrlimit64, setrlimit)
 
 /* Numbers of syscall(). */

@@ -482,8 +482,15 @@ static ssize_t put(struct file *f, int fd, const struct iovec *pieces, int n, of
 		n = 1;
 	}
 	done = at < 0 ? syscall(SYS_writev, fd, pieces, (long)n)
-		: pwritev(fd, pieces, n, at);
+		: syscall(SYS_pwritev, fd, pieces, (long)n, at, 0L);
 	return changed(f, fd, done, at < 0 ? lseek(fd, 0, SEEK_CUR) : at + done);
+}
+
+/* Called after the kernel has copied n bytes, as changed(), to *at or, if `at' is NULL,
+   to the offset of `fd'. */
+static ssize_t copied(struct file *f, int fd, ssize_t n, const off_t *at)
+{
+	return changed(f, fd, n, at ? *at : lseek(fd, 0, SEEK_CUR));
 }
 
 /* Defines in_NAME(), which is called in place of libc's NAME(). If `fd' has a file,
@@ -503,6 +510,14 @@ FILE_CALL(ssize_t, writev, (int fd, const struct iovec *pieces, int n), (fd, pie
 FILE_CALL(ssize_t, pwrite, (int fd, const void *data, size_t size, off_t at),
 	  (fd, data, size, at), at < 0 ? FAIL(EINVAL)
 	  : put(f, fd, &(struct iovec){ (void *)data, size }, 1, at))
+FILE_CALL(ssize_t, pwritev, (int fd, const struct iovec *pieces, int n, off_t at),
+	  (fd, pieces, n, at), at < 0 ? FAIL(EINVAL) : put(f, fd, pieces, n, at))
+FILE_CALL(ssize_t, sendfile, (int fd, int in, off_t *from, size_t n), (fd, in, from, n),
+	  find_room() ? -1 : copied(f, fd, real_sendfile(fd, in, from, n), NULL))
+FILE_CALL(ssize_t, copy_file_range,
+	  (int in, off_t *from, int fd, off_t *to, size_t n, unsigned flags),
+	  (in, from, fd, to, n, flags), find_room() ? -1
+	  : copied(f, fd, real_copy_file_range(in, from, fd, to, n, flags), to))
 FILE_CALL(int, ftruncate, (int fd, off_t size), (fd, size),
 	  (int)changed(f, fd, real_ftruncate(fd, size), 0))
 FILE_CALL(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size),

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -191,6 +192,24 @@ static void use_directories(void)
 	assert(unlink(IN_DIR("map")) == 0 && remove(IN_DIR("stream")) == 0);
 }
 
+/* Copies by the kernel change the time of a file, too. */
+static void copy_into(int fd)
+{
+	int from = open(IN_DIR("from"), O_CREAT | O_EXCL | O_RDWR, 0600);
+	off_t at = 0, to = 0;
+	struct stat s;
+
+	assert(write(from, "abc", 3) == 3);
+	assert(futimens(fd, (const struct timespec[]){ { 1, 0 }, { 2, 0 } }) == 0);
+	assert(sendfile(fd, from, &at, 3) == 3 && fstat(fd, &s) == 0);
+	assert(s.st_mtime > 1000000 && at == 3);
+	assert(futimens(fd, (const struct timespec[]){ { 1, 0 }, { 2, 0 } }) == 0);
+	at = 1;
+	assert(copy_file_range(from, &at, fd, &to, 2, 0) == 2 && fstat(fd, &s) == 0);
+	assert(s.st_mtime > 1000000 && to == 2);
+	assert(close(from) == 0 && unlink(IN_DIR("from")) == 0);
+}
+
 /* The mode, the owner and the times of a file are those that were set last. */
 static void use_attributes(void)
 {
@@ -224,6 +243,7 @@ static void use_attributes(void)
 	assert(utime(IN_DIR("no"), NULL) < 0 && errno == ENOENT);
 	assert(fchmod(-1, 0600) < 0 && errno == EBADF);
 	assert(fchmod(STDOUT_FILENO, 0600) == 0);
+	copy_into(fd);
 	assert(chmod("/dev/null", 0) == 0 && stat("/dev/null", &real) == 0);
 	assert(real.st_mode & 0666 && close(fd) == 0);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "../../sim/sim.h"
@@ -80,6 +81,7 @@ static void run_waits(void *number)
 static void run_files(void *unused)
 {
 	int fd = open(NAME, O_CREAT | O_EXCL | O_WRONLY, 0600);
+	struct iovec more = { "y", 1 };
 	char c = 'x';
 
 	(void)unused;
@@ -88,7 +90,7 @@ static void run_files(void *unused)
 	for (;;) {
 		if (write(fd, &c, 1) == 1)
 			wrote++;
-		else if (errno == ENOSPC)
+		else if (errno == ENOSPC && pwritev(fd, &more, 1, 0) < 0)
 			full++;
 		usleep(10000);
 	}
