@@ -283,12 +283,12 @@ static struct sim_name *walk(struct file *f, const char *path, const struct file
 	for (; *path; path += size) {
 		path += strspn(path, "/");
 		size = strcspn(path, "/");
+		if (f && !is_dir(f) && !is_system(f))
+			return NONE(ENOTDIR);
 		if (!size || (f == top_dir && size == 2 && strncmp(path, "..", 2) == 0))
 			continue;
 		if (!f || size > NAME_MAX)
 			return NONE(f ? ENAMETOOLONG : ENOENT);
-		if (!is_dir(f) && !is_system(f))
-			return NONE(ENOTDIR);
 		if (f->f_name->n_file != f)     /* a directory that has been removed */
 			return NONE(ENOENT);
 		n = name_in(f, path, size);

@@ -61,6 +61,7 @@ static void use_descriptors(void)
 	assert(access(IN_DIR("a"), R_OK) == 0 && access(IN_DIR("b"), F_OK) < 0);
 	assert(open(IN_DIR("b"), O_RDONLY) < 0 && errno == ENOENT);
 	assert(open(IN_DIR("no/b"), O_CREAT | O_WRONLY, 0600) < 0 && errno == ENOENT);
+	assert(open(IN_DIR("a/"), O_RDONLY) < 0 && errno == ENOTDIR);
 	assert(open(IN_DIR("a/b"), O_CREAT | O_WRONLY, 0600) < 0 && errno == ENOTDIR);
 }
 
