@@ -672,7 +672,7 @@ FILE *uposix_fopen(const char *restrict path, const char *restrict mode)
 /* The standard output is that of all programs. */
 REPLACE(int, fclose, (FILE *file))
 {
-	int fd = fileno(file);          /* -1: of fopencookie(), which fopen() uses */
+	int fd = fileno(file);          /* -1 for a stream of fopencookie() */
 
 	return sim__several && fd >= 0 && fd <= STDERR_FILENO ? fflush(file)
 		: real_fclose(file);
@@ -701,7 +701,7 @@ REPLACE(FILE *, freopen, (const char *path, const char *mode, FILE *file))
 }
 
 /* Replaces the six X at the end of a path by random digits, and makes a file, or, if the
-   flags are O_DIRECTORY, a directory. Returns a descriptor or 0. */
+   flags are O_DIRECTORY, a directory. Returns a descriptor or 0, or -1 with errno. */
 static int make_temporary(char *path, int flags)
 {
 	size_t n = strlen(path);
@@ -749,8 +749,10 @@ CALLS(int, fstat, (int fd, struct stat *s), uposix_fstatat(fd, "", s, AT_EMPTY_P
 int uposix_statx(int dir, const char *restrict path, int flags, UNUSED unsigned mask,
 		 struct statx *restrict x)
 {
-	const char *volatile name = path;       /* gcc takes `path' never to be NULL, by
-						   which Rust's library looks */
+	const char *volatile name = path;       /* Rust's library calls statx() with NULL
+						   to see whether there is such a call;
+						   libc's header lets gcc assume that
+						   `path' is not NULL */
 	struct stat s;
 
 	if (!name)
