@@ -367,6 +367,13 @@ bool uposix__handle(struct uposix_thread *me);
  */
 int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info);
 
+/*
+ * Fills in what a signal that the caller takes has from a timer of the simulation, if one
+ * has sent the signal. Returns whether another timer has sent the same signal, which then
+ * stays pending.
+ */
+bool sim__describe(siginfo_t *info);
+
 /* If an ending thread has not taken some signals, gives them to other threads. */
 void uposix__end_signals(struct uposix_thread *me);
 

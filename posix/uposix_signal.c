@@ -57,6 +57,8 @@ int uposix__take_sent(struct uposix_thread *me, uint64_t mask, siginfo_t *info)
 	info->si_code = SI_TKILL;
 	info->si_pid = SIMULATED ? uposix_getpid() : getpid();
 	info->si_uid = getuid();
+	if (SIMULATED && sim__describe(info))
+		me->p_pending |= uposix__bit(sig);
 	return sig;
 }
 

@@ -11,7 +11,6 @@ enum {
 	PROCESS = 5000000,              /* getpid() is PROCESS + n on host n, and PROCESS
 					   on no host. No real process has such a number,
 					   so kill() can tell them apart */
-	THREAD = 6000000,               /* gettid() of thread n is THREAD + n */
 	JUMPS  = 100,                   /* CLOCK_REALTIME jumps by n / JUMPS seconds; */
 	LEAP   = 10000,                 /* n is from -LEAP to LEAP */
 	MOST   = 256,                   /* the most bytes that getentropy() returns */
@@ -261,7 +260,7 @@ pid_t uposix_gettid(void)
 {
 	const struct sim_thread *self = sim__self();
 
-	return THREAD + (pid_t)(self ? self->t_number : 0);
+	return SIM_THREAD + (pid_t)(self ? self->t_number : 0);
 }
 
 /* Calls that take an ID. To the kernel, an ID of the simulation is that of the caller. */

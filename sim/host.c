@@ -53,22 +53,20 @@ struct sim_host *sim__single(const struct sim_thread *t)
 	return h->h_single && !uposix__record_of(&t->t_thread->th_stack) ? h : NULL;
 }
 
+int sim__start_late(struct sim_host *host, void *(*func)(void *), void *arg)
+{
+	pthread_t thread;
+
+	if (uposix_pthread_create(&thread, NULL, func, arg))
+		return -ENOMEM;
+	LIST_FIRST(&sim__run.r_threads)->t_host = host;
+	uposix_pthread_detach(thread);
+	return 0;
+}
+
 int sim__start_on(struct sim_host *host, void *(*func)(void *), void *arg)
 {
-	struct sim_thread *self = sim__self();
-	struct sim_host *before;
-	pthread_t thread;
-	int rc;
-
-	if (!self)
-		return -EPERM;
-	before = self->t_host;
-	self->t_host = host;
-	rc = uposix_pthread_create(&thread, NULL, func, arg);
-	self->t_host = before;
-	if (rc == 0)
-		uposix_pthread_detach(thread);
-	return rc ? -ENOMEM : 0;
+	return sim__self() ? sim__start_late(host, func, arg) : -EPERM;
 }
 
 static void *run_host(void *host)
@@ -125,7 +123,6 @@ int sim_host_restart(struct sim_host *host)
 	if (host->h_up)
 		return -EALREADY;
 	host->h_up = true;
-	host->h_process = NULL;
 	sim__note_fault("restart", host);
 	rc = sim__start_on(host, run_host, host);
 	host->h_up = rc == 0;
@@ -168,6 +165,7 @@ void sim__stop_host(struct sim_host *host)
 		host->h_dir = NULL;
 	}
 	sim__close_all(host);
+	host->h_process = NULL;
 	sim__look_for_living();
 	while (self && self->t_dead)
 		ustack_block();

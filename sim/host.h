@@ -43,6 +43,8 @@ struct sim_host {
 	struct sim_open *h_process;     /* signals and timer: sim/local.c; or NULL */
 };
 
+enum { SIM_THREAD = 6000000 };          /* gettid() of thread n is SIM_THREAD + n */
+
 int uposix___cxa_guard_release(void *guard);
 
 /* Declares each uposix_NAME(), which the program calls in place of NAME(). */
@@ -51,8 +53,10 @@ int uposix___cxa_guard_release(void *guard);
 
 /* ---- sim/host.c ---- */
 
-/* Starts a thread on a host, or on none if `host' is NULL. As sim_host_start(). */
+/* Starts a thread on a host, or on none if `host' is NULL. As sim_host_start(). Calls of
+   sim__later() use the second, since no thread runs then. */
 SIM_PRIVATE int sim__start_on(struct sim_host *host, void *(*func)(void *), void *arg);
+SIM_PRIVATE int sim__start_late(struct sim_host *host, void *(*func)(void *), void *arg);
 
 /* Makes the library use `with' in place of libc's function `name'. `real' points to a
    pointer to a function; *real becomes the function that the library called before. */

@@ -54,7 +54,7 @@ static int64_t left_of(const struct sim_open *o)
 }
 
 /* Arms a timer for `value', a time of a clock that shows `now', or, if `now' is 0, from
-   now on. 0 disarms the timer; INT64_MAX never comes. A process's timer has no type. */
+   now on. 0 disarms the timer; INT64_MAX never comes. Only a timerfd has a type. */
 static void arm(struct sim_open *o, int64_t value, int64_t now, int64_t every)
 {
 	int64_t most = INT64_MAX - sim__run.r_now;
@@ -123,14 +123,28 @@ static int64_t ns_of(struct timespec t)
 	return t.tv_sec >= INT64_MAX / SECOND ? INT64_MAX : t.tv_sec * SECOND + t.tv_nsec;
 }
 
-/* Arms a timer: see arm(). Returns 0 or an error. */
-static int arm_as(struct sim_open *o, int64_t now, const struct itimerspec *new)
+/* Returns whether a clock shows processor time, which stands still for a timer. */
+static bool computes(clockid_t clock)
+{
+	return clock < 0 || clock == CLOCK_PROCESS_CPUTIME_ID
+		|| clock == CLOCK_THREAD_CPUTIME_ID;
+}
+
+/* Arms a timer for a time of its clock, or from now on. Returns 0 or an error. */
+static int arm_as(struct sim_open *o, bool at, const struct itimerspec *new)
 {
 	int64_t value = ns_of(new->it_value), every = ns_of(new->it_interval);
 
 	if (value < 0 || every < 0)
 		return -EINVAL;
-	arm(o, value, now, every);
+	arm(o, computes(o->f_clock) ? 0 : value, at ? sim__time(o->f_clock) : 0, every);
+	return 0;
+}
+
+static int show(const struct sim_open *o, struct itimerspec *now)
+{
+	now->it_value = sim__timespec(left_of(o));
+	now->it_interval = sim__timespec(o->f_every);
 	return 0;
 }
 
@@ -144,22 +158,19 @@ REPLACE(int, timerfd_create, (int clock, int flags))
 
 CALL(int, timerfd_gettime, (struct itimerspec *now), (now))
 {
-	now->it_value = sim__timespec(left_of(o));
-	now->it_interval = sim__timespec(o->f_every);
-	return 0;
+	return show(o, now);
 }
 
 CALL(int, timerfd_settime, (int flags, const struct itimerspec *new,
 			    struct itimerspec *old), (flags, new, old))
 {
-	int64_t now = flags & TFD_TIMER_ABSTIME ? sim__time(o->f_clock) : 0;
 	const struct itimerspec to = *new;      /* the same place as `old', maybe */
 
 	if (o->f_type != &timer)
 		return -EINVAL;
 	if (old)
-		world_timerfd_gettime(o, fd, old);
-	return arm_as(o, now, &to);
+		show(o, old);
+	return arm_as(o, flags & TFD_TIMER_ABSTIME, &to);
 }
 
 /* ---- Signals ---- */
@@ -188,15 +199,21 @@ static void close_signals(struct sim_open *o)
 
 static ssize_t read_signal(struct sim_open *o, struct msghdr *m, UNUSED int flags)
 {
-	struct signalfd_siginfo info = { .ssi_code = SI_USER };
+	struct signalfd_siginfo info = { .ssi_pid = (uint32_t)uposix_getpid() };
+	siginfo_t from = { .si_code = SI_USER };
 
 	if (m->msg_iovlen < 1 || m->msg_iov->iov_len < sizeof info)
 		return -EINVAL;
 	if (o->f_count == 0)
 		return -EAGAIN;
-	info.ssi_signo = (uint32_t)__builtin_ffsll((long long)o->f_count);
-	info.ssi_pid = (uint32_t)uposix_getpid();
-	o->f_count &= o->f_count - 1;
+	from.si_signo = __builtin_ffsll((long long)o->f_count);
+	if (!sim__describe(&from))
+		o->f_count &= o->f_count - 1;
+	info.ssi_signo = (uint32_t)from.si_signo;
+	info.ssi_code = from.si_code;
+	info.ssi_ptr = (uintptr_t)from.si_value.sival_ptr;
+	info.ssi_int = from.si_value.sival_int;
+	info.ssi_overrun = (uint32_t)(from.si_code == SI_TIMER ? from.si_overrun : 0);
 	memcpy(m->msg_iov->iov_base, &info, sizeof info);
 	return sizeof info;
 }
@@ -289,23 +306,159 @@ REPLACE(int, kill, (pid_t pid, int sig))
 	return 0;
 }
 
-/* ---- The timer of a process ---- */
+/* ---- What timers do ---- */
 
-/* Called at a time for which the timer of a process was armed, maybe before later changes
-   or a crash. Wakes a thread by mail, since the processor may be asleep. */
-LATER(ring)
+/* What timer_create() makes. While the signal is pending, the time of the expiry stays in
+   f_when, and the timer is armed again when the signal is taken, as in Linux. */
+struct timer {
+	struct sim_open    t_open;      /* first, for sim__drop() */
+	LIST_ENTRY(timer)  t_of_all;
+	struct sim_open   *t_process;   /* before a restart of the host, another one */
+	struct sigevent    t_event;
+	bool               t_sent;      /* the signal is pending */
+	int                t_overrun;
+};
+
+static LIST_HEAD(, timer) timers;
+
+/* Returns a timer, or NULL if there is no such timer, or no longer. */
+static struct timer *timer_of(const void *id)
 {
+	struct timer *t;
+
+	LIST_FOREACH(t, &timers, t_of_all)
+		if (t == id)
+			return t;
+	return NULL;
+}
+
+/* Returns the thread of a host that has this gettid(), or NULL. */
+static struct uposix_thread *thread_of(const struct sim_host *host, pid_t id)
+{
+	const struct sim_thread *t;
+
+	LIST_FOREACH(t, &sim__run.r_threads, t_of_run)
+		if (SIM_THREAD + (pid_t)t->t_number == id && t->t_host == host
+		    && !t->t_dead)
+			return uposix__record_of(&t->t_thread->th_stack);
+	return NULL;
+}
+
+static int check_event(clockid_t clock, const struct sigevent *e)
+{
+	if (clock >= CLOCK_MONOTONIC_RAW && clock <= CLOCK_MONOTONIC_COARSE)
+		return -EOPNOTSUPP;
+	if (clock > CLOCK_TAI)
+		return -EINVAL;
+	if (e->sigev_notify == SIGEV_NONE || e->sigev_notify == SIGEV_THREAD)
+		return 0;
+	if (e->sigev_signo <= 0 || e->sigev_signo > 64)
+		return -EINVAL;
+	return e->sigev_notify == SIGEV_SIGNAL
+		|| (e->sigev_notify == SIGEV_THREAD_ID
+		    && thread_of(sim__host(), e->_sigev_un._tid)) ? 0 : -EINVAL;
+}
+
+/* Arms a timer for the next time, and notes how many times have passed since. */
+static void go_on(struct timer *t)
+{
+	uint64_t n = count_of(&t->t_open);
+
+	t->t_overrun = n > 0 ? (int)MIN(n - 1, (uint64_t)INT32_MAX) : 0;
+	arm(&t->t_open, left_of(&t->t_open), 0, t->t_open.f_every);
+}
+
+/* Returns a timer whose signal is pending for a process, or for a thread of that process;
+   NULL: there is none. */
+static struct timer *sent(const struct sim_open *process, int sig, pid_t thread)
+{
+	struct timer *t;
+
+	LIST_FOREACH(t, &timers, t_of_all)
+		if (t->t_sent && t->t_process == process && t->t_event.sigev_signo == sig
+		    && (t->t_event.sigev_notify == SIGEV_SIGNAL
+			|| t->t_event._sigev_un._tid == thread))
+			return t;
+	return NULL;
+}
+
+bool sim__describe(siginfo_t *info)
+{
+	const struct sim_open *process = process_of(sim__host());
+	struct timer *t = sent(process, info->si_signo, uposix_gettid());
+
+	if (!t)
+		return false;
+	t->t_sent = false;
+	go_on(t);
+	info->si_code = SI_TIMER;
+	info->si_value = t->t_event.sigev_value;
+	info->si_overrun = t->t_overrun;
+	return sent(process, info->si_signo, uposix_gettid());
+}
+
+static void *run_event(void *of)
+{
+	const struct sigevent e = ((struct timer *)of)->t_event;
+
+	uposix__set_mask(uposix__me(), ~UINT64_C(0));
+	sim__self()->t_from[0] = (uintptr_t)of;
+	sim__drop(of);
+	e.sigev_notify_function(e.sigev_value);
+	return NULL;
+}
+
+/* Makes a timer's signal pending, or starts a thread. Returns the thread for a signal;
+   NULL: nothing is to wake. The thread that takes one of equal signals takes all. */
+static struct uposix_thread *expired(struct timer *t)
+{
+	struct sim_open *o = &t->t_open;
+	const struct sigevent *e = &t->t_event;
 	struct uposix_thread *p;
 
-	if (process_of(o->f_host) != o || !o->f_when || o->f_when > sim__run.r_now)
+	if (t->t_sent || e->sigev_notify == SIGEV_NONE)
+		return NULL;
+	if (e->sigev_notify == SIGEV_THREAD) {
+		go_on(t);
+		if (sim__start_late(o->f_host, run_event, sim__hold(o)))
+			sim__drop(o);
+		return NULL;
+	}
+	p = e->sigev_notify == SIGEV_THREAD_ID ? thread_of(o->f_host, e->_sigev_un._tid)
+		: NULL;
+	if (p)
+		p->p_pending |= uposix__bit(e->sigev_signo);
+	else if (e->sigev_notify == SIGEV_SIGNAL
+		 && !sent(t->t_process, e->sigev_signo, 0))
+		p = give_signal(t->t_process, e->sigev_signo);
+	t->t_sent = true;
+	return p;
+}
+
+/* Called at a time for which the timer of a process, or of the program, was armed, maybe
+   before later changes or a crash. Wakes a thread by mail, since the processor may be
+   asleep. */
+LATER(ring)
+{
+	struct sim_open *process = process_of(o->f_host);
+	struct timer *t = timer_of(o);
+	struct uposix_thread *p = NULL;
+
+	if (!o->f_when || o->f_when > sim__run.r_now)
 		return;
-	arm(o, left_of(o), 0, o->f_every);
-	p = give_signal(o, SIGALRM);
+	if (t && t->t_process == process) {
+		p = expired(t);
+	} else if (o == process) {
+		arm(o, left_of(o), 0, o->f_every);
+		p = give_signal(o, SIGALRM);
+	}
 	if (!p)
 		return;
 	p->p_asked |= UPOSIX_SIGNAL;
 	uproc_post(uproc_thread(p->p_thread), UPROC_MAIL_CANCEL);
 }
+
+/* ---- The timer of a process ---- */
 
 int uposix_getitimer(__itimer_which_t which, struct itimerval *now)
 {
@@ -331,7 +484,7 @@ int uposix_setitimer(__itimer_which_t which, const struct itimerval *new,
 	TIMEVAL_TO_TIMESPEC(&new->it_interval, &to.it_interval);
 	if (old)
 		uposix_getitimer(which, old);
-	return (int)sim__answer(arm_as(process_of(sim__host()), 0, &to));
+	return (int)sim__answer(arm_as(process_of(sim__host()), false, &to));
 }
 
 useconds_t uposix_ualarm(useconds_t value, useconds_t every)
@@ -356,50 +509,26 @@ unsigned uposix_alarm(unsigned seconds)
 
 /* ---- Timers of the program ---- */
 
-/* What timer_create() makes: a timerfd, and a thread that waits for its expiry. */
-struct timer {
-	int             t_fd;
-	bool            t_computes;     /* for processor time, which stands still */
-	uint64_t        t_count;        /* how often the timer has expired for the last
-					   signal */
-	struct sigevent t_event;
-	pthread_t       t_thread;       /* for SIGEV_THREAD_ID */
-};
-
-static void *run_timer(void *id)
-{
-	struct timer *t = id;
-	const int fd = t->t_fd, sig = t->t_event.sigev_signo;
-
-	uposix__set_mask(uposix__me(), ~UINT64_C(0));
-	while (uposix_read(fd, &t->t_count, sizeof t->t_count) > 0)
-		if (t->t_event.sigev_notify == SIGEV_THREAD)
-			t->t_event.sigev_notify_function(t->t_event.sigev_value);
-		else if (t->t_event.sigev_notify == SIGEV_THREAD_ID)
-			uposix_pthread_kill(t->t_thread, sig);
-		else if (t->t_event.sigev_notify == SIGEV_SIGNAL)
-			kill(uposix_getpid(), sig);
-	free(t);
-	return NULL;
-}
-
 REPLACE(int, timer_create, (clockid_t clock, struct sigevent *e, timer_t *id))
 {
 	struct timer *t;
+	int rc;
 
 	if (!sim__self())
 		return real_timer_create(clock, e, id);
 	t = sim__memory(sizeof *t);
-	t->t_computes = clock < 0 || clock == CLOCK_PROCESS_CPUTIME_ID
-		|| clock == CLOCK_THREAD_CPUTIME_ID;
-	t->t_event = e ? *e : (struct sigevent){ .sigev_signo = SIGALRM };
-	t->t_thread = uposix_pthread_self();
-	t->t_fd = uevents__own(timerfd_create(t->t_computes ? CLOCK_MONOTONIC : clock,
-					      TFD_CLOEXEC));
-	if (t->t_fd < 0 || sim__start_on(sim__host(), run_timer, t)) {
+	t->t_event = e ? *e : (struct sigevent){ .sigev_signo = SIGALRM,
+						 .sigev_value.sival_ptr = t };
+	rc = check_event(clock, &t->t_event);
+	if (rc) {
 		free(t);
-		return (int)sim__answer(-EAGAIN);
+		return (int)sim__answer(rc);
 	}
+	t->t_open.f_refs = 1;
+	t->t_open.f_clock = clock;
+	t->t_open.f_host = sim__host();
+	t->t_process = process_of(sim__host());
+	LIST_INSERT_HEAD(&timers, t, t_of_all);
 	*id = t;
 	return 0;
 }
@@ -407,25 +536,41 @@ REPLACE(int, timer_create, (clockid_t clock, struct sigevent *e, timer_t *id))
 int uposix_timer_settime(timer_t id, int flags, const struct itimerspec *new,
 			 struct itimerspec *old)
 {
-	const struct timer *t = id;
-	const struct itimerspec never = { { 0, 0 }, { 0, 0 } };
+	const struct itimerspec to = *new;      /* the same place as `old', maybe */
+	struct timer *t;
 
-	return timerfd_settime(t->t_fd, flags, t->t_computes ? &never : new, old);
+	sim__catch_up();
+	t = timer_of(id);
+	if (!t)
+		return (int)sim__answer(-EINVAL);
+	if (old)
+		show(&t->t_open, old);
+	t->t_sent = false;
+	sim__done(t);
+	return (int)sim__answer(arm_as(&t->t_open, flags & TIMER_ABSTIME, &to));
 }
 
 int uposix_timer_gettime(timer_t id, struct itimerspec *now)
 {
-	return timerfd_gettime(((struct timer *)id)->t_fd, now);
+	struct timer *t = timer_of(id);
+
+	return (int)sim__answer(t ? show(&t->t_open, now) : -EINVAL);
 }
 
 int uposix_timer_getoverrun(timer_t id)
 {
-	const struct timer *t = id;
+	const struct timer *t = timer_of(id);
 
-	return t->t_count > 0 ? (int)t->t_count - 1 : 0;
+	return (int)sim__answer(t ? t->t_overrun : -EINVAL);
 }
 
 int uposix_timer_delete(timer_t id)
 {
-	return uposix_close(uevents__disown(((struct timer *)id)->t_fd));
+	struct timer *t = timer_of(id);
+
+	if (!t)
+		return (int)sim__answer(-EINVAL);
+	LIST_REMOVE(t, t_of_all);
+	sim__drop(&t->t_open);
+	return 0;
 }

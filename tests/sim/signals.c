@@ -5,13 +5,13 @@
  * to threads that wait and to one that only calls; a handler without SA_RESTART ends a
  * wait by EINTR.
  */
+#include "check.h"
+
 #include <semaphore.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
-
-#include "check.h"
 
 static volatile sig_atomic_t handled;
 static pthread_t handler_ran;
@@ -165,6 +165,68 @@ static void use_timers(void)
 		CHECK(timer_delete(timers[i]) == 0);
 }
 
+static int values;
+
+static void add(int sig, siginfo_t *info, void *unused)
+{
+	(void)sig;
+	(void)unused;
+	CHECK(info->si_code == SI_TIMER);
+	values += info->si_value.sival_int;
+	handler_ran = pthread_self();
+}
+
+static void *sleep_long(void *id)
+{
+	*(pid_t *)id = gettid();
+	while (values < 111)
+		sleep(9999);
+	return NULL;
+}
+
+static timer_t made(int how, int value, pid_t thread)
+{
+	struct itimerspec soon = { { 0, 0 }, { 2, 0 } };
+	struct sigevent e = { .sigev_notify = how, .sigev_signo = SIGUSR2,
+			      .sigev_value.sival_int = value };
+	timer_t t;
+
+	e._sigev_un._tid = thread;
+	CHECK(timer_create(CLOCK_MONOTONIC, &e, &t) == 0);
+	CHECK(timer_settime(t, 0, &soon, NULL) == 0);
+	return t;
+}
+
+/* A timer's signal has the timer's value, and goes to the thread; after timer_delete() no
+   signal comes. A timer that never expires is no thread that hangs. */
+static void tell_timers_apart(void)
+{
+	struct sigaction action = { .sa_sigaction = add, .sa_flags = SA_SIGINFO };
+	struct sigevent wrong = { .sigev_notify = 77, .sigev_signo = SIGUSR2 };
+	timer_t timers[4] = { NULL };
+	pid_t id = 0;
+	pthread_t t = started(sleep_long, &id);
+
+	CHECK(sigaction(SIGUSR2, &action, NULL) == 0);
+	CHECK(timer_create(77, NULL, &timers[3]) < 0 && errno == EINVAL);
+	CHECK(timer_create(CLOCK_REALTIME, &wrong, &timers[3]) < 0 && errno == EINVAL);
+	while (!id)
+		usleep(1000);
+	CHECK(timer_delete(made(SIGEV_SIGNAL, 1000, 0)) == 0);
+	timers[0] = made(SIGEV_SIGNAL, 1, 0);
+	timers[1] = made(SIGEV_SIGNAL, 10, 0);
+	timers[2] = made(SIGEV_NONE, 100, 0);
+	for (int i = 0; i < 1500; i++)
+		sleep(1);
+	CHECK(values == 11);
+	timers[3] = made(SIGEV_THREAD_ID, 100, id);
+	CHECK(pthread_join(t, NULL) == 0);
+	CHECK(values == 111 && pthread_equal(handler_ran, t));
+	for (int i = 0; i < 4; i++)
+		CHECK(timer_delete(timers[i]) == 0);
+	CHECK(timer_delete(timers[0]) < 0 && errno == EINVAL);
+}
+
 int main(void)
 {
 	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO };
@@ -199,5 +261,6 @@ int main(void)
 	interrupt(SA_RESTART);
 	ring_often();
 	use_timers();
+	tell_timers_apart();
 	return 0;
 }
