@@ -7,7 +7,8 @@
 
 #include "check.h"
 
-static atomic_int turn, wants[2];
+atomic_int turn;                        /* clang 14 makes a static one a local one */
+static atomic_int wants[2];
 static int counter;
 
 static void *count(void *arg)
