@@ -139,12 +139,17 @@ static bool is_ordered(struct sim_use *u, uintptr_t at, const struct sim_thread 
 	return u->u_clock == 0;
 }
 
-/* Notes two uses without an order, for the end of all runs. */
-static void note_race(const struct sim_use *a, const struct sim_use *b)
+/* Notes two uses without an order, for the end of all runs. Neighbours in a location do
+   not race. */
+static void note_race(struct sim_object *o, const struct sim_use *a,
+		      const struct sim_use *b)
 {
 	const uintptr_t one = a->u_place << 1 | a->u_writes;
 	const uintptr_t other = b->u_place << 1 | b->u_writes;
 
+	if (o->b_named || !(a->u_bytes & b->u_bytes))
+		return;
+	o->b_named = true;
 	if (sim__run.r_outcome && !sim__is_own(a->u_place))
 		sim__add_race(&sim__run.r_outcome->u_races, (struct sim_race){
 			one < other ? one : other, one < other ? other : one });
@@ -160,8 +165,7 @@ static bool is_race(struct sim_object *o, const struct sim_use *now,
 
 	for (int i = 0; i < (now->u_writes ? 3 : 1); i++)
 		if (!is_ordered(&u[i], at, t)) {
-			if (!o->b_races && !races)
-				note_race(&u[i], now);
+			note_race(o, &u[i], now);
 			races = true;
 		}
 	if (!now->u_writes)
@@ -210,15 +214,17 @@ static bool is_drawn(struct sim_thread *t)
 
 /* In the first runs no use is a step. If a thread uses what another thread alone had
    written to in these runs, and has not used in this run yet, there is no order. */
-bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
+bool sim__uses(uintptr_t at, size_t size, enum sim_kind kind, uintptr_t place)
 {
+	const uintptr_t object = at >> GRAIN;
 	struct sim_run *r = &sim__run;
 	struct sim_profile *p = r->r_profile;
 	struct sim_thread *self = sim__self();
 	const uint32_t n = self ? self->t_number : 0;
 	const bool alone = r->r_live < 2;
 	const struct sim_use now = { place, n < CLOCKS ? clocks[n][n] : 1,
-		(uint32_t)r->r_steps, (uint16_t)n, kind != SIM_READS };
+		(uint32_t)r->r_steps, (uint16_t)n, kind != SIM_READS,
+		(uint8_t)((size < 4 ? (1 << size) - 1 : 15) << at % 4) };
 	struct sim_entry *e;
 	struct sim_object *o;
 
@@ -243,6 +249,7 @@ bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place)
 		o->b_races |= o->b_written && !o->b_uses[0].u_clock;
 	}
 	o->b_written |= kind == SIM_WRITES;
+	o->b_named |= !place;
 	o->b_races |= !place || is_race(o, &now, self);
 	return !alone && !r->r_learns && o->b_shared && o->b_written
 		&& (o->b_races || is_drawn(self));
@@ -309,7 +316,7 @@ static void access_memory(uintptr_t at, size_t size, enum sim_kind kind,
 	if (!sim__traced || (at >= local_from && at < local_to))
 		return;
 	for (size_t i = 0; i < size && i < MOST; i += 8)
-		if (sim__uses((at + i) >> GRAIN, kind, place) && !shared)
+		if (sim__uses(at + i, size - i, kind, place) && !shared)
 			shared = (at + i) >> GRAIN;
 	if (shared)
 		sim__step((struct sim_op){ shared, place, place, does, kind, 0 });
@@ -335,16 +342,13 @@ void sim__frees(uintptr_t at, size_t size, uintptr_t place)
 	ACCESS(way##1, 1, how) ACCESS(way##2, 2, how) ACCESS(way##4, 4, how)	\
 	ACCESS(way##8, 8, how) ACCESS(way##16, 16, how)
 
-SIZES(read, READS)
-SIZES(write, WRITES)
-SIZES(read_write, WRITES)
-SIZES(unaligned_read, READS)
-SIZES(unaligned_write, WRITES)
-SIZES(unaligned_read_write, WRITES)
-SIZES(volatile_read, READS)
-SIZES(volatile_write, WRITES)
-SIZES(unaligned_volatile_read, READS)
-SIZES(unaligned_volatile_write, WRITES)
+#define ALIGNED_OR_NOT(way, how) SIZES(way, how) SIZES(unaligned_##way, how)
+
+ALIGNED_OR_NOT(read, READS)
+ALIGNED_OR_NOT(write, WRITES)
+ALIGNED_OR_NOT(read_write, WRITES)
+ALIGNED_OR_NOT(volatile_read, READS)
+ALIGNED_OR_NOT(volatile_write, WRITES)
 ACCESS(vptr_read, sizeof(void *), READS)
 
 CALL(void, vptr_update, void *at, void *value)
@@ -384,15 +388,8 @@ CALL(void, func_exit, void) { }
 CALL(void, ignore_thread_begin, void) { }
 CALL(void, ignore_thread_end, void) { }
 
-CALL(void, read_range, void *at, size_t size)
-{
-	READS(at, size);
-}
-
-CALL(void, write_range, void *at, size_t size)
-{
-	WRITES(at, size);
-}
+CALL(void, read_range, void *at, size_t size) { READS(at, size); }
+CALL(void, write_range, void *at, size_t size) { WRITES(at, size); }
 
 /* Functions of libc. gcc leaves calls of them as they are, and the program's memcpy() is
    uposix_memcpy(); clang calls __tsan_memcpy(). */
@@ -459,7 +456,7 @@ static void access_atomic(volatile const void *at, enum sim_kind kind, uintptr_t
 	struct sim_thread *self = sim__self();
 
 	if (sim__run.r_learns)
-		sim__uses(object, kind, 0);
+		sim__uses((uintptr_t)at, 1, kind, 0);
 	sim__step((struct sim_op){ object, place, place, kind == SIM_READS
 				   ? "reads, atomically," : "writes, atomically,", kind,
 				   0 });

@@ -94,6 +94,7 @@ struct sim_use {
 	uint32_t  u_step;
 	uint16_t  u_thread;
 	bool      u_writes;
+	uint8_t   u_bytes;              /* of the location, a set */
 };
 
 /* Two uses that nothing orders: each twice the place, plus 1 if the use writes. */
@@ -128,6 +129,7 @@ struct sim_object {
 	bool      b_shared;             /* another thread has used the object */
 	bool      b_written;            /* a thread has written to the object */
 	bool      b_races;              /* nothing orders two uses */
+	bool      b_named;              /* a race is noted, or uses are atomic */
 	struct sim_use b_uses[3];       /* the last write, and two reads */
 };
 
@@ -383,9 +385,10 @@ static inline uintptr_t sim__key(const char *name, uintptr_t object, uintptr_t p
 	return sim__traced ? place : (uintptr_t)name + object * 31;
 }
 
-/* Records a use of an object. Returns whether the use is a step: see struct sim_object.
+/* Records a use of memory. Returns whether the use is a step: see struct sim_object.
    If the place is 0, the object orders threads, and each use is a step. */
-SIM_PRIVATE bool sim__uses(uintptr_t object, enum sim_kind kind, uintptr_t place);
+SIM_PRIVATE bool sim__uses(uintptr_t at, size_t size, enum sim_kind kind,
+			   uintptr_t place);
 
 /* What threads without an object of their own leave, and take. */
 enum { SIM_AT_END = 1, SIM_BY_MESSAGE };

@@ -5,6 +5,7 @@
  * a barrier, a pipe, a call that is made once, an atomic variable, or the begin and the
  * end of a thread; or no other thread uses the memory, whose address another thread's may
  * have in another run, or has at another time in this one: the variable is thread-local.
+ * Bytes that are neighbours are two variables.
  * With an argument two uses are not ordered, and the result is the same.
  */
 #include <sched.h>
@@ -23,6 +24,7 @@ static int ends[2], ready, made, in_pipe, by_sem, by_barrier, by_spin, noted;
 static pthread_spinlock_t spin;
 static unsigned char *queue[PIECES];
 static __thread int own;
+static unsigned char neighbours[2];     /* one for each thread */
 
 static void make(void)
 {
@@ -85,6 +87,7 @@ static void *produce(void *note_it)
 	by_sem = 1;
 	sem_post(&sem);
 	by_barrier = 1;
+	neighbours[0]++;
 	pthread_barrier_wait(&barrier);
 	if (note_it)
 		note();
@@ -125,6 +128,7 @@ static void *consume(void *note_it)
 	CHECK(read(ends[0], &c, 1) == 1 && in_pipe == 1);
 	sem_wait(&sem);
 	CHECK(by_sem == 1);
+	neighbours[1]++;
 	pthread_barrier_wait(&barrier);
 	CHECK(by_barrier == 1);
 	if (note_it)
