@@ -191,7 +191,7 @@ static void strike(const struct sim_fault *f, bool begins)
 		[SIM_RESET]     = { "the end of a reset", "reset" },
 		[SIM_SLOW]      = { "the end of slowness", "slow" },
 		[SIM_DISK_FULL] = { "the disk has room", "the disk is full" },
-		[SIM_CLOCK]     = { "the end of a jump", "the clock jumps" },
+		[SIM_CLOCK]     = { NULL, "the clock jumps" },
 	};
 
 	if (f->kind == SIM_CRASH) {
@@ -216,10 +216,11 @@ static void *run_plan(void *plan)
 	free(plan);
 	usync_sleep_until(p.p_time);
 	strike(&p.p_fault, true);
-	if (p.p_fault.for_ns > 0) {
+	if (p.p_fault.for_ns > 0 && p.p_fault.kind != SIM_CLOCK) {
 		usync_sleep_until(usync_after(p.p_fault.for_ns));
 		strike(&p.p_fault, false);
 	}
+	sim__run.r_plans--;
 	return NULL;
 }
 
@@ -232,6 +233,8 @@ int sim_at(int64_t time, const struct sim_fault *fault)
 	rc = sim__start_on(NULL, run_plan, p);
 	if (rc)
 		free(p);
+	else
+		sim__run.r_plans++;
 	return rc;
 }
 

@@ -177,6 +177,7 @@ struct sim_run {
 	uint32_t                   r_started;
 	uint32_t                   r_live;
 	uint32_t                   r_dead;      /* live threads on hosts that crashed */
+	uint32_t                   r_plans;     /* live threads that wait for faults */
 	struct usync_group         r_plain;     /* live threads with t_plain */
 	LIST_HEAD(, sim_thread)    r_threads;   /* live threads, newest first */
 	struct sim_thread         *r_running;   /* thread of the last step; NULL: ended */

@@ -222,7 +222,8 @@ static void end_process(int status, void *unused)
 	if (status) {
 		sim__tell("the exit status is not 0");
 	} else if (conf.c_leaks) {
-		look_for_leaks("thread", sim__run.r_live - sim__run.r_dead - 1);
+		look_for_leaks("thread", sim__run.r_live - sim__run.r_dead
+			       - sim__run.r_plans - 1);
 		look_for_leaks("descriptor", descriptors() - at_begin);
 	}
 	sim__report(SIM_PASSED, "");
