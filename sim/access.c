@@ -365,18 +365,22 @@ CALL(void, init, void)
 	sim__traced = true;
 }
 
-/*
- * libstdc++ has made a static variable that several threads may want to make. A plug-in
- * or a program of --with may load the library later.
- */
+/* A plug-in or a program of --with may load the library later. */
+void *sim__of_libstdcxx(const char *name)
+{
+	void *late = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	return dlsym(late ? late : RTLD_NEXT, name);
+}
+
+/* libstdc++ has made a static variable that several threads may want to make. */
 int uposix___cxa_guard_release(void *guard)
 {
 	static __typeof__(uposix___cxa_guard_release) *real;
-	void *late, *found;
+	void *found;
 
 	if (!real) {
-		late = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
-		found = dlsym(late ? late : RTLD_NEXT, "__cxa_guard_release");
+		found = sim__of_libstdcxx("__cxa_guard_release");
 		memcpy(&real, &found, sizeof real);
 	}
 	sim__done((void *)((uintptr_t)guard >> GRAIN));

@@ -5,8 +5,6 @@
  */
 #include "world.h"
 
-#include <dlfcn.h>
-
 enum {
 	PROCESS = 5000000,              /* getpid() is PROCESS + n on host n, and PROCESS
 					   on no host. No real process has such a number,
@@ -238,7 +236,7 @@ unsigned random_device(void *device)
 
 	if (sim__self())
 		return in_arc4random();
-	found = dlsym(RTLD_NEXT, "_ZNSt13random_device9_M_getvalEv");
+	found = sim__of_libstdcxx("_ZNSt13random_device9_M_getvalEv");
 	memcpy(&real, &found, sizeof real);
 	return real(device);
 }

@@ -116,6 +116,11 @@ SIM_PRIVATE void sim__may_crash(void);
 SIM_PRIVATE void sim__begin_world(uint64_t seed);
 SIM_PRIVATE void sim__fill(void *to, size_t size);
 
+/* ---- sim/access.c ---- */
+
+/* Returns the function of libstdc++ with this name, as the linker knows the function. */
+SIM_PRIVATE void *sim__of_libstdcxx(const char *name);
+
 /* ---- sim/file.c ---- */
 
 /* Makes the host's files what they are after a crash. */
