@@ -277,5 +277,11 @@ BY_ID(sched_setaffinity, (pid_t id, size_t size, const void *set), own(id), size
 BY_ID(sched_getparam, (pid_t id, void *param), own(id), param)
 BY_ID(sched_setparam, (pid_t id, const void *param), own(id), param)
 BY_ID(sched_getscheduler, (pid_t id), own(id))
+BY_ID(getpgid, (pid_t id), own(id))
+BY_ID(setpgid, (pid_t id, pid_t group), own(id), own(group))
+BY_ID(getsid, (pid_t id), own(id))
+BY_ID(prlimit, (pid_t id, int what, const struct rlimit *new, struct rlimit *old),
+      own(id), what, new, old)
+BY_ID(sched_rr_get_interval, (pid_t id, struct timespec *t), own(id), t)
 BY_ID(sched_setscheduler, (pid_t id, int policy, const void *param), own(id), policy,
       param)

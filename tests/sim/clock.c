@@ -42,6 +42,7 @@ static void show_clocks(const char *who)
 	assert(pthread_getcpuclockid(pthread_self(), &cpu) == 0);
 	assert(clock_gettime(cpu, &day) == 0 && clock_gettime(99, &day) < 0);
 	assert(getpriority(PRIO_PROCESS, (id_t)getpid()) == getpriority(PRIO_PROCESS, 0));
+	assert(getpgid(getpid()) == getpgid(0) && getsid(getpid()) == getsid(0));
 	assert(getrusage(RUSAGE_SELF, &usage) == 0 && times(&ticks) != (clock_t)-1);
 	printf("%ld %ld\n", (long)usage.ru_utime.tv_usec, (long)ticks.tms_utime);
 }
