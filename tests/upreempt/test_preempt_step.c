@@ -279,6 +279,16 @@ TEST(test_declined)
 	TEST_TRUE(asked >= 20);
 }
 
+/* Most of the instructions below, with any compiler and processor. */
+__attribute__((noinline)) static double leaves(unsigned n)
+{
+	double result = 0;
+
+	for (volatile int i = 0; i < 10; i++)
+		result = leaf(n);
+	return result;
+}
+
 /* No memory is asked for in the handler; a thread that is too deep is left alone. */
 static void compute_deep(void *unused)
 {
@@ -292,7 +302,7 @@ static void compute_deep(void *unused)
 	__asm__ volatile("" : : "r"(deep) : "memory");
 	before = ustack_preemptible(1);
 	send_me(SIGUSR1);
-	deep[0] = (char)leaf(1);
+	deep[0] = (char)leaves(1);
 	TEST_TRUE(deep[0] == (char)leaf(1));
 	send_me(SIGUSR2);
 	ustack_preemptible(before);
@@ -305,7 +315,7 @@ __attribute__((noinline)) static double below(void)
 
 	deep[0] = 1;
 	__asm__ volatile("" : : "r"(deep) : "memory");  /* is used as a whole */
-	return leaf((unsigned)deep[0]) + deep[0];
+	return leaves((unsigned)deep[0]) + deep[0];
 }
 
 static void compute_below(void *unused)
